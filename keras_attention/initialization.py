@@ -1,0 +1,39 @@
+"""Draws for several weights from one initializer argument.
+
+A Keras initializer object returns the same numbers each time it is called with one shape;
+two kernels that share it would start equal.
+"""
+
+from keras import initializers, ops
+
+
+def independent(initializer, index: int):
+    """Returns the initializer for weight number `index` of those that share one argument.
+
+    Example:
+
+    >>> kernels = [independent(initializers.get("glorot_uniform"), i)((2, 2)) for i in (0, 1)]
+    >>> bool(ops.all(kernels[0] == kernels[1]))
+    False
+    """
+    if index == 0 or not isinstance(initializer, initializers.Initializer):
+        return initializer
+    config = initializer.get_config()
+    if isinstance(config.get("seed"), int):
+        config["seed"] += index  # stays reproducible, and differs
+    return type(initializer).from_config(config)
+
+
+def side_by_side(initializer, count: int):
+    """Returns an initializer of `count` matrices side by side, each drawn by itself.
+
+    For an orthogonal initializer this matters: each block is orthogonal, as papers say,
+    not the wide matrix.
+    """
+
+    def draw(shape, dtype=None):
+        block = (*shape[:-1], shape[-1] // count)
+        blocks = [independent(initializer, i)(block, dtype=dtype) for i in range(count)]
+        return ops.concatenate(blocks, axis=-1)
+
+    return draw

@@ -1,0 +1,20 @@
+"""Attention around recurrent cells, and the decoders built on it."""
+
+from keras_attention.recurrent.attention_rnn import AttentionRNN
+from keras_attention.recurrent.bahdanau_decoder import BahdanauDecoder
+from keras_attention.recurrent.bahdanau_gru import BahdanauGRU, BahdanauGRUCell
+from keras_attention.recurrent.decoder import RecurrentDecoder
+from keras_attention.recurrent.first_step import SkipFirstUpdate
+from keras_attention.recurrent.luong_decoder import LuongDecoder
+from keras_attention.recurrent.maxout import maxout
+
+__all__ = [
+    "AttentionRNN",
+    "BahdanauDecoder",
+    "BahdanauGRU",
+    "BahdanauGRUCell",
+    "LuongDecoder",
+    "RecurrentDecoder",
+    "SkipFirstUpdate",
+    "maxout",
+]

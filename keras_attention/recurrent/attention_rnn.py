@@ -1,0 +1,364 @@
+"""Attention around a recurrent cell, in the two orders of the literature.
+
+    "bahdanau"   a_t from s_{t-1};  s_t = cell([x_t; c_t], s_{t-1})
+    "luong"      h_t = cell(x_t, h_{t-1});  a_t from h_t;  h~_t = tanh(W_c [c_t; h_t])
+
+Bahdanau et al. 2015 (https://arxiv.org/abs/1409.0473), section 3.1; Luong et al. 2015
+(https://arxiv.org/abs/1508.04025), section 3, equation 5, and 3.3, input feeding: the cell
+reads [x_t; h~_{t-1}].
+"""
+
+import keras
+from keras import ops
+
+from keras_attention import checks
+from keras_attention.mechanisms.base import AttentionMechanism
+from keras_attention.recurrent.cells import CellAdapter
+from keras_attention.recurrent.loop import run_loop
+from keras_attention.scorers.base import check_ready
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class AttentionRNN(keras.layers.Layer):
+    """Runs a cell over a sequence while it attends to a memory.
+
+    The memory is an argument of the call and is prepared once for all steps. Where
+    nothing recurrent needs the attention (order "luong" without input feeding) all steps
+    are attended at once, after the loop.
+
+    Args:
+        cell: Any Keras cell, or a list of cells to stack. The first tensor of its (top)
+            state is its output, as in all cells of Keras.
+        attention: An attention mechanism, for example `BahdanauAttention(64)`.
+        order: "bahdanau" attends with the previous state and feeds the context to the
+            cell; "luong" attends with the cell's new output.
+        input_feeding: With order "luong", whether the previous attentional vector (or the
+            context where there is none) is fed to the cell beside its input.
+        attentional_units: With order "luong", the size of the attentional vector h~, or
+            None to return the cell's outputs.
+        attentional_activation: Activation of the attentional vector; None for a linear one.
+
+    Call arguments:
+        inputs: Float tensor `(batch, time, input_dim)`.
+        memory: Float tensor `(batch, source, memory_dim)`, what is attended to.
+        initial_state: Optional state of the cell: a tensor `(batch, units)`, or the list
+            (of lists, for a stack) that the cell uses. Zeros by default.
+        inputs_mask: Boolean `(batch, time)`. A masked step copies the state; its outputs
+            and weights are 0.
+        memory_mask: Boolean `(batch, source)`, True for positions that may be read.
+        return_context: Whether the contexts are returned too.
+        return_attention_scores: Whether the weights are returned too.
+        return_state: Whether the last state is returned too.
+
+    Returns:
+        The outputs `(batch, time, units)`, followed by what was asked for, in this order:
+        contexts `(batch, time, memory_dim)`, weights `(batch, time, source)`, state.
+
+    State: a dict with `cell` (the cell's list), `position`, int32 `(rows,)`, the number of
+        steps done, and with input feeding `fed`, `(rows, fed_dim)`.
+
+    Raises:
+        ValueError: If an argument is unknown, two do not go together, or shapes do not fit.
+
+    Example:
+
+    >>> from keras_attention import BahdanauAttention
+    >>> layer = AttentionRNN(keras.layers.GRUCell(6), BahdanauAttention(8), order="bahdanau")
+    >>> inputs, memory = keras.ops.ones((2, 3, 4)), keras.ops.ones((2, 7, 5))
+    >>> outputs, weights = layer(inputs, memory, return_attention_scores=True)
+    >>> tuple(outputs.shape), tuple(weights.shape)
+    ((2, 3, 6), (2, 3, 7))
+
+    Reference: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473; Luong et al. 2015,
+    https://arxiv.org/abs/1508.04025.
+    """
+
+    def __init__(
+        self,
+        cell,
+        attention,
+        order="luong",
+        input_feeding=False,
+        attentional_units=None,
+        attentional_activation="tanh",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        if isinstance(attention, dict):
+            attention = keras.saving.deserialize_keras_object(attention)
+        if not isinstance(attention, AttentionMechanism):
+            raise ValueError(
+                "AttentionRNN expects `attention` to be a mechanism of this package, for "
+                "example `BahdanauAttention(units)` or `Attention(scorer)`. "
+                f"Received: attention={attention!r}"
+            )
+        self.adapter = CellAdapter("AttentionRNN", cell)
+        self.cell = self.adapter.cell
+        self.attention = attention
+        self.order = checks.one_of("AttentionRNN", "order", order, ("bahdanau", "luong"))
+        if order == "bahdanau" and (input_feeding or attentional_units is not None):
+            raise ValueError(
+                "AttentionRNN with order='bahdanau' feeds the context to the cell and has no "
+                "attentional vector; `input_feeding` and `attentional_units` go with "
+                f"order='luong'. Received: input_feeding={input_feeding!r}, "
+                f"attentional_units={attentional_units!r}"
+            )
+        self.input_feeding = bool(input_feeding)
+        self.attentional_units = attentional_units
+        self.attentional_activation = keras.activations.get(attentional_activation)
+        self.attentional = None
+        if attentional_units is not None:
+            checks.positive_int("AttentionRNN", "attentional_units", attentional_units)
+            self.attentional = keras.layers.Dense(
+                attentional_units,
+                activation=self.attentional_activation,
+                use_bias=False,
+                dtype=self.dtype_policy,
+                name="attentional",
+            )
+
+    def build(self, inputs_shape, memory_shape, initial_state_shape=None):
+        self._check_shapes(inputs_shape, memory_shape)
+        batch, memory_dim = inputs_shape[0], memory_shape[-1]
+        output_dim = self.adapter.output_dim
+        if self.order == "bahdanau":
+            self.fed_dim = memory_dim
+        else:
+            self.fed_dim = (self.attentional_units or memory_dim) if self.input_feeding else 0
+        self.input_dim = inputs_shape[-1]
+        self.memory_dim = memory_dim
+        self.adapter.build((batch, self.input_dim + self.fed_dim))
+        if not self.attention.built:
+            self.attention.build((batch, None, output_dim), memory_shape)
+        if self.attentional is not None:
+            self.attentional.build((batch, None, memory_dim + output_dim))
+        self.built = True
+
+    def prepare(self, memory, memory_mask=None):
+        """Returns what depends on the memory alone: the dict of `attention.prepare`."""
+        check_ready(self, memory)
+        return self.attention.prepare(memory, value_mask=memory_mask)
+
+    def start(self, memory, initial_state=None):
+        """Returns the state before the first step, for what `prepare` returned."""
+        check_ready(self, memory["mask"])
+        rows = ops.shape(memory["mask"])[0]
+        state = {
+            "cell": self.adapter.start(rows, initial_state),
+            "position": ops.zeros((rows,), dtype="int32"),
+        }
+        if self._feeds_back:
+            state["fed"] = ops.zeros((rows, self.fed_dim), dtype=self.compute_dtype)
+        return state
+
+    def step(self, inputs, state, memory):
+        """Does one step.
+
+        Args:
+            inputs: Float tensor `(rows, input_dim)`; rows is the batch, or batch times
+                beam, row-major by batch.
+            state: The state, every leaf with leading dimension rows.
+            memory: What `prepare` returned, with leading dimension batch.
+
+        Returns:
+            Output `(rows, units)`, context `(rows, memory_dim)`, weights
+            `(rows, source)`, state.
+        """
+        check_ready(self, inputs)
+        inputs = self.adapter.project(ops.cast(inputs, self.compute_dtype))
+        position = state["position"]
+        (output, context, weights), state = self._advance(inputs, state, memory, beams=True)
+        if context is None:
+            context, weights = self._read(output, memory, position, None, beams=True)
+            output = self._attentional_vector(context, output)
+        return output, context, weights, state
+
+    def call(
+        self,
+        inputs,
+        memory,
+        initial_state=None,
+        inputs_mask=None,
+        memory_mask=None,
+        training=None,
+        return_context=False,
+        return_attention_scores=False,
+        return_state=False,
+    ):
+        self._check_shapes(inputs.shape, memory.shape)
+        self._check_masks(inputs, memory, inputs_mask, memory_mask)
+        prepared = self.prepare(memory, memory_mask)
+        state = self.start(prepared, initial_state)
+        results = self.run(inputs, state, prepared, inputs_mask, training)
+        wanted = (True, return_context, return_attention_scores, return_state)
+        results = [result for result, want in zip(results, wanted, strict=True) if want]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def run(self, inputs, state, memory, inputs_mask=None, training=None):
+        """Does all steps of `inputs`; returns outputs, contexts, weights and state."""
+        noise = None
+        if training and self.attention.dropout > 0:
+            shape = (*ops.shape(inputs)[:2], ops.shape(memory["mask"])[1])
+            noise = self.attention.dropout_noise(shape)
+        projected = self.adapter.project(ops.cast(inputs, self.compute_dtype))
+        width = projected.shape[-1]
+        recurrent_noise = noise if self._recurrent_attention else None
+        sequence = projected
+        if recurrent_noise is not None:
+            sequence = ops.concatenate([projected, recurrent_noise], axis=-1)
+
+        def step(step_inputs, states):
+            step_noise = None if recurrent_noise is None else step_inputs[:, width:]
+            outputs, new_state = self._advance(
+                step_inputs[:, :width], states[0], memory, step_noise, training
+            )
+            return outputs if self._recurrent_attention else outputs[:1], [new_state]
+
+        input_dim = self.input_dim + self.fed_dim
+        with self.adapter.dropout_masks(ops.shape(inputs)[0], input_dim, training):
+            results, states = run_loop(step, sequence, [state], mask=inputs_mask)
+        state = states[0]
+        if self._recurrent_attention:
+            outputs, contexts, weights = results
+            return outputs, contexts, weights, state
+        outputs = results[0]
+        contexts, weights = self.attention.attend(outputs, memory, noise=noise)
+        outputs = self._attentional_vector(contexts, outputs)
+        if inputs_mask is not None:
+            kept = inputs_mask[:, :, None]
+            outputs, contexts, weights = (
+                ops.where(kept, tensor, 0) for tensor in (outputs, contexts, weights)
+            )
+        return outputs, contexts, weights, state
+
+    @property
+    def _feeds_back(self):
+        return self.order == "luong" and self.input_feeding
+
+    @property
+    def _recurrent_attention(self):
+        """Whether a step of the cell needs the attention of this or an earlier step."""
+        return self.order == "bahdanau" or self.input_feeding
+
+    def _advance(self, inputs, state, memory, noise=None, training=None, beams=False):
+        """One step from projected inputs: (output, context, weights), state.
+
+        Without recurrent attention the last two are None: the caller attends.
+        """
+        position = state["position"]
+        new_state = {"position": position + 1}
+        if self.order == "bahdanau":
+            query = self.adapter.output_of(state["cell"])
+            context, weights = self._read(query, memory, position, noise, beams)
+            output, new_state["cell"] = self.adapter.step(inputs, context, state["cell"], training)
+            return (output, context, weights), new_state
+        output, new_state["cell"] = self.adapter.step(
+            inputs, state.get("fed"), state["cell"], training
+        )
+        if not self.input_feeding:
+            return (output, None, None), new_state
+        context, weights = self._read(output, memory, position, noise, beams)
+        output = self._attentional_vector(context, output)
+        new_state["fed"] = context if self.attentional is None else output
+        return (output, context, weights), new_state
+
+    def _attentional_vector(self, context, output):
+        """h~ = tanh(W_c [c; h]), or the output itself where no such vector was asked for."""
+        if self.attentional is None:
+            return output
+        return self.attentional(ops.concatenate([context, output], axis=-1))
+
+    def _read(self, query, memory, position, noise, beams):
+        """Attends with one query a row; with `beams`, several rows share one source."""
+        if not beams:
+            return self.attention.attend(query, memory, position=position, noise=noise)
+        rows = ops.shape(query)[0]
+        batch, source = ops.shape(memory["mask"])[0], ops.shape(memory["mask"])[1]
+        width = rows // (max(batch, 1) if isinstance(batch, int) else ops.maximum(batch, 1))
+        context, weights = self.attention.attend(
+            ops.reshape(query, (batch, width, query.shape[-1])),
+            memory,
+            position=ops.reshape(position, (batch, width)),
+        )
+        context = ops.reshape(context, (rows, self.memory_dim))
+        return context, ops.reshape(weights, (rows, source))
+
+    def _check_shapes(self, inputs_shape, memory_shape):
+        for name, shape, axes in (
+            ("inputs", inputs_shape, "(batch, time, input_dim)"),
+            ("memory", memory_shape, "(batch, source, memory_dim)"),
+        ):
+            if len(shape) != 3 or shape[-1] is None:
+                raise ValueError(
+                    f"AttentionRNN expects `{name}` of shape {axes} with a known last "
+                    f"dimension. Received: {name}.shape={tuple(shape)}"
+                )
+        checks.same_dim("AttentionRNN", 0, inputs=inputs_shape, memory=memory_shape)
+        built = (self.input_dim, self.memory_dim) if self.built else None
+        if built not in (None, (inputs_shape[-1], memory_shape[-1])):
+            raise ValueError(
+                f"AttentionRNN was built for inputs and memory of widths {built}. Received: "
+                f"inputs.shape={tuple(inputs_shape)}, memory.shape={tuple(memory_shape)}"
+            )
+
+    def _check_masks(self, inputs, memory, inputs_mask, memory_mask):
+        checks.boolean_mask(
+            "AttentionRNN", "inputs_mask", inputs_mask, tuple(inputs.shape[:2]), "(batch, time)"
+        )
+        checks.boolean_mask(
+            "AttentionRNN", "memory_mask", memory_mask, tuple(memory.shape[:2]), "(batch, source)"
+        )
+
+    def compute_mask(self, inputs, previous_mask=None):
+        return previous_mask
+
+    def compute_output_shape(self, inputs_shape, memory_shape, initial_state_shape=None):
+        return (*tuple(inputs_shape)[:2], self.attentional_units or self.adapter.output_dim)
+
+    def compute_output_spec(
+        self,
+        inputs,
+        memory,
+        initial_state=None,
+        inputs_mask=None,
+        memory_mask=None,
+        training=None,
+        return_context=False,
+        return_attention_scores=False,
+        return_state=False,
+    ):
+        self._check_shapes(inputs.shape, memory.shape)
+        self._check_masks(inputs, memory, inputs_mask, memory_mask)
+        self.adapter.check_state(initial_state)
+        batch, time = inputs.shape[:2]
+
+        def spec(*shape, dtype=self.compute_dtype):
+            return keras.KerasTensor(shape, dtype=dtype)
+
+        results = [spec(*self.compute_output_shape(inputs.shape, memory.shape))]
+        if return_context:
+            results.append(spec(batch, time, memory.shape[-1]))
+        if return_attention_scores:
+            results.append(spec(batch, time, memory.shape[1]))
+        if return_state:
+            sizes = self.adapter.state_size
+            state = {
+                "cell": keras.tree.map_structure(lambda size: spec(batch, size), sizes),
+                "position": spec(batch, dtype="int32"),
+            }
+            if self._feeds_back:
+                state["fed"] = spec(batch, self.attentional_units or memory.shape[-1])
+            results.append(state)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "cell": keras.saving.serialize_keras_object(self.cell),
+            "attention": keras.saving.serialize_keras_object(self.attention),
+            "order": self.order,
+            "input_feeding": self.input_feeding,
+            "attentional_units": self.attentional_units,
+            "attentional_activation": keras.activations.serialize(self.attentional_activation),
+        }

@@ -1,0 +1,150 @@
+"""The decoder of RNNsearch, Bahdanau et al. 2015 (https://arxiv.org/abs/1409.0473).
+
+    c_i  = sum_j a_ij h_j,   a_ij from s_{i-1} and h_j              equations 5 and 6
+    s_i  = GRU([E y_{i-1}; c_i], s_{i-1})                           appendix A.2.2
+    t~_i = U_o s + V_o E y_{i-1} + C_o c_i
+    t_i  = max over neighboring pairs of t~_i
+    p(y_i) = softmax(W_o t_i)
+
+Code name -> paper name: `encoder_outputs` -> h, `outputs` -> s, `contexts` -> c, `embedded` ->
+E y_{i-1}. Section 3.1 reads out s_i, appendix A.2.2 s_{i-1}: see `readout_state`.
+"""
+
+import keras
+from keras import initializers, ops
+
+from keras_attention import checks
+from keras_attention.initialization import independent
+from keras_attention.mechanisms import BahdanauAttention
+from keras_attention.recurrent.attention_rnn import AttentionRNN
+from keras_attention.recurrent.bahdanau_gru import BahdanauGRUCell
+from keras_attention.recurrent.decoder import RecurrentDecoder
+from keras_attention.recurrent.first_step import SkipFirstUpdate
+from keras_attention.recurrent.maxout import maxout
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class BahdanauDecoder(RecurrentDecoder):
+    """Decodes with attention before each update of the state, as RNNsearch does.
+
+    Args:
+        vocabulary_size: Int of at least 4, the number of target ids; 0 is padding.
+        embedding_dim: Positive int, m in the paper.
+        units: Positive int, the size n of the state.
+        maxout_units: Positive int, the size l of the maxout layer; `units // 2` by default,
+            as in the paper.
+        attention: A mechanism; `BahdanauAttention(units)` by default.
+        readout_state: "current" reads out s_i after the update (section 3.1, and every
+            later system); "previous" reads out s_{i-1} and updates with y_i afterwards,
+            as the authors' code does.
+        dropout: Float in [0, 1), dropped from the embedding and from the maxout layer.
+        start_id: The id whose embedding is the zero vector, as y_0 has in the paper;
+            None embeds it like any other.
+        kernel_initializer: Initializer of the input kernels and the readout.
+        recurrent_initializer: Initializer of the recurrent matrices.
+        seed: Optional int, the seed of the dropout.
+
+    Call arguments: see `RecurrentDecoder`: `target_ids`, `encoder_outputs`,
+        `initial_state=None` (here `(batch, units)`), `memory_mask=None`, `training`,
+        `return_attention_scores`.
+
+    Returns:
+        Logits `(batch, target, vocabulary_size)` in float32, or the pair of logits and
+        alignment `(batch, target, source)`, both float32.
+
+    Methods for decoding: `prepare`, `start` and `step`. Memory: a dict of `key`
+        `(batch, source, units)`, `value` `(batch, source, memory_dim)` and `mask`
+        `(batch, source)`. State: a dict of `cell`, a list of `(rows, units)` (and, with
+        readout_state="previous", `(rows, 1)`), and `position` `(rows,)`; with "previous"
+        also `fed`, `(rows, memory_dim)`.
+
+    Raises:
+        ValueError: If an argument is not as above, or an id lies outside the vocabulary.
+
+    Example:
+
+    >>> decoder = BahdanauDecoder(vocabulary_size=11, embedding_dim=3, units=4)
+    >>> ids, annotations = keras.ops.array([[2, 5, 7]]), keras.ops.ones((1, 6, 8))
+    >>> logits, alignment = decoder(ids, annotations, return_attention_scores=True)
+    >>> tuple(logits.shape), tuple(alignment.shape)
+    ((1, 3, 11), (1, 3, 6))
+
+    Reference: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473, section 3.1, A.2.2.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        embedding_dim,
+        units,
+        maxout_units=None,
+        attention=None,
+        readout_state="current",
+        dropout=0.0,
+        start_id=2,
+        kernel_initializer="glorot_uniform",
+        recurrent_initializer="orthogonal",
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(vocabulary_size, embedding_dim, dropout, start_id, seed, **kwargs)
+        owner = "BahdanauDecoder"
+        self.units = checks.positive_int(owner, "units", units)
+        if maxout_units is None:
+            maxout_units = max(1, units // 2)
+        self.maxout_units = checks.positive_int(owner, "maxout_units", maxout_units)
+        self.readout_state = checks.one_of(
+            owner, "readout_state", readout_state, ("current", "previous")
+        )
+        self.kernel_initializer = initializers.get(kernel_initializer)
+        self.recurrent_initializer = initializers.get(recurrent_initializer)
+        if attention is None:
+            attention = BahdanauAttention(units, dtype=self.dtype_policy, name="attention")
+        cell = BahdanauGRUCell(
+            units,
+            kernel_initializer=self.kernel_initializer,
+            recurrent_initializer=self.recurrent_initializer,
+            dtype=self.dtype_policy,
+            name="cell",
+        )
+        previous = readout_state == "previous"
+        self.recurrence = AttentionRNN(
+            SkipFirstUpdate(cell, dtype=self.dtype_policy) if previous else cell,
+            attention,
+            order="luong" if previous else "bahdanau",
+            input_feeding=previous,
+            dtype=self.dtype_policy,
+            name="recurrence",
+        )
+        self.attention = self.recurrence.attention
+        self.pairs = keras.layers.Dense(
+            2 * self.maxout_units,
+            kernel_initializer=independent(self.kernel_initializer, 3),
+            dtype=self.dtype_policy,
+            name="readout",
+        )
+
+    def build_readout(self, leading, memory_dim):
+        self.pairs.build((*leading, self.units + self.embedding_dim + memory_dim))
+        self.logits.build((*leading, self.maxout_units))
+
+    def start(self, memory, initial_state=None):
+        if self.readout_state == "previous" and initial_state is not None:
+            state = keras.tree.flatten(initial_state)[0]
+            initial_state = [state, ops.zeros((ops.shape(state)[0], 1), dtype=state.dtype)]
+        return super().start(memory, initial_state)
+
+    def readout(self, embedded, outputs, contexts, training=None):
+        pairs = self.pairs(ops.concatenate([outputs, embedded, contexts], axis=-1))
+        return self.logits(self.readout_dropout(maxout(pairs), training=training))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "maxout_units": self.maxout_units,
+            "attention": keras.saving.serialize_keras_object(self.attention),
+            "readout_state": self.readout_state,
+            "kernel_initializer": initializers.serialize(self.kernel_initializer),
+            "recurrent_initializer": initializers.serialize(self.recurrent_initializer),
+        }

@@ -1,0 +1,150 @@
+"""What the recurrent layers need to know of a cell, whatever cell it is."""
+
+import contextlib
+import inspect
+
+import keras
+from keras import ops
+
+
+class CellAdapter:
+    """Calls a Keras cell, a stack of cells, or one of ours whose projection can be hoisted.
+
+    A cell that has `project(inputs, first=0)` and `update(projected, states)` besides
+    `call` (see `BahdanauGRUCell`) has its input projected outside the loop.
+
+    Args:
+        owner: The layer's name in errors.
+        cell: A cell, its config, or a list of cells to stack.
+    """
+
+    def __init__(self, owner, cell):
+        self.owner = owner
+        if isinstance(cell, (list, tuple)):
+            cells = [self._deserialized(one) for one in cell]
+            cell = keras.layers.StackedRNNCells(cells) if cells else None
+        cell = self._deserialized(cell)
+        if not callable(getattr(cell, "call", None)) or not hasattr(cell, "state_size"):
+            raise ValueError(
+                f"{owner} expects `cell` to be a Keras cell such as `keras.layers.GRUCell(64)`, or "
+                f"a non-empty list of cells. Received: cell={cell!r}"
+            )
+        self.cell = cell
+        self.hoists = hasattr(cell, "project") and hasattr(cell, "update")
+        parameters = inspect.signature(cell.call).parameters
+        self.takes_training = "training" in parameters
+
+    @staticmethod
+    def _deserialized(cell):
+        if isinstance(cell, dict):
+            return keras.saving.deserialize_keras_object(cell)
+        return cell
+
+    @property
+    def cells(self):
+        """The cells from bottom to top."""
+        return list(getattr(self.cell, "cells", [self.cell]))
+
+    @property
+    def state_size(self):
+        """The sizes of the state, as a list (of lists, for a stack)."""
+        size = self.cell.state_size
+        if isinstance(self.cell, keras.layers.StackedRNNCells):
+            return [list(one) if keras.tree.is_nested(one) else [one] for one in size]
+        return list(size) if keras.tree.is_nested(size) else [size]
+
+    @property
+    def output_dim(self):
+        """The size of the top cell's output, the first tensor of its state."""
+        return keras.tree.flatten(self.cells[-1].state_size)[0]
+
+    def build(self, input_shape):
+        if not self.cell.built:
+            self.cell.build(input_shape)
+
+    def project(self, inputs):
+        """Returns what the loop is given: projected inputs where the cell allows it."""
+        return self.cell.project(inputs) if self.hoists else inputs
+
+    def step(self, inputs, fed, state, training=None):
+        """Returns output and state of one step; `fed` joins the inputs on the last axis."""
+        if self.hoists:
+            if fed is not None:
+                first = self.cell.kernel.shape[0] - fed.shape[-1]
+                inputs = inputs + self.cell.project(fed, first=first)
+            output, new_state = self.cell.update(inputs, state)
+        else:
+            if fed is not None:
+                inputs = ops.concatenate([inputs, ops.cast(fed, inputs.dtype)], axis=-1)
+            options = {"training": training} if self.takes_training else {}
+            output, new_state = self.cell(inputs, state, **options)
+        if not keras.tree.is_nested(new_state):
+            new_state = [new_state]
+        # Same structure and dtypes as before the step: it is carried by a loop.
+        flat = [
+            ops.cast(new, old.dtype)
+            for new, old in zip(
+                keras.tree.flatten(new_state), keras.tree.flatten(state), strict=True
+            )
+        ]
+        return output, keras.tree.pack_sequence_as(state, flat)
+
+    def output_of(self, state):
+        """Returns the top cell's output `(rows, output_dim)` from the state it left."""
+        top = state[-1] if len(self.cells) > 1 or self._is_stack else state
+        return keras.tree.flatten(top)[0]
+
+    @property
+    def _is_stack(self):
+        return isinstance(self.cell, keras.layers.StackedRNNCells)
+
+    def start(self, rows, initial_state=None):
+        """Returns the state before the first step, in the compute dtype."""
+        dtype = self.cell.compute_dtype
+        if initial_state is None:
+            return keras.tree.map_structure(
+                lambda size: ops.zeros((rows, size), dtype=dtype), self.state_size
+            )
+        self.check_state(initial_state)
+        flat = [ops.cast(leaf, dtype) for leaf in keras.tree.flatten(initial_state)]
+        return keras.tree.pack_sequence_as(self.state_size, flat)
+
+    def check_state(self, initial_state):
+        """Raises `ValueError` unless `initial_state` has the leaves that the cell's has."""
+        if initial_state is None:
+            return
+        received = [tuple(leaf.shape) for leaf in keras.tree.flatten(initial_state)]
+        expected = [(None, size) for size in keras.tree.flatten(self.state_size)]
+        fits = len(received) == len(expected) and all(
+            len(got) == 2 and got[1] in (size, None)
+            for got, (_, size) in zip(received, expected, strict=False)
+        )
+        if not fits:
+            shapes = ", ".join(f"(batch, {size})" for _, size in expected)
+            raise ValueError(
+                f"{self.owner} expects `initial_state` to hold {len(expected)} tensor(s) of shape "
+                f"{shapes}, as its cell does. Received: shapes={received}"
+            )
+
+    @contextlib.contextmanager
+    def dropout_masks(self, rows, input_dim, training):
+        """Holds the dropout masks of Keras' cells, drawn before the loop and dropped after."""
+        cells = [cell for cell in self.cells if hasattr(cell, "get_dropout_mask")]
+        if not training or not cells:
+            yield
+            return
+        width = input_dim
+        for cell in self.cells:
+            if cell in cells:
+                state_dim = keras.tree.flatten(cell.state_size)[0]
+                cell.get_dropout_mask(ops.ones((rows, width), dtype=cell.compute_dtype))
+                cell.get_recurrent_dropout_mask(
+                    ops.ones((rows, state_dim), dtype=cell.compute_dtype)
+                )
+            width = keras.tree.flatten(cell.state_size)[0]
+        try:
+            yield
+        finally:
+            for cell in cells:
+                cell.reset_dropout_mask()
+                cell.reset_recurrent_dropout_mask()

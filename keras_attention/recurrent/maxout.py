@@ -1,0 +1,30 @@
+"""Maxout over neighboring pairs, Goodfellow et al. 2013 (https://arxiv.org/abs/1302.4389), as
+the readouts of Cho et al. 2014 and Bahdanau et al. 2015 use it.
+
+    t_i = max(t~_{2i-1}, t~_{2i})
+"""
+
+from keras import ops
+
+
+def maxout(tensor, pieces=2):
+    """Returns the maximum of each `pieces` neighbors on the last axis.
+
+    Neighbors, not halves: `[1, 4, 3, 2]` gives `[4, 3]`.
+
+    Raises:
+        ValueError: If the last axis is not a multiple of `pieces`.
+
+    Example:
+
+    >>> [float(value) for value in maxout(ops.array([1.0, 4.0, 3.0, 2.0, -1.0, -5.0]))]
+    [4.0, 3.0, -1.0]
+    """
+    width = tensor.shape[-1]
+    if width is None or width % pieces:
+        raise ValueError(
+            f"maxout expects a last axis that is a multiple of `pieces`={pieces}. "
+            f"Received: shape={tuple(tensor.shape)}"
+        )
+    groups = ops.reshape(tensor, (*ops.shape(tensor)[:-1], width // pieces, pieces))
+    return ops.max(groups, axis=-1)

@@ -1,0 +1,29 @@
+"""Scorers: query and key in, one score a pair out, before any mask."""
+
+from keras_attention.scorers.additive import AdditiveScorer
+from keras_attention.scorers.base import Scorer
+from keras_attention.scorers.bilinear import BilinearScorer, LowRankBilinearScorer
+from keras_attention.scorers.concat import ConcatScorer
+from keras_attention.scorers.cosine import CosineScorer
+from keras_attention.scorers.dot import DotScorer, ScaledDotScorer
+from keras_attention.scorers.general import GeneralScorer
+from keras_attention.scorers.location import LocationScorer
+from keras_attention.scorers.mlp import MLPScorer
+from keras_attention.scorers.names import get
+from keras_attention.scorers.uniform import UniformScorer
+
+__all__ = [
+    "AdditiveScorer",
+    "BilinearScorer",
+    "ConcatScorer",
+    "CosineScorer",
+    "DotScorer",
+    "GeneralScorer",
+    "LocationScorer",
+    "LowRankBilinearScorer",
+    "MLPScorer",
+    "ScaledDotScorer",
+    "Scorer",
+    "UniformScorer",
+    "get",
+]

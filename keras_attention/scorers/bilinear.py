@@ -1,0 +1,144 @@
+"""Bilinear scores, with a full matrix or one of low rank.
+
+    bilinear:            score(q, k) = k^T W q
+    low-rank bilinear:   score(q, k) = (U k) . (V q),  W = U^T V
+
+The first is Luong's general score with the matrix transposed (https://arxiv.org/abs/1508.04025,
+section 3.1); the second factors it, with `rank` rows in U and V.
+"""
+
+import keras
+from keras import initializers, ops
+
+from keras_attention import checks
+from keras_attention.initialization import independent
+from keras_attention.scorers.base import Scorer
+from keras_attention.scorers.dot import dot_scores
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class BilinearScorer(Scorer):
+    """Scores a key by a learned bilinear form with the query, `k^T W q`.
+
+    The same family as `GeneralScorer` with the matrix transposed, `W = W_a^T`; it
+    is here for texts that write it this way round and for weights trained so.
+
+    Args:
+        kernel_initializer: Initializer of the kernel `(key_dim, query_dim)`.
+
+    Call arguments:
+        query: Float tensor of shape `(batch, query, query_dim)` or `(batch, query_dim)`.
+        key: Float tensor of shape `(batch, key, key_dim)`.
+
+    Returns:
+        Scores of shape `(batch, query, key)` or `(batch, key)` in the compute dtype.
+
+    Raises:
+        ValueError: If a shape has another rank.
+
+    Example:
+
+    >>> scorer = BilinearScorer()
+    >>> tuple(scorer(keras.ops.ones((2, 3, 5)), keras.ops.ones((2, 7, 4))).shape)
+    (2, 3, 7)
+
+    Reference: Luong et al. 2015, https://arxiv.org/abs/1508.04025, section 3.1.
+    """
+
+    def __init__(self, kernel_initializer="glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
+        self.kernel_initializer = initializers.get(kernel_initializer)
+
+    def build(self, query_shape, key_shape):
+        self.check_shapes(query_shape, key_shape)
+        self.kernel = self.add_weight(
+            (key_shape[-1], query_shape[-1]), self.kernel_initializer, name="kernel"
+        )
+        self.built = True
+
+    def prepare(self, key):
+        """Returns `k^T W`, of shape `(batch, key, query_dim)`."""
+        self.check_ready(key)
+        key = ops.cast(key, self.compute_dtype)
+        return ops.einsum("bkd,dq->bkq", key, self.cast_weight(self.kernel))
+
+    def score(self, query, prepared, previous_weights=None):
+        return dot_scores(ops.cast(query, self.compute_dtype), prepared)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "kernel_initializer": initializers.serialize(self.kernel_initializer),
+        }
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class LowRankBilinearScorer(Scorer):
+    """Scores a key by a bilinear form of low rank: both sides projected, then dotted.
+
+    Use it for wide queries and keys, where a full matrix would have too many weights:
+    `rank * (query_dim + key_dim)` instead of `query_dim * key_dim`.
+
+    Args:
+        rank: Positive int, at most the smaller of the two widths.
+        kernel_initializer: Initializer of both projections.
+
+    Call arguments:
+        query: Float tensor of shape `(batch, query, query_dim)` or `(batch, query_dim)`.
+        key: Float tensor of shape `(batch, key, key_dim)`.
+
+    Returns:
+        Scores of shape `(batch, query, key)` or `(batch, key)` in the compute dtype.
+
+    Raises:
+        ValueError: If `rank` is not a positive int, or exceeds a width.
+
+    Example:
+
+    >>> scorer = LowRankBilinearScorer(rank=2)
+    >>> tuple(scorer(keras.ops.ones((2, 3, 5)), keras.ops.ones((2, 7, 4))).shape)
+    (2, 3, 7)
+
+    Reference: the factored form of Luong et al. 2015, https://arxiv.org/abs/1508.04025,
+    section 3.1.
+    """
+
+    def __init__(self, rank, kernel_initializer="glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
+        self.rank = checks.positive_int("LowRankBilinearScorer", "rank", rank)
+        self.kernel_initializer = initializers.get(kernel_initializer)
+
+    def build(self, query_shape, key_shape):
+        self.check_shapes(query_shape, key_shape)
+        if self.rank > min(query_shape[-1], key_shape[-1]):
+            raise ValueError(
+                "LowRankBilinearScorer expects `rank` of at most the smaller width; a larger one "
+                "adds weights and no freedom, use `BilinearScorer`. Received: "
+                f"rank={self.rank}, query.shape={tuple(query_shape)}, "
+                f"key.shape={tuple(key_shape)}"
+            )
+        self.query_kernel = self.add_weight(
+            (query_shape[-1], self.rank), self.kernel_initializer, name="query_kernel"
+        )
+        self.key_kernel = self.add_weight(
+            (key_shape[-1], self.rank), independent(self.kernel_initializer, 1), name="key_kernel"
+        )
+        self.built = True
+
+    def prepare(self, key):
+        """Returns `U k`, of shape `(batch, key, rank)`."""
+        self.check_ready(key)
+        key = ops.cast(key, self.compute_dtype)
+        return ops.einsum("bkd,dr->bkr", key, self.cast_weight(self.key_kernel))
+
+    def score(self, query, prepared, previous_weights=None):
+        query = ops.cast(query, self.compute_dtype)
+        projected = ops.einsum("bqd,dr->bqr", query, self.cast_weight(self.query_kernel))
+        return dot_scores(projected, prepared)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "rank": self.rank,
+            "kernel_initializer": initializers.serialize(self.kernel_initializer),
+        }

@@ -1,0 +1,83 @@
+"""Cosine and content-based scores, Graves et al. 2014 (https://arxiv.org/abs/1410.5401).
+
+    cosine:   K[q, k] = q . k / (|q| |k|)                         equation 6
+    content:  score(q, k) = beta K[q, k],  beta > 0 a query       equation 5
+
+Code name -> paper name: `query` -> k_t, `key` -> M_t(i), `strength` -> beta_t.
+"""
+
+import keras
+from keras import ops
+
+from keras_attention.scorers.base import Scorer
+from keras_attention.scorers.dot import dot_scores
+
+EPSILON = 1e-12
+
+
+def unit_vectors(vectors):
+    """Returns `vectors` of length 1; a zero vector stays 0, with a finite gradient.
+
+    The sum is taken in float32: in float16 it would overflow at a norm of 256, and the
+    epsilon inside the root would vanish.
+    """
+    vectors = ops.cast(vectors, "float32") if _is_half(vectors) else vectors
+    norm = ops.sqrt(ops.sum(ops.square(vectors), axis=-1, keepdims=True) + EPSILON)
+    return vectors / norm
+
+
+def _is_half(tensor):
+    return keras.backend.standardize_dtype(tensor.dtype) in ("float16", "bfloat16")
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class CosineScorer(Scorer):
+    """Scores a key by the cosine of its angle to the query; it has no weights.
+
+    Use it where lengths must not matter: content-based addressing of a memory. All
+    scores lie in [-1, 1], so a softmax over them stays flat unless `strength` sharpens
+    it. Norms take their epsilon inside the root: an all-zero key scores 0.
+
+    Call arguments:
+        query: Float tensor of shape `(batch, query, dim)` or `(batch, dim)`.
+        key: Float tensor of shape `(batch, key, dim)`.
+        strength: Optional float tensor `(batch, query)`, or `(batch,)` for a query of
+            rank 2: the positive factor beta of content-based addressing.
+
+    Returns:
+        Scores of shape `(batch, query, key)` or `(batch, key)` in the compute dtype.
+
+    Raises:
+        ValueError: If query and key differ in width or have another rank.
+
+    Example:
+
+    >>> query = keras.ops.array([[1.0, 0.0, 2.0]])
+    >>> key = keras.ops.array([[[0.0, 1.0, 1.0], [0.0, 0.0, 0.0]]])
+    >>> [round(float(score), 6) for score in CosineScorer()(query, key)[0]]
+    [0.632456, 0.0]
+
+    Reference: Graves et al. 2014, https://arxiv.org/abs/1410.5401, equations 5 and 6.
+    """
+
+    same_width = True
+
+    def prepare(self, key):
+        self.check_ready(key)
+        return ops.cast(unit_vectors(ops.cast(key, self.compute_dtype)), self.compute_dtype)
+
+    def score(self, query, prepared, previous_weights=None, strength=None):
+        query = ops.cast(unit_vectors(ops.cast(query, self.compute_dtype)), self.compute_dtype)
+        scores = dot_scores(query, prepared)
+        if strength is None:
+            return scores
+        return scores * ops.expand_dims(ops.cast(strength, self.compute_dtype), -1)
+
+    def call(self, query, key, previous_weights=None, strength=None):
+        self.check_shapes(query.shape, key.shape)
+        if len(query.shape) == 3:
+            return self.score(query, self.prepare(key), previous_weights, strength)
+        if strength is not None:
+            strength = ops.expand_dims(strength, 1)
+        scores = self.score(ops.expand_dims(query, 1), self.prepare(key), None, strength)
+        return ops.squeeze(scores, 1)

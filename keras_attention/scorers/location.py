@@ -1,0 +1,76 @@
+"""Location scores, Luong et al. 2015 (https://arxiv.org/abs/1508.04025).
+
+    a_t = softmax(W_a h_t)                                        equation 9
+
+Code name -> paper name: `query` -> h_t, `kernel` -> W_a, transposed. The paper gives no rule
+for a source shorter or longer than W_a has rows; ours is below.
+"""
+
+import keras
+from keras import initializers, ops
+
+from keras_attention import checks
+from keras_attention.scorers.base import Scorer
+
+OUT_OF_REACH = -1e9  # what a masked softmax puts in place of a masked score
+OUT_OF_REACH_FLOAT16 = -3e4  # finite there
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class LocationScorer(Scorer):
+    """Scores source positions from the query alone; the keys only say how many there are.
+
+    A source of S positions uses the first S rows of the matrix, and the normalizer
+    renormalizes over them. Positions at or beyond `max_length` get the score -1e9 (-3e4 in
+    float16), so that their weight is 0.
+
+    Args:
+        max_length: Positive int, the number of source positions that have a row.
+        kernel_initializer: Initializer of the kernel `(query_dim, max_length)`.
+
+    Call arguments:
+        query: Float tensor of shape `(batch, query, query_dim)` or `(batch, query_dim)`.
+        key: Float tensor of shape `(batch, key, key_dim)`; its values are not read.
+
+    Returns:
+        Scores of shape `(batch, query, key)` or `(batch, key)` in the compute dtype.
+
+    Raises:
+        ValueError: If `max_length` is not a positive int.
+
+    Example:
+
+    >>> scorer = LocationScorer(max_length=6)
+    >>> tuple(scorer(keras.ops.ones((2, 3, 5)), keras.ops.ones((2, 7, 4))).shape)
+    (2, 3, 7)
+
+    Reference: Luong et al. 2015, https://arxiv.org/abs/1508.04025, equation 9.
+    """
+
+    def __init__(self, max_length, kernel_initializer="glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
+        self.max_length = checks.positive_int("LocationScorer", "max_length", max_length)
+        self.kernel_initializer = initializers.get(kernel_initializer)
+
+    def build(self, query_shape, key_shape):
+        self.check_shapes(query_shape, key_shape)
+        self.kernel = self.add_weight(
+            (query_shape[-1], self.max_length), self.kernel_initializer, name="kernel"
+        )
+        self.built = True
+
+    def score(self, query, prepared, previous_weights=None):
+        positions = ops.arange(ops.shape(prepared)[1])
+        rows = ops.minimum(positions, self.max_length - 1)
+        kernel = ops.take(self.cast_weight(self.kernel), rows, axis=1)  # (query_dim, key)
+        query = ops.cast(query, self.compute_dtype)
+        scores = ops.einsum("bqd,dk->bqk", query, kernel)
+        lowest = OUT_OF_REACH if self.compute_dtype != "float16" else OUT_OF_REACH_FLOAT16
+        return ops.where(positions < self.max_length, scores, ops.cast(lowest, scores.dtype))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "max_length": self.max_length,
+            "kernel_initializer": initializers.serialize(self.kernel_initializer),
+        }

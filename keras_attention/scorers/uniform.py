@@ -1,0 +1,37 @@
+"""Equal scores for all keys: the control without attention.
+
+score(q, k) = 0,   so that a softmax over n kept keys gives 1 / n to each
+"""
+
+import keras
+from keras import ops
+
+from keras_attention.scorers.base import Scorer
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class UniformScorer(Scorer):
+    """Scores every key alike, so that the context is the mean of the kept values.
+
+    Use it as the control of an experiment: the same model with nothing to choose.
+
+    Call arguments:
+        query: Float tensor of shape `(batch, query, query_dim)` or `(batch, query_dim)`.
+        key: Float tensor of shape `(batch, key, key_dim)`.
+
+    Returns:
+        Zeros of shape `(batch, query, key)` or `(batch, key)` in the compute dtype.
+
+    Raises:
+        ValueError: If a shape has another rank.
+
+    Example:
+
+    >>> scorer = UniformScorer()
+    >>> float(keras.ops.sum(scorer(keras.ops.ones((2, 3, 5)), keras.ops.ones((2, 7, 4)))))
+    0.0
+    """
+
+    def score(self, query, prepared, previous_weights=None):
+        shape = (ops.shape(query)[0], ops.shape(query)[1], ops.shape(prepared)[1])
+        return ops.zeros(shape, dtype=self.compute_dtype)
