@@ -13,8 +13,12 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.mechanisms.base import AttentionMechanism
+from keras_attention.normalizers import SoftmaxNormalizer
+from keras_attention.recurrent.attended_gru import attended_gru
+from keras_attention.recurrent.bahdanau_gru import BahdanauGRUCell
 from keras_attention.recurrent.cells import CellAdapter
 from keras_attention.recurrent.loop import run_loop
+from keras_attention.scorers import AdditiveScorer
 from keras_attention.scorers.base import check_ready
 
 
@@ -197,6 +201,8 @@ class AttentionRNN(keras.layers.Layer):
 
     def run(self, inputs, state, memory, inputs_mask=None, training=None):
         """Does all steps of `inputs`; returns outputs, contexts, weights and state."""
+        if inputs_mask is None and self._has_own_gradient(training):
+            return self._run_attended_gru(inputs, state, memory)
         noise = None
         if training and self.attention.dropout > 0:
             shape = (*ops.shape(inputs)[:2], ops.shape(memory["mask"])[1])
@@ -231,6 +237,32 @@ class AttentionRNN(keras.layers.Layer):
                 ops.where(kept, tensor, 0) for tensor in (outputs, contexts, weights)
             )
         return outputs, contexts, weights, state
+
+    def _has_own_gradient(self, training):
+        """Whether this is the recurrence of RNNsearch, which has a faster gradient."""
+        return (
+            self.order == "bahdanau"
+            and type(self.cell) is BahdanauGRUCell
+            and type(self.attention.scorer) is AdditiveScorer
+            and type(self.attention.normalizer) is SoftmaxNormalizer
+            and not (training and self.attention.dropout > 0)
+            and self.compute_dtype == self.attention.compute_dtype
+            and self.compute_dtype in ("float32", "float64")
+        )
+
+    def _run_attended_gru(self, inputs, state, memory):
+        kernel = ops.cast(self.cell.kernel, self.compute_dtype)
+        scorer = self.attention.scorer
+        weights = (
+            ops.cast(self.cell.recurrent_kernel, self.compute_dtype),
+            kernel[self.input_dim :],
+            scorer.cast_weight(scorer.query_kernel),
+            scorer.cast_weight(scorer.vector)[:, 0],
+        )
+        projected = self.cell.project(ops.cast(inputs, self.compute_dtype))
+        outputs, contexts, attention = attended_gru(projected, state["cell"][0], weights, memory)
+        position = state["position"] + ops.shape(inputs)[1]
+        return outputs, contexts, attention, {"cell": [outputs[:, -1]], "position": position}
 
     @property
     def _feeds_back(self):

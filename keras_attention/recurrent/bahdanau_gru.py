@@ -15,20 +15,8 @@ from keras import initializers, ops
 
 from keras_attention import checks
 from keras_attention.initialization import side_by_side
-from keras_attention.recurrent.loop import run_loop
+from keras_attention.recurrent.gru_sequence import gates, gru_sequence
 from keras_attention.scorers.base import check_ready
-
-
-def gru_update(projected, state, recurrent_kernel):
-    """Returns s_i from the projected input `(batch, 3 * units)` and s_{i-1}."""
-    units = state.shape[-1]
-    gates = projected[:, : 2 * units] + ops.matmul(state, recurrent_kernel[:, : 2 * units])
-    gates = ops.sigmoid(gates)
-    update, reset = gates[:, :units], gates[:, units:]
-    candidate = projected[:, 2 * units :] + ops.matmul(
-        reset * state, recurrent_kernel[:, 2 * units :]
-    )
-    return state + update * (ops.tanh(candidate) - state)
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -125,7 +113,9 @@ class BahdanauGRUCell(keras.layers.Layer):
     def update(self, projected, states):
         """Returns the new state and the list that holds it, from a projected input."""
         kernel = ops.cast(self.recurrent_kernel, self.compute_dtype)
-        state = gru_update(projected, ops.cast(states[0], self.compute_dtype), kernel)
+        state = ops.cast(states[0], self.compute_dtype)
+        update, _, candidate = gates(projected, state, kernel)
+        state = state + update * (candidate - state)
         return state, [state]
 
     def call(self, inputs, states, training=None):
@@ -235,11 +225,17 @@ class BahdanauGRU(keras.layers.Layer):
             ]
             checks.rank("BahdanauGRU", "initial_state", state[0], (2,), "(batch, units)")
         projected = self.cell.project(sequences)
-        states, last = run_loop(
-            self.cell.update, projected, state, mask=mask, go_backwards=self.go_backwards
-        )
-        output = states if self.return_sequences else last[0]
-        return (output, last[0]) if self.return_state else output
+        kept = mask
+        if self.go_backwards:
+            projected = ops.flip(projected, 1)
+            kept = None if mask is None else ops.flip(mask, 1)
+        kernel = ops.cast(self.cell.recurrent_kernel, self.compute_dtype)
+        states = gru_sequence(projected, ops.cast(state[0], self.compute_dtype), kernel, kept)
+        last = states[:, -1]
+        if kept is not None:
+            states = ops.where(kept[:, :, None], states, 0)
+        output = states if self.return_sequences else last
+        return (output, last) if self.return_state else output
 
     def compute_output_shape(self, sequences_shape, initial_state_shape=None):
         batch, time = tuple(sequences_shape)[:2]

@@ -1,0 +1,194 @@
+"""Readers of sentence pairs: two parallel files, or one file of tab-separated pairs.
+
+UTF-8, plain or gzip. Lines end with a line feed, with or without a carriage return
+before it, and nowhere else: U+2028 and its like belong to the sentence. A line that
+cannot be used is left out together with its partner, so no pair ever shifts, and the
+report says which lines those were.
+"""
+
+import dataclasses
+import gzip
+import itertools
+import os
+import zlib
+from collections.abc import Iterator
+
+from examples.data.report import BadLine, DataError, Report
+
+_GZIP, _BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+@dataclasses.dataclass
+class Corpus:
+    """Sentence pairs as read, and what was left out.
+
+    Attributes:
+        pairs: List of `(source_text, target_text)`.
+        lines: For each pair, its line number in the file, from 1.
+        name: The (source) file, for messages.
+        report: The `Report` of lines left out.
+    """
+
+    pairs: list[tuple[str, str]]
+    lines: list[int]
+    name: str
+    report: Report
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self.pairs)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+
+def read_parallel(
+    source: str, target: str, *, max_characters: int | None = 2000, on_bad_line: str = "skip"
+) -> Corpus:
+    """Reads two files of which line n of one is the translation of line n of the other.
+
+    Args:
+        source: Path of the source side, plain or gzip.
+        target: Path of the target side, plain or gzip.
+        max_characters: Longer lines are left out; None for no limit.
+        on_bad_line: `"skip"` leaves bad lines out, `"refuse"` raises after the whole file
+            was read, so that all of them are told at once.
+
+    Raises:
+        DataError: If a file cannot be read, if no pair is left, or if a line is bad and
+            `on_bad_line` is `"refuse"`.
+        ValueError: If an argument is wrong.
+
+    Example:
+
+    >>> import pathlib, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> _ = pathlib.Path(folder, "de").write_text("Hallo\\n\\nBis bald\\n")
+    >>> _ = pathlib.Path(folder, "en").write_text("Hello\\nNothing\\nSee you soon\\n")
+    >>> corpus = read_parallel(f"{folder}/de", f"{folder}/en")
+    >>> corpus.pairs, corpus.lines
+    ([('Hallo', 'Hello'), ('Bis bald', 'See you soon')], [1, 3])
+    >>> print(corpus.report.summary())
+    2 pairs used, 1 left out: 1 empty
+    """
+    rows = itertools.zip_longest(_lines(source), _lines(target))
+    files = (os.fspath(source), os.fspath(target))
+    return _read(rows, files, max_characters, on_bad_line)
+
+
+def read_pairs(
+    path: str, *, max_characters: int | None = 2000, on_bad_line: str = "skip"
+) -> Corpus:
+    """Reads a file of `source<TAB>target` lines; further columns are ignored.
+
+    The other arguments, the result and the errors are those of `read_parallel`.
+    """
+
+    def rows():
+        for line in _lines(path):
+            columns = line.split(b"\t")
+            yield (line, b"") if not line.strip() else (*columns[:2], None)[:2]
+
+    name = os.fspath(path)
+    return _read(rows(), (name, name), max_characters, on_bad_line)
+
+
+def _read(rows, files, max_characters, on_bad_line):
+    if on_bad_line not in ("skip", "refuse"):
+        raise ValueError(
+            f"`on_bad_line` must be 'skip' or 'refuse'. Received: on_bad_line={on_bad_line!r}"
+        )
+    if max_characters is not None and max_characters < 1:
+        raise ValueError(
+            "`max_characters` must be a positive int or None. "
+            f"Received: max_characters={max_characters!r}"
+        )
+    corpus = Corpus([], [], files[0], Report())
+    for number, sides in enumerate(rows, start=1):
+        try:
+            corpus.pairs.append(_pair(sides, files, number, max_characters))
+            corpus.lines.append(number)
+        except _UnusableError as problem:
+            corpus.report.add(problem.bad_line)
+    corpus.report.used = len(corpus)
+    _check(corpus, on_bad_line)
+    return corpus
+
+
+class _UnusableError(Exception):
+    def __init__(self, bad_line):
+        super().__init__(str(bad_line))
+        self.bad_line = bad_line
+
+
+def _pair(sides, files, number, max_characters):
+    """Returns the two texts of a line, or raises `_UnusableError`."""
+    if None in sides:  # named: the file that has the line
+        here, there = files[::-1] if sides[0] is None else files
+        detail = "no tab" if here == there else f"{there} has fewer lines"
+        raise _UnusableError(BadLine(here, number, "without a partner", detail))
+    source, target = (
+        _text(line, file, number, max_characters) for line, file in zip(sides, files, strict=True)
+    )
+    return source, target
+
+
+def _text(line, file, number, max_characters):
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        detail = f"byte {error.start + 1} is 0x{line[error.start]:02x}"
+        raise _UnusableError(BadLine(file, number, "not UTF-8", detail)) from None
+    if not text.strip():
+        raise _UnusableError(BadLine(file, number, "empty"))
+    if max_characters is not None and len(text) > max_characters:
+        detail = f"{len(text):,} characters, the limit is {max_characters:,}"
+        raise _UnusableError(BadLine(file, number, "too long", detail))
+    return text
+
+
+def _check(corpus, on_bad_line):
+    report = corpus.report
+    if on_bad_line == "refuse" and report.left_out:
+        told = "; ".join(str(bad) for bad in report.examples())
+        raise DataError(
+            f"{report.left_out:,} bad line{'s' if report.left_out > 1 else ''} in {corpus.name}: "
+            f"{told}. Repair them or leave them out with on_bad_line='skip'."
+        )
+    if not corpus.pairs:
+        told = "; ".join(str(bad) for bad in report.examples())
+        raise DataError(f"No usable pair in {corpus.name}: {told}. Is this the right file?")
+
+
+def _lines(path):
+    """Yields the lines of a plain or gzip file as bytes, without their ends."""
+    name, number = os.fspath(path), 0
+    try:
+        with open(path, "rb") as raw:
+            start = raw.read(2)
+            raw.seek(0)
+            if name.endswith(".gz") and start != _GZIP and start:
+                raise DataError(f"{name} is named .gz but is not gzip. Rename or compress it.")
+            with gzip.open(raw) if start == _GZIP else raw as stream:
+                for number, line in enumerate(stream, start=1):
+                    yield _without_end(line, number, name)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(
+            f"{name} is damaged after line {number} ({error}). Compress or copy it again."
+        ) from error
+    except FileNotFoundError as error:
+        raise DataError(f"{name} does not exist. Check the path.") from error
+    except IsADirectoryError as error:
+        raise DataError(f"{name} is a folder. Name a file in it.") from error
+    except OSError as error:
+        raise DataError(f"{name} cannot be read ({error.strerror or error}).") from error
+    if not number:
+        raise DataError(f"{name} is empty. Give a file with one sentence a line.")
+
+
+def _without_end(line, number, name):
+    if number == 1:
+        if line.startswith(_UTF16):
+            raise DataError(f"{name} is UTF-16. Convert it: `iconv -f UTF-16 -t UTF-8`.")
+        line = line.removeprefix(_BOM)
+    return line.removesuffix(b"\n").removesuffix(b"\r")

@@ -1,0 +1,1 @@
+"""One module a paper's model, assembled with the functional API."""

@@ -1,0 +1,134 @@
+"""The recurrence of RNNsearch over a whole target, with its gradient written out.
+
+    q = s W_q     e_j = v . tanh(q + p_j)     a = masked softmax(e)     c = sum_j a_j h_j
+    s' = GRU(x + c C, s)
+
+Bahdanau et al. 2015 (https://arxiv.org/abs/1409.0473), A.2.2; p_j = U_a h_j is prepared once a
+source and x_t = W E y_{t-1} projected for all steps. As in `gru_sequence`, the backward loop
+gives out the gradients of what each matrix produced, and the gradients of the matrices and of
+the values are one product each, after it. Of the loop's large tensors, `(batch, source, units)`,
+none is kept: tanh(q + p_j) is computed again.
+"""
+
+from keras import ops
+
+from keras_attention.normalizers.softmax import masked_softmax
+from keras_attention.recurrent.gru_sequence import (
+    flat_upstream,
+    gates,
+    gates_gradient,
+    recurrent_kernel_gradient,
+    split,
+    summed_product,
+)
+from keras_attention.recurrent.loop import run_loop
+
+
+def attended_gru(projected, state, weights, memory):
+    """Runs attention and the gated unit over time, the attention before each update.
+
+    Args:
+        projected: Float tensor `(batch, time, 3 * units)`.
+        state: Float tensor `(batch, units)`.
+        weights: Tuple of the recurrent kernel `(units, 3 * units)`, the context's part of the
+            input kernel `(value_dim, 3 * units)`, the query kernel
+            `(units, attention_units)` and the vector `(attention_units,)`.
+        memory: Dict of `key` `(batch, source, attention_units)`, `value`
+            `(batch, source, value_dim)` and boolean `mask` `(batch, source)`.
+
+    Returns:
+        States `(batch, time, units)`, contexts `(batch, time, value_dim)` and attention
+        weights `(batch, time, source)`.
+    """
+    kept = ops.cast(memory["mask"], projected.dtype)
+
+    @ops.custom_gradient
+    def run(projected, state, recurrent_kernel, context_kernel, query_kernel, vector, *source):
+        key, value, kept = source
+        units, value_dim = state.shape[-1], value.shape[-1]
+
+        def step(inputs, states):
+            query = ops.matmul(states[0], query_kernel)
+            scores = ops.einsum("bsu,u->bs", ops.tanh(query[:, None, :] + key), vector)
+            attention = masked_softmax(scores, kept > 0)
+            context = ops.einsum("bs,bsd->bd", attention, value)
+            inputs = inputs + ops.matmul(context, context_kernel)
+            update, reset, candidate = gates(inputs, states[0], recurrent_kernel)
+            new = states[0] + update * (candidate - states[0])
+            saved = ops.concatenate([new, update, reset, candidate], axis=-1)
+            return (saved, context, attention), [new]
+
+        (saved, contexts, attentions), _ = run_loop(step, projected, [state])
+        states = saved[:, :, :units]
+        previous = ops.concatenate([state[:, None], states[:, :-1]], axis=1)
+
+        def gradient(*upstream):
+            states_gradient, contexts_gradient, attentions_gradient = flat_upstream(upstream)
+            shape = (*ops.shape(previous)[:2], query_kernel.shape[-1])
+            queries = ops.reshape(
+                ops.matmul(ops.reshape(previous, (-1, units)), query_kernel), shape
+            )
+
+            def back(inputs, carried):
+                carried_state, key_gradient = carried
+                gradient, before, update, reset, candidate, rest = split(inputs, units, 5)
+                context_gradient, query = rest[:, :value_dim], rest[:, value_dim:]
+                query = query[:, : query_kernel.shape[-1]]
+                rest = rest[:, value_dim + query_kernel.shape[-1] :]
+                source_length = ops.shape(key)[1]
+                attention, attention_gradient = rest[:, :source_length], rest[:, source_length:]
+
+                given, before_gradient = gates_gradient(
+                    gradient + carried_state, before, update, reset, candidate, recurrent_kernel
+                )
+                context_gradient = context_gradient + ops.matmul(
+                    given, ops.transpose(context_kernel)
+                )
+                attention_gradient = attention_gradient + ops.einsum(
+                    "bd,bsd->bs", context_gradient, value
+                )
+                mean = ops.sum(attention * attention_gradient, axis=-1, keepdims=True)
+                scores_gradient = attention * (attention_gradient - mean)
+                pairs = ops.tanh(query[:, None, :] + key)
+                vector_gradient = ops.einsum("bs,bsu->bu", scores_gradient, pairs)
+                pairs_gradient = scores_gradient[:, :, None] * (vector * (1.0 - pairs * pairs))
+                query_gradient = ops.sum(pairs_gradient, axis=1)
+                before_gradient = before_gradient + ops.matmul(
+                    query_gradient, ops.transpose(query_kernel)
+                )
+                outputs = [given, context_gradient, query_gradient, vector_gradient]
+                return tuple(outputs), [before_gradient, key_gradient + pairs_gradient]
+
+            sequence = ops.concatenate(
+                [
+                    states_gradient,
+                    previous,
+                    saved[:, :, units:],
+                    contexts_gradient,
+                    queries,
+                    attentions,
+                    attentions_gradient,
+                ],
+                axis=-1,
+            )
+            outputs, (state_gradient, key_gradient) = run_loop(
+                back, ops.flip(sequence, 1), [ops.zeros_like(state), ops.zeros_like(key)]
+            )
+            given, context_gradients, query_gradients, vector_gradients = (
+                ops.flip(output, 1) for output in outputs
+            )
+            return (
+                given,
+                state_gradient,
+                recurrent_kernel_gradient(previous, saved[:, :, 2 * units : 3 * units], given),
+                summed_product(contexts, given),
+                summed_product(previous, query_gradients),
+                ops.sum(vector_gradients, axis=(0, 1)),
+                key_gradient,
+                ops.einsum("bts,btd->bsd", attentions, context_gradients),
+                ops.zeros_like(kept),
+            )
+
+        return (states, contexts, attentions), gradient
+
+    return run(projected, state, *weights, memory["key"], memory["value"], kept)
