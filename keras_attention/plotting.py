@@ -1,0 +1,333 @@
+"""Pictures of attention: which source tokens each target token looked at.
+
+The functions take plain arrays and tokens and return a matplotlib figure; they use no
+`pyplot` and change none of its state. Save one with `figure.savefig("alignment.png")`;
+a notebook shows the figure that a cell ends in.
+
+Any script: fonts are chosen among those installed (`keras_attention.fonts`); characters that
+none of them holds are drawn as □ and named in one warning. Joined letters and the inner
+direction of Arabic, Hebrew or Devanagari words need matplotlib 3.11 or later, which shapes
+text; older ones draw letters unjoined and left to right. The axes always run in the order of
+the tokens: from left to right and from top to bottom.
+"""
+
+import math
+import unicodedata
+import warnings
+
+import numpy as np
+
+from keras_attention import fonts
+
+CELL_INCHES = 0.36
+LARGEST_INCHES = 11.0
+FONT_POINTS = (5.0, 11.0)
+# What a reader could not tell from an empty label, or what would break one.
+SPACES = str.maketrans({" ": "␣", "\u00a0": "␣"})
+CONTROLS = {"\t": "⇥", "\n": "↵", "\r": "↵"}
+
+
+def plot_alignment(weights, source_tokens, target_tokens, *, title=None, ax=None, cmap="Blues"):
+    """Draws an alignment as a heat map, source tokens on top, target tokens at the left.
+
+    Args:
+        weights: Array `(target, source)` of numbers from 0 to 1, without padding; a row of
+            zeros (nothing attended to) is allowed.
+        source_tokens: Sequence of `source` str (or UTF-8 bytes). A str counts as its
+            characters.
+        target_tokens: Sequence of `target` str (or UTF-8 bytes).
+        title: Optional str.
+        ax: Optional matplotlib axes to draw into; None makes a figure of fitting size.
+        cmap: Name of a matplotlib colormap; light should mean little.
+
+    Returns:
+        The matplotlib `Figure` that holds the picture.
+
+    Raises:
+        ValueError: If `weights` is not of shape `(target, source)`, is empty, or holds numbers
+            that are not finite or outside of 0 to 1.
+        ImportError: If matplotlib is not installed.
+
+    Example:
+
+    >>> weights = [[0.9, 0.1, 0.0], [0.0, 0.2, 0.8]]
+    >>> figure = plot_alignment(weights, ["das", "Haus", "</s>"], ["house", "</s>"])
+    >>> [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    ['das', 'Haus', '</s>']
+    """
+    _require_matplotlib()
+    panel = _Panel("plot_alignment", weights, source_tokens, target_tokens, title)
+    families, missing = fonts.families_for([*panel.texts, fonts.PLACEHOLDER])
+    if missing:
+        warnings.warn(fonts.missing_text(missing), stacklevel=2)
+    if ax is None:
+        cell = panel.fitting_cell(LARGEST_INCHES)
+        ax = _figure(*panel.inches(cell)).subplots()
+    else:
+        cell = panel.cell_within(ax)
+    image = panel.draw(ax, cell, families, missing, cmap)
+    # An inset is exactly as tall as the map, whatever the layout does to the axes.
+    width = 0.12 / (panel.size[1] * cell)
+    bar = ax.figure.colorbar(image, cax=ax.inset_axes([1 + width, 0, width, 1]), ticks=[0, 0.5, 1])
+    _soften(bar, cell)
+    return ax.figure
+
+
+def plot_alignments(examples, *, titles=None, columns=None, cmap="Blues"):
+    """Draws several alignments in a grid with one color scale.
+
+    Args:
+        examples: Sequence of `(weights, source_tokens, target_tokens)`, each as
+            `plot_alignment` takes them; their lengths may differ.
+        titles: Optional sequence of str, one an example.
+        columns: Positive int, panels side by side; None chooses by their number.
+        cmap: Name of a matplotlib colormap.
+
+    Returns:
+        The matplotlib `Figure` that holds all pictures, one axes an example, in order.
+
+    Raises:
+        ValueError: If there is no example, an example is not as `plot_alignment` needs it, or
+            the number of titles differs.
+        ImportError: If matplotlib is not installed.
+
+    Example:
+
+    >>> figure = plot_alignments([([[1.0]], "a", "b"), ([[0.5, 0.5]], "ab", "c")])
+    >>> [axes.images[0].get_array().shape for axes in figure.axes[:2]]
+    [(1, 1), (1, 2)]
+    """
+    _require_matplotlib()
+    panels = _panels(examples, titles)
+    if columns is None:
+        columns = math.ceil(math.sqrt(len(panels)))
+    if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:
+        raise ValueError(
+            f"plot_alignments expects `columns` to be a positive int. Received: columns={columns!r}"
+        )
+    columns = min(columns, len(panels))
+    texts = [text for panel in panels for text in panel.texts]
+    families, missing = fonts.families_for([*texts, fonts.PLACEHOLDER])
+    if missing:
+        warnings.warn(fonts.missing_text(missing), stacklevel=2)
+    cell = min(panel.fitting_cell(1.3 * LARGEST_INCHES / columns) for panel in panels)
+    sizes = [panel.inches(cell) for panel in panels]
+    widths = [max(size[0] for size in sizes[i::columns]) for i in range(columns)]
+    rows = range(0, len(panels), columns)
+    heights = [max(size[1] for size in sizes[i : i + columns]) for i in rows]
+    figure = _figure(sum(widths) + 0.4, sum(heights))
+    grid = figure.subplots(
+        len(heights), columns, squeeze=False, width_ratios=widths, height_ratios=heights
+    )
+    axes = list(grid.flat)
+    for spare in axes[len(panels) :]:
+        spare.remove()
+    axes = axes[: len(panels)]
+    for ax in axes:
+        ax.set_anchor("NW")  # titles of a column start at one line
+    images = [
+        panel.draw(ax, cell, families, missing, cmap)
+        for panel, ax in zip(panels, axes, strict=True)
+    ]
+    bar = figure.colorbar(
+        images[0], ax=axes, ticks=[0, 0.5, 1], shrink=0.6, aspect=30, pad=0.02, panchor=False
+    )
+    _soften(bar, cell)
+    return figure
+
+
+class _Panel:
+    """One heat map: its checked weights and tokens, and how large they want to be."""
+
+    def __init__(self, owner, weights, source_tokens, target_tokens, title):
+        self.source = [_text(owner, "source_tokens", token) for token in source_tokens]
+        self.target = [_text(owner, "target_tokens", token) for token in target_tokens]
+        self.title = title or ""
+        self.size = (len(self.target), len(self.source))
+        self.weights = _checked(owner, weights, self.size)
+
+    @property
+    def texts(self):
+        return [*self.source, *self.target, self.title]
+
+    def fitting_cell(self, largest):
+        """Returns the side of a cell in inches, smaller where many must fit."""
+        return min(CELL_INCHES, largest / max(self.size))
+
+    def cell_within(self, ax):
+        """Returns the side of a cell in inches inside given axes."""
+        box = ax.get_position()
+        inches = ax.figure.get_size_inches()
+        return min(
+            box.height * inches[1] / self.size[0], box.width * inches[0] / self.size[1], CELL_INCHES
+        )
+
+    def inches(self, cell):
+        """Returns width and height of the picture with its labels."""
+        em = _font_points(cell) / 72
+        left = em * max(_columns(text) for text in self.target)
+        slopes = {0: 0.0, 45: 0.75, 90: 1.0}
+        top = em * max(
+            max(1.0, _columns(text) * slopes[angle])
+            for text, angle in zip(self.source, self._rotations(cell), strict=True)
+        )
+        title = 0.35 if self.title else 0.0
+        return (
+            max(self.size[1] * cell, em * _columns(self.title) * 0.9 - left) + left + 0.9,
+            self.size[0] * cell + top + title + 0.4,
+        )
+
+    def draw(self, ax, cell, families, missing, cmap):
+        """Draws the map into `ax` and returns the image."""
+        rows, columns = self.size
+        points = _font_points(cell)
+        image = ax.imshow(self.weights, cmap=cmap, vmin=0, vmax=1, interpolation="nearest")
+        style = {"family": families, "fontsize": points, "parse_math": False}
+        step = max(1, math.ceil(FONT_POINTS[0] * 1.2 / (cell * 72)))  # labels that fit
+        ax.xaxis.tick_top()
+        ax.set_xticks(
+            range(0, columns, step),
+            [_drawable(text, missing) for text in self.source[::step]],
+            **style,
+        )
+        angles = self._rotations(cell)[::step]
+        for label, angle in zip(ax.get_xticklabels(), angles, strict=True):
+            if angle:
+                label.set(rotation=angle, rotation_mode="anchor", ha="left")
+            if angle == 90:
+                label.set(va="center")
+        ax.set_yticks(
+            range(0, rows, step),
+            [_drawable(text, missing) for text in self.target[::step]],
+            **style,
+        )
+        if cell * 72 > 6:  # thinner cells would drown in lines
+            ax.set_xticks(np.arange(columns + 1) - 0.5, minor=True)
+            ax.set_yticks(np.arange(rows + 1) - 0.5, minor=True)
+            ax.grid(which="minor", color="0.88", linewidth=0.6)
+        ax.tick_params(which="both", length=0)
+        ax.spines[:].set_color("0.8")
+        if self.title:
+            ax.set_title(
+                _drawable(self.title, missing),
+                family=families,
+                fontsize=max(points, 9) + 1,
+                loc="left",
+                parse_math=False,
+            )
+        return image
+
+    def _rotations(self, cell):
+        """Returns the angle of each source label: 0 for all that fit side by side, else steep.
+
+        If few are too long (an end mark among characters), only those are turned.
+        """
+        em = _font_points(cell)
+        fits = [_columns(text) * em <= cell * 72 for text in self.source]
+        steep = 45 if cell >= 0.2 else 90
+        few = fits.count(False) <= max(1, 0.15 * len(fits))
+        return [0 if fit and few else steep for fit in fits]
+
+
+def _require_matplotlib():
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "keras_attention.plotting draws with matplotlib, which is not installed. "
+            'Install it with `pip install "keras-attention-layers[plot]"`.'
+        ) from error
+
+
+def _panels(examples, titles):
+    examples = list(examples)
+    titles = [None] * len(examples) if titles is None else list(titles)
+    if not examples or len(titles) != len(examples):
+        raise ValueError(
+            "plot_alignments expects at least one example, and one title for each or none. "
+            f"Received: {len(examples)} examples, {len(titles)} titles"
+        )
+    for number, example in enumerate(examples):
+        if len(example) != 3:
+            raise ValueError(
+                "plot_alignments expects each example to be (weights, source_tokens, "
+                f"target_tokens). Received: example {number} with {len(example)} parts"
+            )
+    pairs = zip(examples, titles, strict=True)
+    return [_Panel("plot_alignments", *example, title) for example, title in pairs]
+
+
+def _checked(owner, weights, size):
+    """Returns the weights as a float array of `size`, between 0 and 1."""
+    try:
+        array = np.asarray(weights).astype("float32")
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{owner} expects `weights` to be an array of numbers. Received: {error}"
+        ) from error
+    if array.shape != size or 0 in size:
+        raise ValueError(
+            f"{owner} expects `weights` of shape (target, source) with one row a target token and "
+            f"one column a source token, at least one of each. Cut padding off first, "
+            f"`weights[:target_length, :source_length]`. Received: weights.shape={array.shape}, "
+            f"{size[0]} target tokens, {size[1]} source tokens"
+        )
+    if not np.isfinite(array).all() or array.min() < -1e-3 or array.max() > 1 + 1e-3:
+        raise ValueError(
+            f"{owner} expects `weights` to be numbers from 0 to 1: attention weights after the "
+            f"normalizer, not scores. Received: numbers from {array.min()} to {array.max()}"
+        )
+    return array
+
+
+def _text(owner, name, token):
+    if isinstance(token, bytes):
+        token = token.decode("utf-8", "replace")
+    if not isinstance(token, str):
+        raise ValueError(
+            f"{owner} expects `{name}` to hold str or bytes. Received: {token!r} of type "
+            f"{type(token).__name__}"
+        )
+    if token.strip(" \u00a0") == "":
+        return token.translate(SPACES)
+    return "".join(_control_picture(char) for char in token)
+
+
+def _control_picture(char):
+    """Returns a visible stand-in for a control character or half a surrogate pair."""
+    if unicodedata.category(char) in ("Cc", "Cs"):
+        return CONTROLS.get(char, "\ufffd")
+    return char
+
+
+def _drawable(text, missing):
+    return "".join(fonts.PLACEHOLDER if char in missing else char for char in text)
+
+
+def _columns(text):
+    """Returns a text's width in ems, roughly: 1 for East Asian characters, 0 for marks."""
+    widths = (
+        1.0 if unicodedata.east_asian_width(char) in "WF" else 0.6
+        for char in text
+        if not unicodedata.combining(char)
+    )
+    return sum(widths)
+
+
+def _font_points(cell):
+    low, high = FONT_POINTS
+    return max(low, min(high, cell * 72 * 0.48))
+
+
+def _figure(width, height):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(max(width, 2.0), max(height, 1.6)), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _soften(bar, cell):
+    bar.outline.set_edgecolor("0.8")
+    bar.ax.tick_params(length=0, labelsize=max(6.0, _font_points(cell) - 2))

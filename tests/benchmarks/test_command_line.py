@@ -1,0 +1,197 @@
+"""`python -m benchmarks`: what a newcomer reads, what is printed, written and refused."""
+
+import json
+import math
+
+import pytest
+
+from benchmarks import attention, train
+from benchmarks.__main__ import main
+from benchmarks.harness import BenchmarkError
+
+SIZES = {"batch": 3, "source-length": 5, "target-length": 4, "width": 6, "vocabulary": 11}
+
+
+def times(median):
+    return {
+        "seconds": [median],
+        "median_seconds": median,
+        "fastest_seconds": 0.5 * median,
+        "quartile_seconds": [0.1, 0.2],
+        "first_call_seconds": 3.0,
+    }
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Canned measurements in place of real ones; returns the calls that were made."""
+    calls = []
+
+    def measure_times(cases, repeats, *, threads, warmup, progress):
+        calls.append(("times", [case.name for case in cases], repeats, threads, warmup))
+        return {case.name: times(0.1 * 2**index) for index, case in enumerate(cases)}
+
+    def measure_memory(cases, repeats, *, threads, progress):
+        calls.append(("memory", [case.name for case in cases], repeats, threads))
+        return {
+            case.name: {"extra_bytes": [1], "median_extra_bytes": 300_000_000 * 4**index}
+            for index, case in enumerate(cases)
+        }
+
+    monkeypatch.setattr(train, "measure_times", measure_times)
+    monkeypatch.setattr(attention, "measure_times", measure_times)
+    monkeypatch.setattr(attention, "measure_memory", measure_memory)
+    return calls
+
+
+def rows_of(path):
+    return {row["name"]: row for row in json.loads(path.read_text())["rows"]}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--help"], ["train", "attention", "eager PyTorch", "keras-attention-layers[benchmarks]"]),
+        (["train", "--help"], ["--json FILE", "--repeats N", "(default: 15)", "--vocabulary N"]),
+        (["attention", "--help"], ["--no-memory", "resident set", "(default: 256)"]),
+    ],
+)
+def test_help_explains(words, expected, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert [part for part in expected if part not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "the following arguments are required: SUITE"),
+        (["trian"], "invalid choice: 'trian'"),
+        (["train", "--batch", "0"], "--batch: expected a whole number of at least 1, got '0'"),
+        (["train", "--repeats", "many"], "--repeats: expected a whole number of at least 1"),
+        (["attention", "--score", "cosine"], "invalid choice: 'cosine'"),
+        (["train", "--json", "/no/such/folder/a.json"], "there is no folder /no/such/folder"),
+    ],
+)
+def test_wrong_arguments_exit_with_2(words, message, measured, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not measured
+
+
+def test_train_table_and_ratios(measured, capsys, tmp_path):
+    path = tmp_path / "train.json"
+    words = ["train", "--repeats", "5", "--threads", "3", "--batch", "6", "--target-length", "7"]
+    assert main([*words, "--json", str(path)]) == 0
+    assert measured == [("times", ["ours, XLA", "ours, graph", "PyTorch, eager"], 5, 3, 3)]
+    rows = rows_of(path)
+    assert rows["ours, XLA"]["speed_ratio"] == pytest.approx(4)
+    assert rows["ours, graph"]["speed_ratio"] == pytest.approx(2)
+    assert rows["ours, XLA"]["tokens_per_second"] == pytest.approx(6 * 7 / 0.1)
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "ours, XLA 0.100 s 0.100 to 0.200 s 50.00 ms 420 4.00 3.000 s" in lines
+    assert any(line.startswith("machine") and "cores" in line for line in lines)
+    assert any(line.startswith("versions") and "tensorflow 2." in line for line in lines)
+    assert f"command python -m benchmarks {' '.join(words)} --json {path}" in lines
+
+
+def test_json_holds_what_was_printed_and_more(measured, tmp_path):
+    path = tmp_path / "train.json"
+    path.write_text("an older file")
+    assert main(["train", "--json", str(path)]) == 0
+    report = json.loads(path.read_text())
+    assert report["suite"] == "train" and report["settings"]["vocabulary"] == 8000
+    assert {"processor", "cores", "instruction_sets", "python"} <= report["machine"].keys()
+    assert {"tensorflow", "keras", "torch", "numpy"} <= report["versions"].keys()
+    assert report["rows"][0]["seconds"] == [0.1]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["train.json"]
+
+
+def test_a_missing_peer_stands_in_the_table(monkeypatch, capsys, tmp_path):
+    reason = "not measured: torch not installed (pip install ...)"
+
+    def measure_times(cases, *arguments, **named):
+        return {case.name: {"missing": reason} if case.needs else times(0.5) for case in cases}
+
+    monkeypatch.setattr(train, "measure_times", measure_times)
+    path = tmp_path / "train.json"
+    assert main(["train", "--json", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert f"PyTorch, eager  {reason}" in text
+    assert "Without PyTorch, eager there is no ratio" in text
+    rows = rows_of(path)
+    assert rows["PyTorch, eager"] == {"name": "PyTorch, eager", "missing": reason}
+    assert rows["ours, XLA"]["speed_ratio"] is None
+
+
+def test_attention_table_and_ratios(measured, capsys, tmp_path):
+    path = tmp_path / "attention.json"
+    assert main(["attention", "--memory-repeats", "2", "--json", str(path)]) == 0
+    assert [call[0] for call in measured] == ["times", "memory"] * 2
+    names = [
+        f"additive, {owner}, {mode}" for mode in ("graph", "XLA") for owner in ("ours", "Keras")
+    ]
+    assert measured[0][1] == measured[1][1] == names and measured[1][2] == 2
+    rows = rows_of(path)
+    assert len(rows) == 8
+    for mode in ("graph", "XLA"):
+        assert rows[f"dot, ours, {mode}"]["speed_ratio"] == pytest.approx(2)
+        assert rows[f"dot, ours, {mode}"]["memory_ratio"] == pytest.approx(0.25)
+        assert rows[f"dot, Keras, {mode}"]["speed_ratio"] == 1
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "dot, ours, graph 0.100 s 0.100 to 0.200 s 50.00 ms 2.00 300 MB 0.25 3.000 s" in lines
+    assert "dot, Keras, graph 0.200 s 0.100 to 0.200 s 0.100 s 1.00 1.20 GB 1.00 3.000 s" in lines
+
+
+def test_attention_without_memory_and_with_one_score(measured, tmp_path, capsys):
+    path = tmp_path / "attention.json"
+    words = ["attention", "--score", "dot", "--no-memory", "--json", str(path)]
+    assert main(words) == 0
+    assert [call[0] for call in measured] == ["times"]
+    assert set(rows_of(path)) == set(measured[0][1])
+    assert "MB" not in capsys.readouterr().out
+
+
+def test_a_failing_side_exits_with_1_in_one_line(monkeypatch, capsys):
+    def fail(*arguments, **named):
+        raise BenchmarkError("'ours' failed: ValueError: no such size")
+
+    monkeypatch.setattr(train, "measure_times", fail)
+    assert main(["train"]) == 1
+    assert capsys.readouterr().err == "benchmarks: 'ours' failed: ValueError: no such size\n"
+
+
+def test_the_peer_of_training_runs_from_end_to_end(capsys, tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is not installed: no peer to measure")
+    path = tmp_path / "train.json"
+    sizes = [f"--{name}={value}" for name, value in SIZES.items()]
+    words = ["train", *sizes, "--repeats", "3", "--sides", "torch", "--threads", "1"]
+    assert main([*words, "--json", str(path)]) == 0, capsys.readouterr().err
+    rows = rows_of(path)
+    assert list(rows) == ["PyTorch, eager"]
+    assert len(rows["PyTorch, eager"]["seconds"]) == 3
+    assert 0 < rows["PyTorch, eager"]["fastest_seconds"] <= rows["PyTorch, eager"]["median_seconds"]
+
+
+def test_our_training_side_learns():
+    work = train.keras_side(
+        **{name.replace("-", "_"): value for name, value in SIZES.items()}, jit_compile=False
+    )
+    losses = [work() for _ in range(40)]
+    assert losses[0] == pytest.approx(math.log(SIZES["vocabulary"]), rel=0.1)
+    assert losses[-1] < losses[0] - 0.02
+
+
+@pytest.mark.parametrize("mode", ["graph", "XLA"])
+@pytest.mark.parametrize("score", attention.SCORES)
+def test_attention_sides_can_be_built_and_called(score, mode):
+    sizes = {"batch": 2, "queries": 5, "keys": 7, "units": 3}
+    cases = [case for case in attention.cases(score, sizes) if case.name.endswith(mode)]
+    values = [attention.attention_side(**case.options)() for case in cases]
+    assert all(math.isfinite(value) for value in values)
+    if score == "dot":  # no weights: both layers compute the same number
+        assert values[0] == pytest.approx(values[1], rel=1e-5)

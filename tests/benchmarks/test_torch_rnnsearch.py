@@ -1,0 +1,138 @@
+"""The PyTorch peer computes what our RNNsearch computes."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from benchmarks.train import example_batch
+from examples.models import rnnsearch
+from examples.training.steps import TrainingStep
+
+torch = pytest.importorskip(
+    "torch", reason="PyTorch is not installed: the training benchmark's peer is NOT tested"
+)
+WIDTH, VOCABULARY = 10, 23
+
+
+def assign(parameter, *arrays):
+    """Sets a PyTorch parameter to arrays laid side by side."""
+    array = np.concatenate([keras.ops.convert_to_numpy(array) for array in arrays], axis=-1)
+    with torch.no_grad():
+        parameter.copy_(torch.from_numpy(np.ascontiguousarray(array)))
+
+
+def assign_dense(linear, layer):
+    assign(linear.weight, keras.ops.transpose(layer.kernel))
+    assign(linear.bias, layer.bias)
+
+
+def copy_weights(model, peer):
+    """Copies the weights of our model into the PyTorch model."""
+    encoder, decoder = model.get_layer("encoder"), model.get_layer("decoder")
+    assign(peer.encoder.embedding.weight, encoder.get_layer("source_embedding").embeddings)
+    both = encoder.get_layer("annotations")
+    for direction, layer in enumerate([both.forward_layer, both.backward_layer]):
+        assign(peer.encoder.kernel[direction], layer.cell.kernel)
+        assign(peer.encoder.bias[direction, 0], layer.cell.bias)
+        recurrent = keras.ops.convert_to_numpy(layer.cell.recurrent_kernel)
+        assign(peer.encoder.gates_kernel[direction], recurrent[:, : 2 * WIDTH])
+        assign(peer.encoder.candidate_kernel[direction], recurrent[:, 2 * WIDTH :])
+    assign_dense(peer.encoder.initial_state, encoder.get_layer("initial_state"))
+
+    theirs, scorer, cell = peer.decoder, decoder.attention.scorer, decoder.recurrence.cell
+    assign(theirs.embedding.weight, decoder.embedding.embeddings)
+    assign(theirs.key.weight, keras.ops.transpose(scorer.key_kernel))
+    assign(theirs.key.bias, scorer.bias)
+    assign(theirs.score, scorer.vector[:, 0])
+    kernel = keras.ops.convert_to_numpy(cell.kernel).T  # inputs: embedding, context
+    assign(theirs.words.weight, kernel[:, :WIDTH])
+    assign(theirs.context.weight, kernel[:, WIDTH:])
+    assign(theirs.words.bias, cell.bias)
+    recurrent = keras.ops.convert_to_numpy(cell.recurrent_kernel)
+    query = keras.ops.convert_to_numpy(scorer.query_kernel)
+    assign(theirs.state.weight, np.concatenate([query, recurrent[:, : 2 * WIDTH]], axis=1).T)
+    assign(theirs.candidate.weight, recurrent[:, 2 * WIDTH :].T)
+    assign_dense(theirs.readout, decoder.pairs)
+    assign_dense(theirs.logits, decoder.logits)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Tiny products in two threads wait for each other, long on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def twins():
+    from benchmarks.torch_rnnsearch import TorchRNNsearch
+
+    keras.utils.set_random_seed(3)
+    model = rnnsearch.build(
+        VOCABULARY, VOCABULARY, units=WIDTH, embedding_dim=WIDTH, maxout_units=WIDTH
+    )
+    generator = np.random.default_rng(3)
+    for weight in model.weights:  # biases too, which begin at zero
+        weight.assign(generator.normal(scale=0.5, size=weight.shape))
+    peer = TorchRNNsearch(VOCABULARY, WIDTH)
+    copy_weights(model, peer)
+    return model, peer
+
+
+def padded_batch():
+    source, target, labels = example_batch(5, 13, 7, VOCABULARY)
+    for row, (source_length, target_length) in enumerate(
+        [(13, 7), (1, 3), (11, 1), (2, 7), (5, 2)]
+    ):
+        source[row, source_length:] = 0
+        target[row, target_length:] = labels[row, target_length:] = 0
+    return source, target, labels
+
+
+def as_torch(*arrays):
+    return [torch.from_numpy(array.astype("int64")) for array in arrays]
+
+
+def test_logits_are_the_same_also_with_padding(twins):
+    model, peer = twins
+    source, target, _ = padded_batch()
+    ours = keras.ops.convert_to_numpy(model({"source": source, "target": target}))
+    with torch.no_grad():
+        theirs = peer(*as_torch(source, target)).numpy()
+    assert ours.std() > 0.1, "the comparison needs logits that differ"
+    np.testing.assert_allclose(theirs, ours, atol=1e-4, rtol=0)
+
+
+def test_both_have_the_same_number_of_parameters(twins):
+    model, peer = twins
+    assert sum(parameter.numel() for parameter in peer.parameters()) == model.count_params()
+
+
+def test_loss_and_gradient_norm_of_a_step_are_the_same(twins):
+    from benchmarks.torch_rnnsearch import training_step
+
+    model, peer = twins
+    source, target, labels = padded_batch()
+    optimizer = torch.optim.SGD(peer.parameters(), 0.0)
+    loss = training_step(peer, optimizer, *as_torch(source, target, labels), clip_norm=1e9)
+    norm = sum(float((parameter.grad**2).sum()) for parameter in peer.parameters()) ** 0.5
+    step = TrainingStep(model, keras.optimizers.SGD(0.0), clip_norm=1e9, jit_compile=False)
+    inputs = {"source": tf.constant(source), "target": tf.constant(target)}
+    result = step(inputs, tf.constant(labels))
+    assert float(result["loss_sum"] / result["token_count"]) == pytest.approx(loss, rel=1e-5)
+    assert float(result["gradient_norm"]) == pytest.approx(norm, rel=1e-4)
+
+
+def test_the_peer_learns():
+    from benchmarks.torch_rnnsearch import TorchRNNsearch, training_step
+
+    torch.manual_seed(1)
+    peer = TorchRNNsearch(VOCABULARY, WIDTH)
+    optimizer = torch.optim.Adam(peer.parameters(), 0.01)
+    batch = as_torch(*example_batch(3, 5, 4, VOCABULARY))
+    losses = [training_step(peer, optimizer, *batch) for _ in range(60)]
+    assert losses[0] == pytest.approx(np.log(VOCABULARY), rel=0.1)
+    assert losses[-1] < 0.5 * losses[0]
