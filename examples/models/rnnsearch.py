@@ -10,17 +10,23 @@ matrices, Adadelta, batches of 80. The defaults here suit a laptop; `PAPER` hold
 
 import keras
 
+from examples.options import Option
 from keras_attention import Attention, BahdanauAttention, BahdanauDecoder, BahdanauGRU
 
 TITLE = "RNNsearch: bidirectional GRU, additive attention, GRU decoder"
+REFERENCE = "Bahdanau et al. 2015, arXiv 1409.0473"
 PAPER = {"units": 1000, "embedding_dim": 620, "maxout_units": 500}
-DEFAULTS = {
-    "units": 256,
-    "embedding_dim": 256,
-    "maxout_units": None,
-    "attention": "additive",
-    "readout_state": "current",
-    "dropout": 0.0,
+OPTIONS = {
+    "units": Option(256, "size of the decoder's state, an encoder direction, the attention"),
+    "embedding_dim": Option(256, "size of both embeddings"),
+    "maxout_units": Option(None, "size of the maxout layer; half of --units by default"),
+    "attention": Option(
+        "additive", "'none' is the control: the mean annotation", str, ("additive", "none")
+    ),
+    "readout_state": Option(
+        "current", "read out the new state or the one before", str, ("current", "previous")
+    ),
+    "dropout": Option(0.0, "share dropped from embeddings, annotations and readout", float),
 }
 
 

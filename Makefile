@@ -1,0 +1,62 @@
+# Two commands do everything: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+RUN ?= runs/demo
+# Installed once; the stamp is newer than pyproject.toml when nothing is missing.
+STAMP := $(VENV)/installed.test
+
+.PHONY: help demo test test-slow lint format wheel clean install
+
+help:
+	@echo "make demo       train RNNsearch on dates, evaluate, draw, export and ask it"
+	@echo "make test       the fast tests"
+	@echo "make test-slow  the tests that train or measure for minutes"
+	@echo "make lint       what CI and pre-commit check"
+	@echo "make wheel      build the wheel and test it away from the checkout"
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 13); \
+	sys.exit(0 if ok else "Python 3.11 to 3.13 is needed, this is %d.%d. Name another one: make PYTHON=python3.12" % sys.version_info[:2])'
+	$(PYTHON) -m venv "$(VENV)"
+	"$(BIN)/python" -m pip install --quiet --upgrade pip
+	"$(BIN)/python" -m pip install --quiet --editable ".[test]"
+	@touch "$(STAMP)"
+
+demo: $(STAMP)
+	@echo "== 1/5  train RNNsearch to write dates as ISO 8601"
+	@rm -rf "$(RUN)"
+	@"$(BIN)/python" -m examples train rnnsearch --run "$(RUN)" --units 128 --embedding-dim 64 \
+	  --batch-size 128 --shapes 3 --epochs 30 --minutes 6 --learning-rate 0.002 --average 0.99
+	@echo "== 2/5  measure it on dates it has never seen"
+	@"$(BIN)/python" -m examples evaluate "$(RUN)" --beam 2
+	@echo "== 3/5  draw where it looks"
+	@"$(BIN)/python" -m examples plot "$(RUN)" --out "$(RUN)/pictures"
+	@echo "== 4/5  export it for TensorFlow Serving"
+	@"$(BIN)/python" -m examples export "$(RUN)" "$(RUN)/served"
+	@echo "== 5/5  ask the SavedModel, without this library"
+	@"$(BIN)/python" -m examples.ask "$(RUN)/served" "3. Mai 1979" "Thursday, 21 November 2024" \
+	  "14 juillet 1989" "2001年9月8日"
+
+test: $(STAMP)
+	"$(BIN)/python" -m pytest
+
+test-slow: $(STAMP)
+	"$(BIN)/python" -m pytest -m slow
+
+lint: $(STAMP)
+	"$(BIN)/python" -m ruff check .
+	"$(BIN)/python" -m ruff format --check .
+
+format: $(STAMP)
+	"$(BIN)/python" -m ruff format .
+	"$(BIN)/python" -m ruff check --fix .
+
+wheel: $(STAMP)
+	PYTHON="$(BIN)/python" sh .ci/wheel
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache

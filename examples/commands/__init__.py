@@ -1,0 +1,1 @@
+"""The subcommands of `python -m examples`, one module each."""

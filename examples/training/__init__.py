@@ -1,0 +1,1 @@
+"""Training: losses, the compiled step, schedules, checkpoints and the loop."""

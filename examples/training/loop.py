@@ -1,0 +1,429 @@
+"""The training loop: epochs, evaluation, the best weights, checkpoints, resuming.
+
+A run is a pure function of its checkpoint: weights, optimizer, seed states and the
+position in the data. Every number that history.csv shows, times aside, is the same
+whether the run went through at once or was killed and resumed. Two habits make it so:
+the order of the batches is a function of (seed, epoch) alone, and the epoch's sums are
+part of the checkpoint.
+"""
+
+import math
+import pathlib
+import time
+from collections.abc import Callable, Sequence
+
+import keras
+import tensorflow as tf
+
+from examples.training import averaging, distribution, schedules
+from examples.training.checkpoints import Checkpoints
+from examples.training.evaluation import Evaluation, each_batch
+from examples.training.history import History
+from examples.training.interrupts import Interrupts
+from examples.training.progress import clock, make_progress
+from examples.training.reporting import Pace, Reporter
+from examples.training.saving import Best, Position, Saver
+from examples.training.settings import (
+    Metric,
+    TrainingDiverged,
+    TrainingResult,
+    TrainingSettings,
+)
+from examples.training.steps import TrainingStep
+
+LARGER_IS_BETTER = {"loss": False, "accuracy": True}
+SKIPS_IN_A_ROW = 50  # float16 updates left out before the run is called diverged
+
+
+def train(
+    model: keras.Model,
+    batches,
+    dev_batches,
+    settings: TrainingSettings,
+    directory: pathlib.Path,
+    *,
+    optimizer: keras.optimizers.Optimizer | None = None,
+    save: Callable[[keras.Model], None] | None = None,
+    metrics: Sequence[Metric] = (),
+    average: averaging.WeightAverage | None = None,
+    plateau: schedules.ReduceOnPlateau | None = None,
+    strategy: tf.distribute.Strategy | None = None,
+    resume: bool = False,
+    progress=None,
+) -> TrainingResult:
+    """Trains a translator and leaves the best weights in it.
+
+    Args:
+        model: A Keras model from `{"source", "target"}` to logits.
+        batches: Object with `seed`, `batches_per_epoch(epoch)` and
+            `epoch(epoch, start=0)`, the `tf.data.Dataset` of `(inputs, labels)` from batch
+            `start` on; its order depends on `(seed, epoch)` alone.
+        dev_batches: Re-iterable of `(inputs, labels)` to evaluate on.
+        settings: A `TrainingSettings`.
+        directory: The run's folder; gets `history.csv`, `checkpoints/`, `tensorboard/`.
+        optimizer: A Keras optimizer without clipping; Adam with rate 0.001 by default.
+        save: Called with the model, averaged weights in place, whenever it is the best
+            so far, and once at the end.
+        metrics: Measured after each epoch, averaged weights in place.
+        average: A `WeightAverage`, or None.
+        plateau: A `ReduceOnPlateau`, or None.
+        strategy: A `tf.distribute` strategy under which model and optimizer were made.
+        resume: Bool, go on from the newest checkpoint; without one, start.
+        progress: What shows the progress; a bar or lines by default.
+
+    Returns:
+        A `TrainingResult`. Interrupted by Ctrl-C or SIGTERM it says so, after writing a
+        checkpoint; the model then holds the weights of the moment, not the best.
+
+    Raises:
+        ValueError: If arguments do not fit each other, if there are checkpoints but
+            `resume` is False, or (`CheckpointError`) they belong to another run.
+        TrainingDiverged: If loss or gradient stop being finite.
+        OSError: If the last checkpoint or model cannot be written; earlier ones are kept,
+            and a failure before the end is reported and tried again.
+    """
+    known = (*LARGER_IS_BETTER, *(metric.name for metric in metrics))
+    if settings.monitor not in known:
+        raise ValueError(
+            f"train expects `monitor` to be one of {', '.join(map(repr, known))}. "
+            f"Received: monitor={settings.monitor!r}"
+        )
+    if plateau is not None and optimizer is not None and _schedule(optimizer):
+        raise ValueError(
+            "train expects an optimizer with a plain learning rate when `plateau` is given. "
+            f"Received: learning_rate={_schedule(optimizer)}"
+        )
+    if batches.batches_per_epoch(0) < 1:
+        raise ValueError(
+            "train expects at least one batch an epoch. Check that the training data is not empty. "
+            f"Received: batches_per_epoch={batches.batches_per_epoch(0)}"
+        )
+    if next(iter(each_batch(dev_batches)), None) is None:
+        raise ValueError(
+            "train expects at least one batch to evaluate on. Check that the dev data is not "
+            "empty. Received: dev_batches without a batch"
+        )
+    run = _Run(model, batches, dev_batches, settings, pathlib.Path(directory))
+    run.metrics, run.plateau, run.save_model = tuple(metrics), plateau, save
+    run.prepare(
+        optimizer or keras.optimizers.Adam(1e-3),
+        average or averaging.NoAverage(),
+        strategy,
+        progress or make_progress(),
+    )
+    run.restore(resume)
+    with Interrupts() as interrupts:
+        try:
+            return run.go(interrupts)
+        finally:
+            run.reporter.close()
+
+
+class _Run:
+    """One run: its pieces and the way through them. `position` is all that changes."""
+
+    def __init__(self, model, batches, dev_batches, settings, directory):
+        self.model, self.settings, self.directory = model, settings, directory
+        self.batches, self.dev_batches = batches, dev_batches
+        self.position, self.best = Position(), Best()
+        self.pending, self.gradient_norm = [], 0.0
+        self.pace, self.evaluating = Pace(), 0.0
+
+    def prepare(self, optimizer, average, strategy, progress):
+        settings = self.settings
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.optimizer, self.average, self.strategy = optimizer, average, strategy
+        tensorboard = self.directory / "tensorboard" if settings.tensorboard else None
+        self.reporter = Reporter(progress, (m.name for m in self.metrics), tensorboard)
+        self.step = TrainingStep(
+            self.model,
+            optimizer,
+            settings.smoothing,
+            settings.spread,
+            settings.clip_norm,
+            settings.jit_compile,
+            self.average,
+            strategy,
+        )
+        self.evaluation = Evaluation(self.model, settings.jit_compile)
+        self.history = History(self.directory / "history.csv")
+        checkpoints = Checkpoints(
+            self.directory / "checkpoints", settings.keep_checkpoints, self.reporter.message
+        )
+        self.saver = Saver(
+            checkpoints, self.model, optimizer, self.step, self.batches, self.history, self.plateau
+        )
+
+    def restore(self, resume):
+        if not resume and self.saver.checkpoints.names():
+            raise ValueError(
+                "train expects a directory without checkpoints of an earlier run. Resume that run "
+                f"(--resume) or choose another directory. Received: directory={self.directory}"
+            )
+        found = self.saver.restore() if resume else None
+        if found is not None:
+            self.position, self.best = found
+            self.reporter.message(
+                f"Resumed at epoch {self.position.epoch + 1}, batch {self.position.batch}, step "
+                f"{self.position.steps}."
+            )
+        elif resume:
+            self.reporter.message(f"No checkpoint in {self.directory}: starting anew.")
+        if self.strategy is not None:
+            distribution.spread_seeds(self.strategy, self.saver.seed_states())
+
+    def go(self, interrupts):
+        """Returns the `TrainingResult`."""
+        self.started = self.saved_at = time.monotonic()
+        self.seconds_before, self.saved_step = self.position.seconds, self.position.steps
+        while (reason := self._finished()) is None:
+            stopped = self._train_epoch(interrupts)
+            if stopped == "interrupted":
+                return self._interrupted()
+            if stopped == "minutes":
+                self._checkpoint(required=True)  # a longer run goes on from here
+            try:
+                with interrupts.abrupt():
+                    row = self._evaluate()
+            except KeyboardInterrupt:
+                return self._interrupted()
+            self._end_epoch(row)
+            if stopped == "minutes":
+                return self._finish(stopped)
+            self.position.epoch += 1
+            self.position.batch, self.position.loss_sum, self.position.tokens = 0, 0.0, 0.0
+            if self._finished() or self._checkpoint_due():
+                self._checkpoint(required=self._finished() is not None)
+        return self._finish(reason)
+
+    def _finished(self):
+        """Returns why the run is over, or None; asked between two epochs."""
+        settings, position = self.settings, self.position
+        if position.epoch >= settings.epochs:
+            return "epochs"
+        if settings.patience is not None and position.waited >= settings.patience:
+            return "patience"
+        if position.batch == 0 and self._time_is_up():
+            return "minutes"
+        return None
+
+    # One epoch.
+
+    def _train_epoch(self, interrupts):
+        """Returns None at the epoch's end, or why it stopped before."""
+        position = self.position
+        total = self.batches.batches_per_epoch(position.epoch)
+        title = f"epoch {position.epoch + 1}/{self.settings.epochs}"
+        self.reporter.progress.start(title, total, position.batch)
+        self.pace = Pace(position.tokens)
+        if position.batch and self._time_is_up():
+            return "minutes"
+        dataset = self.batches.epoch(position.epoch, start=position.batch)
+        if self.strategy is not None:
+            dataset = distribution.distribute(self.strategy, dataset)
+        for inputs, labels in dataset:
+            self._train_batch(inputs, labels)
+            if self.pace.should_look() or len(self.pending) >= self.settings.log_steps:
+                self._drain()
+                self._show(total)
+            if interrupts.requested:
+                return "interrupted"
+            if position.batch < total and self._time_is_up():
+                return "minutes"
+            if self._checkpoint_due():
+                self._checkpoint()
+        self._drain()
+        if position.batch != total:
+            raise ValueError(
+                "train expects `batches.epoch` to yield as many batches as `batches_per_epoch` "
+                f"says, {total} in epoch {position.epoch}. Received: {position.batch} batches"
+            )
+        return None
+
+    def _train_batch(self, inputs, labels):
+        is_new = self.step.is_new(inputs, labels)
+        if is_new:
+            self._drain()
+        tokens = self.position.tokens
+        self.pending.append(self.step(inputs, labels))
+        self.position.batch += 1
+        self.position.steps += 1
+        if is_new:
+            self._drain()
+        self.pace.add(is_new, self.position.tokens - tokens)
+
+    def _drain(self):
+        """Reads the results of the last steps and checks that they are numbers."""
+        position = self.position
+        first = position.steps - len(self.pending) + 1
+        pending, self.pending = self.pending, []
+        for step, results in enumerate(pending, first):
+            values = {name: float(value) for name, value in results.items()}
+            finite = math.isfinite(values["loss_sum"]) and math.isfinite(values["gradient_norm"])
+            position.skipped = 0 if values["applied"] else position.skipped + 1
+            if position.skipped >= SKIPS_IN_A_ROW or (values["applied"] and not finite):
+                raise TrainingDiverged(self._diverged(step, values))
+            if values["applied"]:
+                position.loss_sum += values["loss_sum"]
+                position.tokens += values["token_count"]
+                self.gradient_norm = values["gradient_norm"]
+
+    def _diverged(self, step, values):
+        names = self.saver.checkpoints.names()
+        kept = f"The last checkpoint, {names[-1]}, is" if names else "No checkpoint is"
+        return (
+            f"The training diverged at step {step} (epoch {self.position.epoch + 1}): loss sum "
+            f"{values['loss_sum']}, gradient norm {values['gradient_norm']}. {kept} from before "
+            "that. Lower the learning rate, warm up longer or clip harder (clip_norm)."
+        )
+
+    def _show(self, total):
+        position = self.position
+        loss = position.loss_sum / max(position.tokens, 1.0)
+        epochs = self.settings.epochs - position.epoch - 1
+        left = self.pace.seconds_for(total - position.batch + epochs * total)
+        if left is not None:
+            left += epochs * self.evaluating
+        if self.settings.minutes is not None:
+            budget = max(0.0, self.settings.minutes * 60 - self._seconds())
+            left = budget if left is None else min(left, budget)
+        self.reporter.batch(
+            position,
+            left,
+            train_loss=loss,
+            gradient_norm=self.gradient_norm,
+            tokens_per_second=self.pace.tokens_per_second(position.tokens),
+            learning_rate=self._rate(),
+        )
+
+    # After an epoch.
+
+    def _evaluate(self):
+        """Returns the row of history.csv; changes nothing that a checkpoint holds."""
+        position, began = self.position, time.monotonic()
+        with self.average.applied():
+            dev = self.evaluation(self.dev_batches)
+            measured = {m.name: float(m.compute(self.model)) for m in self.metrics}
+        self.evaluating = time.monotonic() - began
+        return {
+            "epoch": position.epoch + 1,
+            "steps": position.steps,
+            "train_loss": position.loss_sum / max(position.tokens, 1.0),
+            "tokens": int(position.tokens),
+            "learning_rate": self._rate(),
+            **{f"dev_{name}": dev[name] for name in ("loss", "perplexity", "accuracy")},
+            **measured,
+            "tokens_per_second": round(self.pace.tokens_per_second(position.tokens), 1),
+            "seconds": round(self._seconds(), 3),
+        }
+
+    def _end_epoch(self, row):
+        improved = self._improves(row)
+        self.position.waited = 0 if improved else self.position.waited + 1
+        self._try(lambda: self.history.append(row), "history.csv")
+        self.reporter.epoch(row, improved, self.pace, self.step.num_shapes)
+        if improved:
+            with self.average.applied():
+                arrays = [variable.numpy() for variable in self.model.weights]
+                if self.save_model is not None:
+                    self._try(lambda: self.save_model(self.model), "the model")
+            self.best = Best(self._monitored(row), row["epoch"], arrays)
+        self.average.end_epoch()
+        if self.plateau is not None:
+            rate = self.plateau.update(improved, self._rate())
+            if rate != self._rate():
+                self.reporter.message(f"No improvement: learning rate {rate:g} from here on.")
+                self.optimizer.learning_rate = rate
+
+    def _monitored(self, row):
+        name = self.settings.monitor
+        return row[f"dev_{name}" if name in LARGER_IS_BETTER else name]
+
+    def _improves(self, row):
+        value, best = self._monitored(row), self.best.value
+        if best is None or math.isnan(best):
+            return best is None or not math.isnan(value)
+        larger = LARGER_IS_BETTER | {m.name: m.larger_is_better for m in self.metrics}
+        return value > best if larger[self.settings.monitor] else value < best
+
+    # Saving and ending.
+
+    def _checkpoint_due(self):
+        settings = self.settings
+        steps = self.position.steps - self.saved_step
+        if settings.checkpoint_steps is not None and steps >= settings.checkpoint_steps:
+            return True
+        age = time.monotonic() - self.saved_at
+        return settings.checkpoint_seconds is not None and age >= settings.checkpoint_seconds
+
+    def _checkpoint(self, required=False):
+        self._drain()
+        self.position.seconds = self._seconds()
+
+        def write():
+            self.saver.write(self.position, self.best)
+
+        write() if required else self._try(write, "a checkpoint")
+        self.saved_at, self.saved_step = time.monotonic(), self.position.steps
+        self.pace.resume()
+
+    def _try(self, write, what):
+        """Training outlives a disk that is full for a while; the end of the run does not."""
+        try:
+            write()
+        except OSError as error:
+            self.reporter.message(
+                f"Could not write {what} ({error}); going on, trying again later."
+            )
+
+    def _interrupted(self):
+        self._checkpoint(required=True)
+        self.reporter.close()
+        self.reporter.message(
+            f"Interrupted at epoch {self.position.epoch + 1}, batch {self.position.batch}. A "
+            f"checkpoint is in {self.directory}; the same command with --resume goes on from it."
+        )
+        return self._result("interrupted")
+
+    def _finish(self, reason):
+        self.history.write()
+        if self.best.arrays is not None:
+            for variable, array in zip(self.model.weights, self.best.arrays, strict=True):
+                variable.assign(array)
+        if self.save_model is not None:
+            self.save_model(self.model)
+        self.reporter.close()
+        if self.best.value is not None:
+            self.reporter.message(
+                f"Finished ({reason}) after {clock(self._seconds())}: best {self.settings.monitor} "
+                f"{self.best.value:.4f} at epoch {self.best.epoch}."
+            )
+        return self._result(reason)
+
+    def _result(self, reason):
+        return TrainingResult(
+            reason,
+            [dict(row) for row in self.history.rows],
+            self.best.value,
+            self.best.epoch,
+            self.position.steps,
+            self._seconds(),
+        )
+
+    # Small things.
+
+    def _seconds(self):
+        return self.seconds_before + time.monotonic() - self.started
+
+    def _time_is_up(self):
+        minutes = self.settings.minutes
+        return minutes is not None and self._seconds() + self.evaluating >= minutes * 60
+
+    def _rate(self):
+        return float(tf.convert_to_tensor(self.optimizer.learning_rate))
+
+
+def _schedule(optimizer):
+    """Returns the name of the optimizer's learning-rate schedule, None for a plain rate."""
+    rate = optimizer.get_config()["learning_rate"]
+    return rate["class_name"] if isinstance(rate, dict) else None

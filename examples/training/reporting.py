@@ -1,0 +1,113 @@
+"""What a run says while it goes: speed, progress, epoch summaries, TensorBoard."""
+
+import pathlib
+import time
+
+import tensorflow as tf
+
+from examples.training.progress import clock
+
+SECONDS_BETWEEN_LOOKS = 0.5
+
+
+class Pace:
+    """Measures an epoch's speed, leaving out steps that were compiled and pauses.
+
+    Args:
+        tokens: Tokens already counted when the measuring starts.
+    """
+
+    def __init__(self, tokens: float = 0.0):
+        self.compiled, self.compiling = 0, 0.0
+        self._steps, self._stepping, self._tokens_before = 0, 0.0, tokens
+        self._looked = self._last = time.monotonic()
+
+    def add(self, compiled: bool, tokens: float) -> None:
+        """Counts the step just made; `tokens` are those of a step that was compiled."""
+        now = time.monotonic()
+        if compiled:
+            self.compiled += 1
+            self.compiling += now - self._last
+            self._tokens_before += tokens
+        else:
+            self._steps += 1
+            self._stepping += now - self._last
+        self._last = now
+
+    def resume(self) -> None:
+        """Forgets the time since the last step, spent on a checkpoint."""
+        self._last = time.monotonic()
+
+    def should_look(self) -> bool:
+        """Returns True about twice a second."""
+        now = time.monotonic()
+        if now - self._looked < SECONDS_BETWEEN_LOOKS:
+            return False
+        self._looked = now
+        return True
+
+    def tokens_per_second(self, tokens: float) -> float:
+        """Returns the speed, given the tokens counted by now."""
+        return (tokens - self._tokens_before) / self._stepping if self._stepping else 0.0
+
+    def seconds_for(self, steps: int) -> float | None:
+        """Returns what so many more steps will take, None before the first is timed."""
+        return steps * self._stepping / self._steps if self._steps else None
+
+
+class Reporter:
+    """Speaks for a run.
+
+    Args:
+        progress: A bar or lines; see `progress`.
+        metric_names: The columns of history.csv to name in an epoch's summary.
+        tensorboard: The folder for TensorBoard's files, or None.
+    """
+
+    def __init__(self, progress, metric_names=(), tensorboard: pathlib.Path | None = None):
+        self.progress, self.metric_names = progress, tuple(metric_names)
+        self._writer = tf.summary.create_file_writer(str(tensorboard)) if tensorboard else None
+
+    def message(self, text: str) -> None:
+        """Says a line that stays."""
+        self.progress.message(text)
+
+    def batch(self, position, seconds_left, **values) -> None:
+        """Shows where the epoch stands; `values` need `train_loss`, `tokens_per_second`."""
+        self.progress.update(
+            position.batch, values["train_loss"], values["tokens_per_second"], seconds_left
+        )
+        self._scalars(position.steps, values)
+
+    def epoch(self, row: dict, improved: bool, pace: Pace, num_shapes: int) -> None:
+        """Sums an epoch up."""
+        parts = [
+            f"epoch {row['epoch']}: train loss {row['train_loss']:.4f}",
+            f"dev loss {row['dev_loss']:.4f}",
+            f"perplexity {row['dev_perplexity']:.3f}",
+            f"accuracy {100 * row['dev_accuracy']:.2f} %",
+            *(f"{name} {row[name]:.4g}" for name in self.metric_names),
+            f"{row['tokens_per_second']:,.0f} tokens/s",
+            f"{clock(row['seconds'])}{' (best)' if improved else ''}",
+        ]
+        self.message(", ".join(parts))
+        if pace.compiled:
+            self.message(
+                f"  of which {pace.compiling:.0f} s went into compiling {pace.compiled} new batch "
+                f"shapes ({num_shapes} in all)"
+            )
+        names = ("dev_loss", "dev_perplexity", "dev_accuracy", *self.metric_names)
+        self._scalars(row["steps"], {name: row[name] for name in names})
+
+    def close(self) -> None:
+        """Ends the display and TensorBoard's file."""
+        self.progress.close()
+        if self._writer is not None:
+            self._writer.close()
+
+    def _scalars(self, step, values):
+        if self._writer is not None:
+            with self._writer.as_default(step=step):
+                for name, value in values.items():
+                    tf.summary.scalar(name, value)
+            self._writer.flush()

@@ -1,0 +1,137 @@
+"""Learning rates over time.
+
+The first two are Keras schedules: pass them to the optimizer. They count updates from
+0, as Keras does; the papers count steps from 1, so step = updates done + 1.
+`ReduceOnPlateau` follows the dev loss instead and is asked by the loop after each
+evaluation. None of them reaches a `.keras` file, which holds no optimizer here.
+"""
+
+import dataclasses
+
+import keras
+from keras import ops
+
+from keras_attention import checks
+
+
+class NoamSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """Warms up linearly, then falls with the square root of the step.
+
+        rate = scale * units^-0.5 * min(step^-0.5, step * warmup^-1.5)
+
+    Args:
+        units: Positive int, the model's width d.
+        warmup: Positive int, the step of the highest rate.
+        scale: Positive float, a factor on the whole curve.
+
+    Example:
+
+    >>> rate = NoamSchedule(units=512, warmup=4000)
+    >>> f"{float(rate(0)):.4e}", f"{float(rate(3999)):.4e}"
+    ('1.7469e-07', '6.9877e-04')
+
+    Reference: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, section 5.3.
+    """
+
+    def __init__(self, units: int, warmup: int = 4000, scale: float = 1.0):
+        self.units = checks.positive_int("NoamSchedule", "units", units)
+        self.warmup = checks.positive_int("NoamSchedule", "warmup", warmup)
+        self.scale = checks.number_in_range("NoamSchedule", "scale", scale, 0.0)
+
+    def __call__(self, step):
+        step = ops.cast(step, "float32") + 1.0
+        peak = self.scale * self.units**-0.5
+        return peak * ops.minimum(ops.rsqrt(step), step * self.warmup**-1.5)
+
+    def get_config(self):
+        return {"units": self.units, "warmup": self.warmup, "scale": self.scale}
+
+
+class HalvingSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """Stays constant, then halves at `first_step` and again every `interval` steps.
+
+    Luong et al. halve after every epoch from the fifth (or eighth) on, Sutskever et al.
+    every half epoch after the fifth; `halving_after_epoch` counts in epochs.
+
+    Args:
+        rate: Positive float, the first learning rate.
+        first_step: Positive int, updates made at the full rate.
+        interval: Positive int, updates from one halving to the next.
+
+    Example:
+
+    >>> rate = HalvingSchedule(1.0, first_step=10, interval=5)
+    >>> [float(rate(step)) for step in (0, 9, 10, 14, 15)]
+    [1.0, 1.0, 0.5, 0.5, 0.25]
+
+    Reference: Luong et al. 2015, https://arxiv.org/abs/1508.04025, section 4.1.
+    """
+
+    def __init__(self, rate: float, first_step: int, interval: int):
+        self.rate = checks.number_in_range("HalvingSchedule", "rate", rate, 0.0)
+        self.first_step = checks.positive_int("HalvingSchedule", "first_step", first_step)
+        self.interval = checks.positive_int("HalvingSchedule", "interval", interval)
+
+    def __call__(self, step):
+        step = ops.cast(step, "int32")
+        halvings = ops.maximum((step - self.first_step) // self.interval + 1, 0)
+        return self.rate * ops.power(0.5, ops.cast(halvings, "float32"))
+
+    def get_config(self):
+        return {"rate": self.rate, "first_step": self.first_step, "interval": self.interval}
+
+
+def halving_after_epoch(
+    rate: float, epoch: float, batches_per_epoch: int, every: float = 1.0
+) -> HalvingSchedule:
+    """Returns the schedule that halves after `epoch` epochs and then `every` so many.
+
+    Example:
+
+    >>> schedule = halving_after_epoch(0.7, epoch=5, batches_per_epoch=100, every=0.5)
+    >>> schedule.first_step, schedule.interval
+    (500, 50)
+    """
+    checks.number_in_range("halving_after_epoch", "epoch", epoch, 0.0)
+    checks.number_in_range("halving_after_epoch", "every", every, 0.0)
+    return HalvingSchedule(
+        rate, max(1, round(epoch * batches_per_epoch)), max(1, round(every * batches_per_epoch))
+    )
+
+
+@dataclasses.dataclass
+class ReduceOnPlateau:
+    """Multiplies the learning rate by `factor` when the dev loss stops improving.
+
+    The loop calls `update` after every evaluation and keeps `waited` in its checkpoints.
+    The optimizer must hold a plain number as its learning rate, not a schedule.
+
+    Args:
+        factor: Float in (0, 1).
+        patience: Positive int, evaluations without improvement before the rate falls.
+        minimum: Float, the rate does not fall below it.
+
+    Example:
+
+    >>> plateau = ReduceOnPlateau(factor=0.5, patience=2)
+    >>> [plateau.update(improved, 0.1) for improved in (True, False, False)]
+    [0.1, 0.1, 0.05]
+    """
+
+    factor: float = 0.5
+    patience: int = 2
+    minimum: float = 0.0
+    waited: int = 0
+
+    def __post_init__(self):
+        checks.number_in_range("ReduceOnPlateau", "factor", self.factor, 0.0, 1.0, below=True)
+        checks.positive_int("ReduceOnPlateau", "patience", self.patience)
+        checks.number_in_range("ReduceOnPlateau", "minimum", self.minimum, 0.0)
+
+    def update(self, improved: bool, rate: float) -> float:
+        """Returns the learning rate to go on with."""
+        self.waited = 0 if improved else self.waited + 1
+        if self.waited < self.patience:
+            return rate
+        self.waited = 0
+        return min(rate, max(self.minimum, rate * self.factor))

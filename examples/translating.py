@@ -1,0 +1,88 @@
+"""Translates texts with a trained run, by the very functions that are exported."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attention.decoding import GNMTLengthPenalty
+from keras_attention.export.signatures import TranslatorFunctions
+
+
+@dataclasses.dataclass(frozen=True)
+class Translation:
+    """The n-best outputs of one text.
+
+    Attributes:
+        texts: The outputs, best first.
+        scores: Their scores.
+        source_tokens: The source as the model saw it, the end mark last.
+        tokens: The tokens of the best output.
+        alignment: Weights of the best output, `(len(tokens), len(source_tokens))`.
+    """
+
+    texts: list[str]
+    scores: list[float]
+    source_tokens: list[str]
+    tokens: list[str]
+    alignment: np.ndarray
+
+
+class TextTranslator:
+    """Beam search from text to text.
+
+    Args:
+        model: A translator.
+        source, target: Its tokenizers.
+        beam_width: Number of hypotheses.
+        max_length: Longest output in tokens, the end mark counted.
+        length_penalty: Alpha of the GNMT length penalty, or None.
+    """
+
+    def __init__(self, model, source, target, beam_width=4, max_length=128, length_penalty=None):
+        penalty = None if length_penalty is None else GNMTLengthPenalty(length_penalty)
+        options = {"beam_width": beam_width, "length_penalty": penalty}
+        functions = TranslatorFunctions(model, source, target, None, max_length, options, {})
+        spec = tf.TensorSpec([None], tf.string)
+        self._plain = tf.function(
+            functions.serving_default, input_signature=[spec], autograph=False
+        )
+        self._aligned = tf.function(
+            functions.translate_with_alignment, input_signature=[spec], autograph=False
+        )
+
+    def best(self, texts: list[str], batch_size: int = 64) -> list[str]:
+        """Returns the best output of each text."""
+        found = [""] * len(texts)
+        for rows in _batches(texts, batch_size):
+            result = self._plain(tf.constant([texts[row] for row in rows]))
+            for row, text in zip(rows, result["text"][:, 0].numpy(), strict=True):
+                found[row] = text.decode()
+        return found
+
+    def translate(self, texts: list[str], batch_size: int = 32) -> list[Translation]:
+        """Returns outputs, scores and alignments of each text."""
+        found = [None] * len(texts)
+        for rows in _batches(texts, batch_size):
+            result = self._aligned(tf.constant([texts[row] for row in rows]))
+            result = {name: value.numpy() for name, value in result.items()}
+            for number, row in enumerate(rows):
+                found[row] = _translation({name: v[number] for name, v in result.items()})
+        return found
+
+
+def _batches(texts, size):
+    """Rows of similar length together, so that little is padded."""
+    order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
+    return [order[start : start + size] for start in range(0, len(order), size)]
+
+
+def _translation(row):
+    source_length, length = row["source_length"], max(0, row["length"][0])
+    return Translation(
+        texts=[text.decode() for text in row["text"]],
+        scores=[float(score) for score in row["score"]],
+        source_tokens=[token.decode() for token in row["source_tokens"][:source_length]],
+        tokens=[token.decode() for token in row["tokens"][0, :length]],
+        alignment=row["alignment"][0, :length, :source_length],
+    )

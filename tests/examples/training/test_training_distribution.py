@@ -1,0 +1,66 @@
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+# Logical devices must be set before TensorFlow starts, so this runs in its own process.
+CHILD = """
+import sys
+sys.path[:0] = sys.argv[1:3]
+import keras, numpy as np, tensorflow as tf
+device = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(device, [tf.config.LogicalDeviceConfiguration()] * 2)
+import training_toys as toys
+from examples.training import averaging, distribution, loop, settings
+
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+options = settings.TrainingSettings(
+    epochs=2, smoothing=0.1, clip_norm=0.3, checkpoint_seconds=None
+)
+batches = toys.Batches(count=3, shapes=1)
+halves = [[int((part != 0).sum()) for part in np.split(labels, 2)] for _, labels in batches.all]
+assert any(first != second for first, second in halves), halves
+
+def train(name, strategy):
+    model = toys.model(dropout=0.0)
+    return model, loop.train(
+        model, batches, toys.dev_batches(1), options, sys.argv[3] + name,
+        optimizer=keras.optimizers.SGD(0.5), average=averaging.ExponentialAverage(0.9),
+        strategy=strategy, progress=toys.Quiet(),
+    )
+
+one, alone = train("/one", None)
+with strategy.scope():
+    two, together = train("/two", strategy)
+for a, b in zip(one.weights, two.weights, strict=True):
+    np.testing.assert_allclose(a.numpy(), b.numpy(), atol=1e-6)
+for a, b in zip(alone.history, together.history, strict=True):
+    for name in ("train_loss", "tokens", "dev_loss"):
+        np.testing.assert_allclose(a[name], b[name], rtol=1e-6)
+
+with strategy.scope():
+    state = keras.random.SeedGenerator(7).state
+distribution.spread_seeds(strategy, [state])
+copies = [v.numpy().tolist() for v in strategy.experimental_local_results(state.value)]
+assert copies == [[7, 0], [8, 0]], copies
+
+odd = tf.data.Dataset.from_tensors(({"source": tf.ones([3, 2])}, tf.ones([3, 2])))
+unknown = odd.repeat(2).unbatch().batch(3)
+for dataset, kind in ((odd, ValueError), (unknown, tf.errors.InvalidArgumentError)):
+    try:
+        list(distribution.distribute(strategy, dataset))
+    except kind as error:
+        assert "multiple of the 2 replicas" in str(error), error
+    else:
+        raise AssertionError("an odd batch was divided")
+print("equal")
+"""
+
+
+def test_two_replicas_equal_one_device_with_the_joined_batch(tmp_path):
+    here = str(pathlib.Path(__file__).parent)
+    command = [sys.executable, "-c", CHILD, here, str(ROOT), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.strip().endswith("equal")
