@@ -217,8 +217,8 @@ def run(arguments: argparse.Namespace) -> None:
         raise SystemExit(1)
     minutes = (time.monotonic() - began) / 60
     print(
-        f"Done in {minutes:.1f} minutes ({result.reason}): best dev loss {result.best:.4f} in epoch "
-        f"{result.best_epoch}. The run is in {directory}."
+        f"Done in {minutes:.1f} minutes ({result.reason}): best dev loss {result.best:.4f} in "
+        f"epoch {result.best_epoch}. The run is in {directory}."
     )
 
 

@@ -45,7 +45,7 @@ def attended_gru(projected, state, weights, memory):
     @ops.custom_gradient
     def run(projected, state, recurrent_kernel, context_kernel, query_kernel, vector, *source):
         key, value, kept = source
-        units, value_dim = state.shape[-1], value.shape[-1]
+        units, value_dim = recurrent_kernel.shape[0], context_kernel.shape[0]
 
         def step(inputs, states):
             query = ops.matmul(states[0], query_kernel)

@@ -38,8 +38,9 @@ class AttentionRNN(keras.layers.Layer):
             cell; "luong" attends with the cell's new output.
         input_feeding: With order "luong", whether the previous attentional vector (or the
             context where there is none) is fed to the cell beside its input.
-        attentional_units: With order "luong", the size of the attentional vector h~, or
-            None to return the cell's outputs.
+        attentional_units: With order "luong", the size of the attentional vector h~, by
+            default that of the cell's output, as in the paper; 0 to return the cell's
+            outputs instead, for readouts that take `return_context`.
         attentional_activation: Activation of the attentional vector; None for a linear one.
 
     Call arguments:
@@ -112,10 +113,17 @@ class AttentionRNN(keras.layers.Layer):
         self.attentional_units = attentional_units
         self.attentional_activation = keras.activations.get(attentional_activation)
         self.attentional = None
-        if attentional_units is not None:
-            checks.positive_int("AttentionRNN", "attentional_units", attentional_units)
+        self.attentional_dim = 0
+        if order == "luong":
+            if attentional_units is None:
+                attentional_units = self.adapter.output_dim
+            hint = "0 returns the cell's outputs."
+            self.attentional_dim = checks.int_at_least(
+                "AttentionRNN", "attentional_units", attentional_units, 0, hint
+            )
+        if self.attentional_dim:
             self.attentional = keras.layers.Dense(
-                attentional_units,
+                self.attentional_dim,
                 activation=self.attentional_activation,
                 use_bias=False,
                 dtype=self.dtype_policy,
@@ -129,7 +137,7 @@ class AttentionRNN(keras.layers.Layer):
         if self.order == "bahdanau":
             self.fed_dim = memory_dim
         else:
-            self.fed_dim = (self.attentional_units or memory_dim) if self.input_feeding else 0
+            self.fed_dim = (self.attentional_dim or memory_dim) if self.input_feeding else 0
         self.input_dim = inputs_shape[-1]
         self.memory_dim = memory_dim
         self.adapter.build((batch, self.input_dim + self.fed_dim))
@@ -346,7 +354,7 @@ class AttentionRNN(keras.layers.Layer):
         return previous_mask
 
     def compute_output_shape(self, inputs_shape, memory_shape, initial_state_shape=None):
-        return (*tuple(inputs_shape)[:2], self.attentional_units or self.adapter.output_dim)
+        return (*tuple(inputs_shape)[:2], self.attentional_dim or self.adapter.output_dim)
 
     def compute_output_spec(
         self,
@@ -380,7 +388,7 @@ class AttentionRNN(keras.layers.Layer):
                 "position": spec(batch, dtype="int32"),
             }
             if self._feeds_back:
-                state["fed"] = spec(batch, self.attentional_units or memory.shape[-1])
+                state["fed"] = spec(batch, self.attentional_dim or memory.shape[-1])
             results.append(state)
         return results[0] if len(results) == 1 else tuple(results)
 

@@ -113,6 +113,7 @@ class BahdanauDecoder(RecurrentDecoder):
             attention,
             order="luong" if previous else "bahdanau",
             input_feeding=previous,
+            attentional_units=0 if previous else None,
             dtype=self.dtype_policy,
             name="recurrence",
         )

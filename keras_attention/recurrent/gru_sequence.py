@@ -36,7 +36,7 @@ def gru_sequence(projected, state, recurrent_kernel, mask=None):
 
     @ops.custom_gradient
     def run(projected, state, recurrent_kernel, kept):
-        units = state.shape[-1]
+        units = recurrent_kernel.shape[0]
 
         def step(inputs, states):
             update, reset, candidate = gates(inputs[:, :-1], states[0], recurrent_kernel)
@@ -75,7 +75,7 @@ def gru_sequence(projected, state, recurrent_kernel, mask=None):
 
 def gates(projected, state, recurrent_kernel):
     """Returns update gate, reset gate and candidate, `(batch, units)` each."""
-    units = state.shape[-1]
+    units = recurrent_kernel.shape[0]
     both = ops.sigmoid(
         projected[:, : 2 * units] + ops.matmul(state, recurrent_kernel[:, : 2 * units])
     )
@@ -88,7 +88,7 @@ def gates(projected, state, recurrent_kernel):
 
 def gates_gradient(gradient, state, update, reset, candidate, recurrent_kernel):
     """Returns the gradients of the pre-activations `(batch, 3 * units)` and of the old state."""
-    units = state.shape[-1]
+    units = recurrent_kernel.shape[0]
     candidate_gradient = gradient * update * (1.0 - candidate * candidate)
     update_gradient = gradient * (candidate - state) * update * (1.0 - update)
     reset_state = ops.matmul(candidate_gradient, ops.transpose(recurrent_kernel[:, 2 * units :]))
@@ -101,7 +101,7 @@ def gates_gradient(gradient, state, update, reset, candidate, recurrent_kernel):
 
 def recurrent_kernel_gradient(previous, reset, given):
     """Returns the gradient of the recurrent kernel from all steps at once."""
-    units = previous.shape[-1]
+    units = reset.shape[-1]
     gates_part = summed_product(previous, given[:, :, : 2 * units])
     candidate_part = summed_product(reset * previous, given[:, :, 2 * units :])
     return ops.concatenate([gates_part, candidate_part], axis=-1)

@@ -1,0 +1,21 @@
+"""Search over any step function: greedy, beam, and the scores of given sequences."""
+
+from keras_attention.decoding.beam import beam_search
+from keras_attention.decoding.check import check_decoder
+from keras_attention.decoding.greedy import greedy_search
+from keras_attention.decoding.penalties import (
+    AverageLengthPenalty,
+    CoveragePenalty,
+    GNMTLengthPenalty,
+)
+from keras_attention.decoding.scoring import score_sequences
+
+__all__ = [
+    "AverageLengthPenalty",
+    "CoveragePenalty",
+    "GNMTLengthPenalty",
+    "beam_search",
+    "check_decoder",
+    "greedy_search",
+    "score_sequences",
+]

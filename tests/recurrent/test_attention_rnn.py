@@ -1,0 +1,306 @@
+"""Attention around cells: against loops written like the papers, in every combination."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_attention import (
+    AttentionRNN,
+    BahdanauAttention,
+    BahdanauGRUCell,
+    LuongAttention,
+    SkipFirstUpdate,
+)
+
+B, T, S, D, M, N = 3, 5, 7, 4, 6, 8
+MEMORY_MASK = np.arange(S) < np.array([[7], [3], [0]])
+
+
+def _random(*shape):
+    return np.random.RandomState(sum(shape)).randn(*shape).astype("float32")
+
+
+INPUTS, MEMORY = _random(B, T, D), _random(B, S, M)
+
+LAYERS = {
+    "bahdanau-fused": lambda: AttentionRNN(
+        BahdanauGRUCell(N), BahdanauAttention(11), order="bahdanau"
+    ),
+    "bahdanau-keras-cell": lambda: AttentionRNN(
+        keras.layers.GRUCell(N), BahdanauAttention(11), order="bahdanau"
+    ),
+    "bahdanau-general": lambda: AttentionRNN(
+        BahdanauGRUCell(N), LuongAttention("general"), order="bahdanau"
+    ),
+    "bahdanau-stack": lambda: AttentionRNN(
+        [keras.layers.LSTMCell(5), keras.layers.LSTMCell(N)],
+        BahdanauAttention(11),
+        order="bahdanau",
+    ),
+    "luong": lambda: AttentionRNN(keras.layers.LSTMCell(N), LuongAttention("general")),
+    "luong-no-vector": lambda: AttentionRNN(
+        keras.layers.LSTMCell(N), LuongAttention("general"), attentional_units=0
+    ),
+    "luong-vector": lambda: AttentionRNN(
+        [keras.layers.GRUCell(5), keras.layers.GRUCell(N)],
+        LuongAttention("concat"),
+        attentional_units=9,
+    ),
+    "luong-feeding": lambda: AttentionRNN(
+        [keras.layers.LSTMCell(N), keras.layers.LSTMCell(N)],
+        LuongAttention("general"),
+        input_feeding=True,
+        attentional_units=9,
+    ),
+    "luong-feeding-linear": lambda: AttentionRNN(
+        BahdanauGRUCell(N),
+        LuongAttention("general"),
+        input_feeding=True,
+        attentional_units=9,
+        attentional_activation=None,
+    ),
+    "luong-feeding-context": lambda: AttentionRNN(
+        SkipFirstUpdate(BahdanauGRUCell(N)),
+        BahdanauAttention(11),
+        input_feeding=True,
+        attentional_units=0,
+    ),
+}
+
+
+@pytest.fixture(params=LAYERS)
+def layer(request):
+    keras.utils.set_random_seed(1)
+    return LAYERS[request.param]()
+
+
+def test_steps_equal_the_full_call(layer):
+    outputs, contexts, weights, state = layer(
+        INPUTS,
+        MEMORY,
+        memory_mask=MEMORY_MASK,
+        return_context=True,
+        return_attention_scores=True,
+        return_state=True,
+    )
+    prepared = layer.prepare(MEMORY, MEMORY_MASK)
+    current = layer.start(prepared)
+    for time in range(T):
+        output, context, weight, current = layer.step(
+            tf.constant(INPUTS[:, time]), current, prepared
+        )
+        for one, all_steps in ((output, outputs), (context, contexts), (weight, weights)):
+            np.testing.assert_allclose(np.array(one), np.array(all_steps)[:, time], atol=1e-5)
+    keras.tree.assert_same_structure(state, current)
+    for one, other in zip(keras.tree.flatten(state), keras.tree.flatten(current), strict=True):
+        np.testing.assert_allclose(np.array(one), np.array(other), atol=1e-5)
+    assert np.array_equal(np.array(state["position"]), [T] * B)
+    assert np.all(np.array(weights)[2] == 0) and np.all(np.array(contexts)[2] == 0)
+
+
+def test_beams_share_the_memory_of_their_source(layer):
+    layer.build(INPUTS.shape, MEMORY.shape)
+    prepared = layer.prepare(MEMORY, MEMORY_MASK)
+    state = keras.tree.map_structure(
+        lambda leaf: keras.ops.repeat(leaf, 2, axis=0), layer.start(prepared)
+    )
+    rows = _random(2 * B, D)
+    output, context, weights, _ = layer.step(tf.constant(rows), state, prepared)
+    for beam in range(2):
+        one, read, attended, _ = layer.step(
+            tf.constant(rows[beam::2]), layer.start(prepared), prepared
+        )
+        np.testing.assert_allclose(np.array(output)[beam::2], np.array(one), atol=1e-5)
+        np.testing.assert_allclose(np.array(context)[beam::2], np.array(read), atol=1e-5)
+        np.testing.assert_allclose(np.array(weights)[beam::2], np.array(attended), atol=1e-5)
+
+
+def test_masked_steps_copy_the_state_and_give_zeros(layer):
+    inputs_mask = np.arange(T) < np.array([[5], [2], [3]])
+    outputs, weights, state = layer(
+        INPUTS,
+        MEMORY,
+        inputs_mask=inputs_mask,
+        return_attention_scores=True,
+        return_state=True,
+    )
+    assert np.all(np.array(outputs)[~inputs_mask] == 0)
+    assert np.all(np.array(weights)[~inputs_mask] == 0)
+    short, short_state = layer(INPUTS[1:2, :2], MEMORY[1:2], return_state=True)
+    np.testing.assert_allclose(np.array(outputs)[1, :2], np.array(short)[0], atol=1e-5)
+    for one, other in zip(keras.tree.flatten(state), keras.tree.flatten(short_state), strict=True):
+        np.testing.assert_allclose(np.array(one)[1], np.array(other)[0], atol=1e-5)
+
+
+def test_symbolic_shapes_equal_eager_shapes(layer):
+    flags = {"return_context": True, "return_attention_scores": True, "return_state": True}
+    symbolic = layer(keras.Input((T, D)), keras.Input((S, M)), **flags)
+    eager = layer(INPUTS, MEMORY, **flags)
+    keras.tree.assert_same_structure(symbolic, eager)
+    for one, other in zip(keras.tree.flatten(symbolic), keras.tree.flatten(eager), strict=True):
+        assert tuple(one.shape)[1:] == tuple(other.shape)[1:]
+        assert one.dtype == keras.backend.standardize_dtype(other.dtype)
+
+
+def test_it_trains_compiled_on_three_shapes_and_survives_a_file(layer, tmp_path):
+    inputs = keras.Input((None, D), name="inputs")
+    memory = keras.Input((None, M), name="memory")
+    outputs, contexts = layer(inputs, memory, return_context=True)
+    outputs = keras.layers.Dense(1)(keras.layers.Concatenate()([outputs, contexts]))
+    model = keras.Model({"inputs": inputs, "memory": memory}, outputs)
+    model.compile("sgd", "mse", jit_compile=True)
+    before = [np.array(weight) for weight in model.trainable_weights]
+    for batch, time, source in ((3, 5, 7), (2, 4, 7), (4, 3, 5)):
+        data = {"inputs": _random(batch, time, D), "memory": _random(batch, source, M)}
+        assert np.isfinite(model.train_on_batch(data, _random(batch, time, 1)))
+    # The initial states are zeros, so a matrix may see no gradient in a first step only.
+    moved = [
+        not np.array_equal(old, np.array(new))
+        for old, new in zip(before, model.trainable_weights, strict=True)
+    ]
+    assert all(moved), [
+        w.path for w, m in zip(model.trainable_weights, moved, strict=True) if not m
+    ]
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    data = {"inputs": INPUTS, "memory": MEMORY}
+    np.testing.assert_array_equal(np.array(loaded(data)), np.array(model(data)))
+
+
+@pytest.mark.parametrize("name", ["bahdanau-keras-cell", "luong-feeding", "luong"])
+def test_equal_the_papers_equations_in_numpy(name):
+    """The orders of computation, written out with the cells' own steps."""
+    keras.utils.set_random_seed(1)
+    layer = LAYERS[name]()
+    outputs = np.array(layer(INPUTS, MEMORY, memory_mask=MEMORY_MASK))
+    cell, attention = layer.cell, layer.attention
+    states = cell.get_initial_state(batch_size=B)
+    states = states if isinstance(states, (list, tuple)) else [states]
+    fed = np.zeros((B, 9), "float32")
+    for time in range(T):
+        step = INPUTS[:, time]
+        if name == "bahdanau-keras-cell":
+            context = attention(states[0], MEMORY, value_mask=MEMORY_MASK)
+            expected, states = cell(np.concatenate([step, context], axis=1), states)
+        else:
+            if name == "luong-feeding":
+                step = np.concatenate([step, fed], axis=1)
+            hidden, states = cell(step, states)
+            context = attention(hidden, MEMORY, value_mask=MEMORY_MASK)
+            both = np.concatenate([context, hidden], axis=1)
+            expected = fed = np.tanh(both @ np.array(layer.attentional.kernel))
+        np.testing.assert_allclose(outputs[:, time], np.array(expected), atol=1e-5)
+        states = states if isinstance(states, (list, tuple)) else [states]
+
+
+def test_the_written_gradient_equals_the_automatic_one(monkeypatch):
+    keras.utils.set_random_seed(1)
+    layer = AttentionRNN(
+        BahdanauGRUCell(N, dtype="float64"),
+        BahdanauAttention(11, vector_initializer="ones", dtype="float64"),
+        order="bahdanau",
+        dtype="float64",
+    )
+    layer.build(INPUTS.shape, MEMORY.shape)
+    upstream = [_random(B, T, N), _random(B, T, M), _random(B, T, S)]
+    tensors = [tf.constant(x, "float64") for x in (INPUTS, MEMORY, _random(B, N))]
+
+    def gradients():
+        with tf.GradientTape() as tape:
+            tape.watch(tensors)
+            results = layer(
+                *tensors[:2],
+                initial_state=tensors[2],
+                memory_mask=MEMORY_MASK,
+                return_context=True,
+                return_attention_scores=True,
+            )
+            loss = tf.add_n([tf.reduce_sum(r * u) for r, u in zip(results, upstream, strict=True)])
+        return [loss, *tape.gradient(loss, [*tensors, *layer.trainable_variables])]
+
+    assert layer._has_own_gradient(training=True)
+    written = gradients()
+    monkeypatch.setattr(AttentionRNN, "_has_own_gradient", lambda self, training: False)
+    automatic = gradients()
+    for one, other in zip(written, automatic, strict=True):
+        np.testing.assert_allclose(np.array(one), np.array(other), rtol=1e-9, atol=1e-12)
+    assert np.abs(np.array(automatic[-4])).max() > 1e-3, "the attention's weights matter here"
+
+
+def test_keys_are_projected_once_a_source(monkeypatch):
+    calls = []
+    layer = LAYERS["bahdanau-general"]()
+    prepare = layer.attention.scorer.prepare
+    monkeypatch.setattr(
+        layer.attention.scorer, "prepare", lambda key: calls.append(1) or prepare(key)
+    )
+    layer(INPUTS, MEMORY)
+    assert len(calls) == 1
+
+
+def test_nothing_is_kept_on_the_layer(layer):
+    layer(INPUTS, MEMORY, training=True)
+    before = set(vars(layer)) | set(vars(layer.attention)) | set(vars(layer.adapter.cells[0]))
+    layer(2 * INPUTS, 3 * MEMORY, training=True)
+    after = set(vars(layer)) | set(vars(layer.attention)) | set(vars(layer.adapter.cells[0]))
+    assert before == after
+    held = [v for v in vars(layer).values() if isinstance(v, tf.Tensor)]
+    assert not held
+
+
+@pytest.mark.parametrize("feeding", [False, True])
+def test_cells_with_dropout_train_and_draw_one_mask_a_sequence(feeding):
+    cells = [keras.layers.GRUCell(N, dropout=0.5, seed=1), keras.layers.LSTMCell(N)]
+    attention = LuongAttention("general", dropout=0.5, seed=2)
+    layer = AttentionRNN(cells, attention, input_feeding=feeding, attentional_units=N)
+    run = tf.function(lambda: layer(INPUTS, MEMORY, training=True), jit_compile=True)
+    first, second = run(), run()
+    assert not np.allclose(first, second)
+    kept = np.array(layer(INPUTS, MEMORY))
+    np.testing.assert_array_equal(kept, np.array(layer(INPUTS, MEMORY)))
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (lambda: AttentionRNN(3, LuongAttention()), "`cell` to be a Keras cell.*cell=3"),
+        (lambda: AttentionRNN([], LuongAttention()), "non-empty list"),
+        (lambda: AttentionRNN(BahdanauGRUCell(2), "dot"), "`attention` to be a mechanism"),
+        (
+            lambda: AttentionRNN(BahdanauGRUCell(2), LuongAttention(), order="vaswani"),
+            "'bahdanau', 'luong'.*order='vaswani'",
+        ),
+        (
+            lambda: AttentionRNN(
+                BahdanauGRUCell(2), LuongAttention(), order="bahdanau", input_feeding=True
+            ),
+            "go with order='luong'",
+        ),
+        (
+            lambda: AttentionRNN(BahdanauGRUCell(2), LuongAttention(), attentional_units=-1),
+            "`attentional_units`",
+        ),
+        (lambda: LAYERS["luong"]()(INPUTS[0], MEMORY), r"`inputs` of shape \(batch, time"),
+        (lambda: LAYERS["luong"]()(INPUTS, MEMORY[:2]), "same size on axis 0"),
+        (
+            lambda: LAYERS["luong"]()(INPUTS, MEMORY, memory_mask=MEMORY_MASK[:, :2]),
+            "`memory_mask` of shape",
+        ),
+        (
+            lambda: LAYERS["luong"]()(INPUTS, MEMORY, initial_state=_random(B, N)),
+            r"hold 2 tensor\(s\) of shape \(batch, 8\), \(batch, 8\)",
+        ),
+    ],
+)
+def test_bad_input_says_what_was_expected(run, message):
+    with pytest.raises(ValueError, match=message):
+        run()
+
+
+def test_the_written_gradient_covers_rnnsearch_and_nothing_else():
+    covered = {"bahdanau-fused"}
+    for name, make in LAYERS.items():
+        layer = make()
+        layer.build(INPUTS.shape, MEMORY.shape)
+        assert layer._has_own_gradient(training=True) == (name in covered), name
