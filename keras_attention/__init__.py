@@ -1,5 +1,6 @@
 """Attention mechanisms of the sequence-to-sequence literature as Keras 3 layers."""
 
+from keras_attention.dropout import CounterDropout
 from keras_attention.mechanisms import (
     Attention,
     AttentionMechanism,
@@ -43,6 +44,7 @@ __all__ = [
     "BilinearScorer",
     "ConcatScorer",
     "CosineScorer",
+    "CounterDropout",
     "DotScorer",
     "GeneralScorer",
     "LocationScorer",

@@ -10,23 +10,30 @@ matrices, Adadelta, batches of 80. The defaults here suit a laptop; `PAPER` hold
 
 import keras
 
+from examples.commands.arguments import fraction
 from examples.options import Option
-from keras_attention import Attention, BahdanauAttention, BahdanauDecoder, BahdanauGRU
+from keras_attention import (
+    Attention,
+    BahdanauAttention,
+    BahdanauDecoder,
+    BahdanauGRU,
+    CounterDropout,
+)
 
 TITLE = "RNNsearch: bidirectional GRU, additive attention, GRU decoder"
 REFERENCE = "Bahdanau et al. 2015, arXiv 1409.0473"
 PAPER = {"units": 1000, "embedding_dim": 620, "maxout_units": 500}
 OPTIONS = {
-    "units": Option(256, "size of the decoder's state, an encoder direction, the attention"),
+    "units": Option(256, "size of the decoder's state, of an encoder direction, of the attention"),
     "embedding_dim": Option(256, "size of both embeddings"),
-    "maxout_units": Option(None, "size of the maxout layer; half of --units by default"),
+    "maxout_units": Option(None, "size of the maxout layer (default: half of --units)"),
     "attention": Option(
         "additive", "'none' is the control: the mean annotation", str, ("additive", "none")
     ),
     "readout_state": Option(
         "current", "read out the new state or the one before", str, ("current", "previous")
     ),
-    "dropout": Option(0.0, "share dropped from embeddings, annotations and readout", float),
+    "dropout": Option(0.0, "share dropped from embeddings, annotations and readout", fraction),
 }
 
 
@@ -49,14 +56,14 @@ def build_encoder(vocabulary_size, units, embedding_dim, dropout=0.0, seed=None,
     embedded = keras.layers.Embedding(
         vocabulary_size, embedding_dim, mask_zero=True, dtype=dtype, name="source_embedding"
     )(source)
-    embedded = keras.layers.Dropout(dropout, seed=seed, dtype=dtype)(embedded)
+    embedded = CounterDropout(dropout, seed=seed, dtype=dtype)(embedded)
     annotations, _, backward = keras.layers.Bidirectional(
         BahdanauGRU(units, return_sequences=True, return_state=True, dtype=dtype),
         dtype=dtype,
         name="annotations",
     )(embedded)  # `backward` is the state after the first word, the last it reads
     seed = None if seed is None else seed + 1
-    memory = keras.layers.Dropout(dropout, seed=seed, dtype=dtype, name="memory")(annotations)
+    memory = CounterDropout(dropout, seed=seed, dtype=dtype, name="memory")(annotations)
     initial_state = keras.layers.Dense(units, activation="tanh", dtype=dtype, name="initial_state")(
         backward
     )

@@ -9,6 +9,7 @@ import keras
 from keras import ops
 
 from keras_attention import checks, normalizers
+from keras_attention.dropout import dropout_noise
 from keras_attention.scorers.base import check_ready
 
 
@@ -123,8 +124,7 @@ class AttentionMechanism(keras.layers.Layer):
 
         For loops, which draw all their noise before the first step.
         """
-        ones = ops.ones(shape, dtype=self.compute_dtype)
-        return keras.random.dropout(ones, self.dropout, seed=self.seed_generator)
+        return dropout_noise(shape, self.dropout, self.seed_generator, self.compute_dtype)
 
     def call(
         self,

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.dropout import CounterDropout
 from keras_attention.scorers.base import check_ready
 
 
@@ -50,7 +51,7 @@ class RecurrentDecoder(keras.layers.Layer):
 
     def _dropout_layer(self, name, index):
         seed = None if self.seed is None else self.seed + index
-        return keras.layers.Dropout(self.dropout, seed=seed, dtype=self.dtype_policy, name=name)
+        return CounterDropout(self.dropout, seed=seed, dtype=self.dtype_policy, name=name)
 
     def build(self, target_ids_shape, encoder_outputs_shape, initial_state_shape=None):
         self._check_shapes(target_ids_shape, encoder_outputs_shape)

@@ -1,0 +1,47 @@
+"""Characters: every Unicode code point is a token, and so is every symbol."""
+
+import re
+
+import tensorflow as tf
+
+from keras_attention.export.text_ops import tensorflow_text
+from keras_attention.export.tokenizers.vocabulary import VocabularyTokenizer
+
+
+class CharacterTokenizer(VocabularyTokenizer):
+    """Splits NFC text into code points; `symbols` stay whole.
+
+    Nothing but normalization is lost: white space is kept as it stands. A text that spells a
+    symbol, such as `<de-DE>`, means the symbol, wherever it stands in the text.
+
+    Args:
+        vocabulary: Sequence of distinct characters and symbols; the first gets id 4.
+        lowercase: Whether texts (and symbols) are lower-cased first.
+        symbols: Strings of several characters that are one token. Each must be in
+            `vocabulary`.
+
+    Example:
+
+    >>> tokenizer = CharacterTokenizer(["<fr-FR>", "e", "t", "é"], symbols=["<fr-FR>"])
+    >>> ids, lengths = tokenizer.encode(["<fr-FR>été", "et"])
+    >>> ids.numpy().tolist(), lengths.numpy().tolist()
+    ([[4, 7, 6, 7], [5, 6, 0, 0]], [4, 2])
+    >>> [text.decode() for text in tokenizer.decode(ids).numpy()]
+    ['<fr-FR>été', 'et']
+    """
+
+    kind = "characters"
+
+    @staticmethod
+    def split_texts(texts, symbols=()):
+        """Returns the characters (and `symbols`) of normalized `texts`, a ragged tensor."""
+        if not symbols:
+            return tf.strings.unicode_split(texts, "UTF-8")
+        longest_first = sorted(symbols, key=lambda symbol: (-len(symbol), symbol))
+        delimiter = "|".join([*map(re.escape, longest_first), "(?s:.)"])
+        # Every delimiter is kept and nothing stands between two: the pieces are the tokens.
+        return tensorflow_text.regex_split(texts, delimiter, "(?s:.+)")
+
+    def _join(self, ids):
+        pieces = tf.ragged.map_flat_values(lambda i: tf.gather(self._readable, i), ids)
+        return tf.strings.reduce_join(pieces, axis=1)

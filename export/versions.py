@@ -1,0 +1,39 @@
+"""Version directories, as a TensorFlow model server reads them: `<base>/<integer>/`."""
+
+import os
+import pathlib
+import re
+
+
+def existing_versions(base: str | os.PathLike) -> dict[int, pathlib.Path]:
+    """Returns the versions under `base`: every entry whose name reads as an integer."""
+    base = pathlib.Path(base)
+    if not base.is_dir():
+        return {}
+    names = [path for path in base.iterdir() if re.fullmatch(r"[+-]?[0-9]+", path.name)]
+    return {int(path.name): path for path in names}
+
+
+def new_version(base: str | os.PathLike, version: int | None = None) -> pathlib.Path:
+    """Returns the path of a version that does not exist yet, and makes `base` if need be.
+
+    Args:
+        base: The model's base directory.
+        version: The version wanted, or None for the one after the highest.
+
+    Raises:
+        FileExistsError: If `version` exists, or `base` is a file.
+    """
+    base = pathlib.Path(base)
+    if base.exists() and not base.is_dir():
+        raise FileExistsError(f"{base} is a file. Choose a directory for the exported versions.")
+    existing = existing_versions(base)
+    if version is None:
+        version = max([0, *existing]) + 1
+    elif version in existing:
+        raise FileExistsError(
+            f"{existing[version]} exists already. Choose another version, or none for the next "
+            f"one, {max(existing) + 1}."
+        )
+    base.mkdir(parents=True, exist_ok=True)
+    return base / str(version)

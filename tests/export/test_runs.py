@@ -1,0 +1,192 @@
+"""The run directory: whole or absent, clear about what is wrong, readable without examples."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+from toy_translator import toy_translator
+
+from keras_attention.export import runs, tokenizers
+
+SETTINGS = {
+    "system": "toy",
+    "flags": {"units": 7},
+    "seed": 3,
+    "lengths": {"source": 11, "target": 13},
+}
+
+
+@pytest.fixture(scope="module")
+def pieces():
+    source = tokenizers.WordTokenizer(["a", "b", "c"])
+    target = tokenizers.CharacterTokenizer(["x", "y"])
+    return toy_translator(7, 6), source, target
+
+
+def write(directory, pieces, settings=None, **options):
+    model, source, target = pieces
+    return runs.write_run(directory, model, settings or SETTINGS, source, target, **options)
+
+
+def logits_of(model):
+    inputs = {"source": np.array([[4, 5, 3]]), "target": np.array([[2, 4]])}
+    return keras.ops.convert_to_numpy(model(inputs))
+
+
+def test_a_run_comes_back(pieces, tmp_path):
+    directory = write(tmp_path / "deep" / "run", pieces)
+    assert sorted(os.listdir(directory)) == [
+        "model.keras",
+        "run.json",
+        "source.tokenizer",
+        "target.tokenizer",
+    ]
+    run = runs.read_run(directory)
+    assert run.settings == SETTINGS
+    assert run.source_tokenizer.vocabulary == ["a", "b", "c"]
+    assert run.target_tokenizer.kind == "characters"
+    assert run.model is run.model
+    np.testing.assert_array_equal(logits_of(run.model), logits_of(pieces[0]))
+    description = json.loads((directory / "run.json").read_text())
+    assert description["schema_version"] == 1
+    assert description["special_ids"] == {"padding": 0, "unknown": 1, "start": 2, "end": 3}
+
+
+def test_a_run_is_replaced_only_on_request_and_training_files_stay(pieces, tmp_path):
+    write(tmp_path, pieces)
+    (tmp_path / "history.csv").write_text("epoch,loss\n")
+    (tmp_path / "checkpoints" / "9").mkdir(parents=True)
+    with pytest.raises(FileExistsError, match="holds a run already.*replace=True"):
+        write(tmp_path, pieces)
+    other = toy_translator(7, 6, seed=12)
+    write(tmp_path, (other, *pieces[1:]), SETTINGS | {"seed": 4}, replace=True)
+    assert (tmp_path / "history.csv").read_text() == "epoch,loss\n"
+    assert (tmp_path / "checkpoints" / "9").is_dir()
+    run = runs.read_run(tmp_path)
+    assert run.settings["seed"] == 4
+    np.testing.assert_array_equal(logits_of(run.model), logits_of(other))
+
+
+def test_a_failed_save_leaves_the_old_run(pieces, tmp_path, monkeypatch):
+    write(tmp_path, pieces)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+    def full_disk(self, path, *args, **kwargs):
+        pathlib.Path(path).write_bytes(b"half")
+        raise OSError("no space left on the disk")
+
+    monkeypatch.setattr(keras.Model, "save", full_disk)
+    with pytest.raises(OSError, match="disk"):
+        write(tmp_path, pieces, SETTINGS | {"seed": 4}, replace=True)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_new_tokenizers_with_an_old_model_are_never_a_run(pieces, tmp_path, monkeypatch):
+    model, source, _ = pieces
+    write(tmp_path, pieces)
+    monkeypatch.setattr(keras.Model, "save", lambda *a, **k: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write(tmp_path, (model, source, tokenizers.WordTokenizer(["z"])), replace=True)
+    with pytest.raises(FileNotFoundError, match="has no run.json"):
+        runs.read_run(tmp_path)
+
+
+def test_missing_and_damaged_parts_are_named(pieces, tmp_path):
+    with pytest.raises(FileNotFoundError, match="There is no run directory .*nowhere"):
+        runs.read_run(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match="not a run directory.*no run.json"):
+        runs.read_run(tmp_path)
+    write(tmp_path, pieces)
+    settings = (tmp_path / "run.json").read_text()
+    for old, new, text in [
+        ("}", "", "not valid JSON"),
+        ('"schema_version": 1', '"schema_version": 99', "schema_version=99"),
+        ('"end": 3', '"end": 4', "special ids"),
+        ('"system"', '"sistem"', "name the system"),
+    ]:
+        (tmp_path / "run.json").write_text(settings.replace(old, new))
+        with pytest.raises(ValueError, match=text) as caught:
+            runs.read_run(tmp_path)
+        assert "\n" not in str(caught.value)
+    (tmp_path / "run.json").write_text(settings)
+
+    content = (tmp_path / "model.keras").read_bytes()
+    (tmp_path / "model.keras").write_bytes(content[: len(content) // 2])
+    run = runs.read_run(tmp_path)
+    with pytest.raises(ValueError, match="model.keras cannot be loaded") as caught:
+        _ = run.model
+    assert "\n" not in str(caught.value)
+    (tmp_path / "model.keras").unlink()
+    with pytest.raises(FileNotFoundError, match="has no model.keras"):
+        runs.read_run(tmp_path)
+    (tmp_path / "model.keras").write_bytes(content)
+    (tmp_path / "target.tokenizer" / "vocab.txt").unlink()
+    with pytest.raises(FileNotFoundError, match="target.tokenizer/vocab.txt"):
+        runs.read_run(tmp_path)
+
+
+def test_tokenizers_must_fit_the_model(pieces, tmp_path):
+    model, source, target = pieces
+    wide = tokenizers.WordTokenizer(["a", "b", "c", "d"])
+    with pytest.raises(ValueError, match="source tokenizer has more ids than the encoder's embed"):
+        write(tmp_path, (model, wide, target))
+    with pytest.raises(ValueError, match="target tokenizer has more ids.*size=8.*logits: 6"):
+        write(tmp_path, (model, source, wide))
+    assert os.listdir(tmp_path) == []
+    # Also when the run is read: somebody may have exchanged the tokenizer.
+    write(tmp_path, pieces)
+    wide.save(tmp_path / "target.tokenizer")
+    with pytest.raises(ValueError, match="target tokenizer has more ids"):
+        _ = runs.read_run(tmp_path).model
+
+
+def test_arguments_are_checked(pieces, tmp_path):
+    model, source, target = pieces
+    for settings, text in [
+        ({"flags": {}}, "name of the system"),
+        ({"system": "toy", "schema_version": 1}, "leave them out.*schema_version"),
+        ({"system": "toy", "seed": {1}}, "JSON can hold.*set"),
+        ({"system": "toy", "loss": float("nan")}, "JSON can hold"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            write(tmp_path, pieces, settings)
+    with pytest.raises(ValueError, match="expected to be a tokenizer.*Received: str"):
+        write(tmp_path, (model, "words", target))
+    with pytest.raises(ValueError, match="model of type str"):
+        write(tmp_path, ("model", source, target))
+    inputs = keras.Input((3,))
+    stranger = keras.Model(inputs, keras.layers.Dense(2, name="decoder")(inputs))
+    with pytest.raises(ValueError, match="without encoder"):
+        write(tmp_path, (stranger, source, target))
+    encoded = keras.layers.Dense(2, name="encoder")(inputs)
+    stranger = keras.Model(inputs, keras.layers.Dense(2, name="decoder")(encoded))
+    with pytest.raises(ValueError, match="Dense without prepare, start, step"):
+        write(tmp_path, (stranger, source, target))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_run_is_read_where_examples_cannot_be_imported(pieces, tmp_path):
+    write(tmp_path, pieces)
+    program = (
+        "import sys\n"
+        "sys.modules['examples'] = None  # importing it raises\n"
+        "import toy_translator\n"
+        "from keras_attention.export import runs\n"
+        "run = runs.read_run(sys.argv[1])\n"
+        "print(run.settings['system'], run.model.count_params())\n"
+    )
+    environment = dict(os.environ, PYTHONPATH=os.path.dirname(__file__))
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.split() == ["toy", str(pieces[0].count_params())], done.stderr
