@@ -12,6 +12,7 @@ from benchmarks.harness import BenchmarkError
 SUITES = {
     "train": "a training step of RNNsearch, beside the same model in eager PyTorch",
     "attention": "one attention layer, forward and backward, beside Keras' own: time and memory",
+    "pieces": "what each of our own optimizations brings, beside the form it replaced",
 }
 DESCRIPTION = """\
 Measures this project side by side with its peers and prints a table.

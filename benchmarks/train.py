@@ -17,6 +17,7 @@ import numpy as np
 from benchmarks import report as reports
 from benchmarks.arguments import add_number
 from benchmarks.harness import Case, measure_times
+from examples.memory import keep_freed_memory
 
 REPEATS = 15
 PEER = "PyTorch, eager"
@@ -38,6 +39,12 @@ def add_arguments(parser) -> None:
     ):
         add_number(sizes, flag, default, text)
     parser.add_argument(
+        "--default-malloc",
+        action="store_true",
+        help="let the C library give freed memory back (default: every side keeps it, as "
+        "`python -m examples train` does)",
+    )
+    parser.add_argument(
         "--sides",
         choices=SIDES,
         nargs="+",
@@ -54,6 +61,7 @@ def run(arguments, command: str, progress) -> dict:
         "target_length": arguments.target_length,
         "width": arguments.width,
         "vocabulary": arguments.vocabulary,
+        "keep_memory": not arguments.default_malloc,
     }
     settings = {"system": SYSTEM, **options, "dtype": "float32", "threads": arguments.threads}
     title = (
@@ -71,6 +79,8 @@ def run(arguments, command: str, progress) -> dict:
         progress=progress,
     )
     fill(report, results, tokens=arguments.batch * arguments.target_length)
+    kept = "gives back" if arguments.default_malloc else "keeps"
+    report["notes"].append(f"On every side the C library {kept} freed memory.")
     return report
 
 
@@ -127,8 +137,12 @@ def example_batch(batch, source_length, target_length, vocabulary):
     return source, np.concatenate([start, labels[:, :-1]], axis=1), labels
 
 
-def keras_side(batch, source_length, target_length, width, vocabulary, jit_compile):
+def keras_side(
+    batch, source_length, target_length, width, vocabulary, jit_compile, keep_memory=True
+):
     """Returns a function that makes one training step with this project."""
+    if keep_memory:
+        keep_freed_memory()
     import keras
     import tensorflow as tf
 
@@ -151,8 +165,10 @@ def keras_side(batch, source_length, target_length, width, vocabulary, jit_compi
     return work
 
 
-def torch_side(batch, source_length, target_length, width, vocabulary):
+def torch_side(batch, source_length, target_length, width, vocabulary, keep_memory=True):
     """Returns a function that makes one training step with PyTorch in eager mode."""
+    if keep_memory:
+        keep_freed_memory()
     import os
 
     import torch

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from benchmarks import attention, train
+from benchmarks import attention, pieces, train
 from benchmarks.__main__ import main
 from benchmarks.harness import BenchmarkError
 
@@ -40,6 +40,7 @@ def measured(monkeypatch):
 
     monkeypatch.setattr(train, "measure_times", measure_times)
     monkeypatch.setattr(attention, "measure_times", measure_times)
+    monkeypatch.setattr(pieces, "measure_times", measure_times)
     monkeypatch.setattr(attention, "measure_memory", measure_memory)
     return calls
 
@@ -195,3 +196,26 @@ def test_attention_sides_can_be_built_and_called(score, mode):
     assert all(math.isfinite(value) for value in values)
     if score == "dot":  # no weights: both layers compute the same number
         assert values[0] == pytest.approx(values[1], rel=1e-5)
+
+
+def test_pieces_compares_each_form_with_the_one_it_replaced(measured, tmp_path, capsys):
+    path = tmp_path / "pieces.json"
+    assert main(["pieces", "--only", "dropout", "memory", "--json", str(path)]) == 0
+    assert [call[1] for call in measured] == [
+        ["CounterDropout", "keras.layers.Dropout"],
+        ["freed memory kept", "freed memory given back"],
+    ]
+    rows = rows_of(path)
+    assert rows["CounterDropout"]["speed_ratio"] == pytest.approx(2.0)
+    assert rows["keras.layers.Dropout"]["speed_ratio"] == pytest.approx(1.0)
+    assert "times as fast" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("piece", pieces.PIECES)
+def test_both_forms_of_a_piece_compute_the_same_thing(piece):
+    sizes = {"batch": 3, "length": 5, "width": 8, "vocabulary": 11}
+    side = getattr(pieces, f"{piece}_side")
+    ours, replaced = (side(**sizes, own=own)() for own in (True, False))
+    if piece == "gradient":
+        assert ours == pytest.approx(replaced, rel=1e-4)
+    assert math.isfinite(ours) and math.isfinite(replaced)
