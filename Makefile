@@ -42,7 +42,7 @@ demo: $(STAMP)
 	  "14 juillet 1989" "2001年9月8日"
 
 test: $(STAMP)
-	"$(BIN)/python" -m pytest
+	"$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist loadscope
 
 test-slow: $(STAMP)
 	"$(BIN)/python" -m pytest -m slow

@@ -1,6 +1,7 @@
 """`python -m examples COMMAND`: train, evaluate, translate, plot, export, list."""
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -8,35 +9,73 @@ import sys
 from examples.quiet import import_tensorflow
 
 COMMANDS = ("train", "evaluate", "translate", "plot", "export", "list")
+EPILOG = """\
+in this order:
+  python -m examples train rnnsearch --run runs/dates     learn to read dates
+  python -m examples evaluate runs/dates                  measure it on unseen ones
+  python -m examples translate runs/dates "3. Mai 1979"
+  python -m examples plot runs/dates --out pictures
+  python -m examples export runs/dates served
+  python -m examples.ask served "3. Mai 1979"             ask what was exported
+
+`python -m examples COMMAND --help` tells more; examples/README.md is the guide.
+"""
+REMEDIES = {
+    errno.EACCES: "Name one you may write to.",
+    errno.EPERM: "Name one you may write to.",
+    errno.EROFS: "Name one that can be written.",
+    errno.ENOTDIR: "Part of the path is a file; name a folder.",
+    errno.EEXIST: "A file is in the way; name another path.",
+    errno.ENOENT: "Check the path.",
+    errno.ENOSPC: "Free some space and run again.",
+}
 
 
 def main(text_arguments: list[str] | None = None) -> int:
     """Runs one command; returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     text_arguments = sys.argv[1:] if text_arguments is None else text_arguments
+    try:
+        return _run(text_arguments)
+    except KeyboardInterrupt:
+        print("Interrupted.", file=sys.stderr)
+        return 1
+    except Exception as error:
+        if os.environ.get("KERAS_ATTENTION_DEBUG") or not _is_foreseen(error):
+            raise
+        print(f"error: {_one_line(error)}", file=sys.stderr)
+        return getattr(error, "status", 1)
+
+
+def _run(text_arguments):
     import_tensorflow()
+    shared = importlib.import_module("examples.commands.arguments")
     parser = argparse.ArgumentParser(
         prog="python -m examples",
         description="Example systems on keras_attention: train one, look at it, serve it.",
+        epilog=EPILOG,
+        formatter_class=shared.formatter,
     )
     parsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in COMMANDS:
         module = _module(name)
-        command = parsers.add_parser(name, help=module.SUMMARY, description=module.__doc__)
+        command = parsers.add_parser(
+            name,
+            help=module.SUMMARY,
+            description=f"{module.SUMMARY[0].upper()}{module.SUMMARY[1:]}.",
+            epilog=module.EPILOG,
+            formatter_class=shared.formatter,
+        )
         module.add_arguments(command)
-    arguments = parser.parse_args(text_arguments)
+    arguments, rest = parser.parse_known_args(text_arguments)
+    # argparse gives up on texts that follow an option: `translate RUN --all TEXT`.
+    if rest and (any(text.startswith("-") for text in rest) or "texts" not in arguments):
+        parsers.choices[arguments.command].error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        arguments.texts = [*arguments.texts, *rest]
     module = _module(arguments.command)
-    try:
-        if hasattr(module, "resumed"):
-            arguments = module.resumed(text_arguments, arguments)
-        module.run(arguments)
-    except KeyboardInterrupt:
-        print("Interrupted.", file=sys.stderr)
-        return 1
-    except (ValueError, OSError, ArithmeticError) as error:
-        if os.environ.get("KERAS_ATTENTION_DEBUG"):
-            raise
-        print(f"error: {_one_line(error)}", file=sys.stderr)
-        return 1
+    if hasattr(module, "resumed"):
+        arguments = module.resumed(text_arguments, arguments)
+    module.run(arguments)
     return 0
 
 
@@ -44,12 +83,22 @@ def _module(name):
     return importlib.import_module(f"examples.commands.{name}")
 
 
+def _is_foreseen(error):
+    """Whether the message of an error is all that its reader needs."""
+    tensorflow = sys.modules.get("tensorflow")
+    kinds = (ValueError, OSError, ArithmeticError, ImportError)
+    return isinstance(error, (*kinds, tensorflow.errors.OpError) if tensorflow else kinds)
+
+
 def _one_line(error):
-    """The message of an error without its line breaks; an OSError says file and reason."""
+    """The message of an error without its line breaks, with a remedy where it names none."""
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror}"
-    return " ".join(str(error).split())
+        return f"{where}{error.strerror}. {REMEDIES.get(error.errno, '')}".rstrip()
+    text = " ".join(str(error).split())
+    if isinstance(error, ModuleNotFoundError):
+        return f"{text}. Install what the examples need: pip install -e '.[examples]'"
+    return text if len(text) < 1000 else f"{text[:1000]} ..."
 
 
 if __name__ == "__main__":

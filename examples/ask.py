@@ -1,54 +1,75 @@
 """Answers texts from an exported SavedModel, as a client without this library would.
 
-    python -m examples.ask BASE TEXT ...
-
 It imports TensorFlow and TensorFlow Text, whose tokenizers are in the graph, and nothing of
-`keras_attention`. BASE is the directory that holds the versions.
+`keras_attention`.
 """
 
+import argparse
 import pathlib
 import sys
 
 from examples.quiet import import_tensorflow
 
+EPILOG = """\
+example:
+  python -m examples.ask served "3. Mai 1979" "14 juillet 1989"
+"""
+
 
 def newest_version(base: str) -> pathlib.Path:
-    """Returns the version directory with the highest number.
+    """Returns the version directory with the highest number, or `base` if it is a version.
 
     Raises:
         ValueError: If there is none.
     """
-    found = [path for path in pathlib.Path(base).glob("*") if path.name.isdigit()]
+    if (pathlib.Path(base) / "saved_model.pb").is_file():
+        return pathlib.Path(base)
+    found = [path for path in pathlib.Path(base).glob("*") if path.name.isdecimal()]
     if not found:
-        raise ValueError(f"There is no exported version in {base}.")
+        raise ValueError(
+            f"There is no exported version in {base}. Write one: python -m examples export RUN "
+            f"{base}"
+        )
     return max(found, key=lambda path: int(path.name))
 
 
-def main(arguments: list[str]) -> int:
+def main(text_arguments: list[str] | None = None) -> int:
     """Prints the best output and its score for every text."""
-    if len(arguments) < 2:
-        print("usage: python -m examples.ask BASE TEXT ...", file=sys.stderr)
-        return 2
-    base, *texts = arguments
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.ask",
+        description=__doc__,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("base", metavar="BASE", help="directory that holds the versions, or one")
+    parser.add_argument("texts", nargs="+", metavar="TEXT", help="texts to answer")
+    arguments = parser.parse_args(text_arguments)
     try:
-        version = newest_version(base)
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
+        version = newest_version(arguments.base)
+        answers = _answers(version, arguments.texts)
+    except (ValueError, OSError, ImportError) as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
-    import_tensorflow()
-    import tensorflow as tf
-    import tensorflow_text  # noqa: F401  registers the tokenizers' ops
-
-    answer = tf.saved_model.load(str(version)).signatures["serving_default"]
-    result = answer(text=tf.constant(texts))
-    for text, best, score in zip(
-        texts, result["text"][:, 0].numpy(), result["score"][:, 0].numpy(), strict=True
-    ):
-        print(f"{text}  ->  {best.decode()}   (log-probability {score:.3f})")
+    for text, best, score in answers:
+        print(f"{text}  ->  {best}   (log-probability {score:.3f})")
     library = "imported" if "keras_attention" in sys.modules else "not imported"
     print(f"Answered from {version}; keras_attention was {library}.")
     return 0
 
 
+def _answers(version, texts):
+    """Returns (text, best output, its score) for every text."""
+    import_tensorflow()
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  registers the tokenizers' ops
+
+    signatures = tf.saved_model.load(str(version)).signatures
+    if "serving_default" not in signatures:
+        raise ValueError(f"{version} has no signature serving_default. Is it our export?")
+    result = signatures["serving_default"](text=tf.constant(texts))
+    best, scores = result["text"][:, 0].numpy(), result["score"][:, 0].numpy()
+    return [(t, b.decode(), float(s)) for t, b, s in zip(texts, best, scores, strict=True)]
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

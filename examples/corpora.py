@@ -26,18 +26,10 @@ class Files:
         """Returns the `Corpus` of these files and prints what was left out.
 
         Raises:
-            DataError: If the files are not two parallel ones or one of pairs, or cannot be used.
+            DataError: If they cannot be used.
         """
-        if bool(self.pairs) == bool(self.source or self.target):
-            raise DataError(f"The {part} data is either two parallel files or one of pairs.")
         if self.pairs:
             corpus = parallel.read_pairs(self.pairs, on_bad_line=on_bad_line)
-        elif not (self.source and self.target):
-            missing = "target" if self.source else "source"
-            raise DataError(
-                f"The {part} data has no {missing} side. Name both files, line n of one the "
-                "translation of line n of the other."
-            )
         else:
             corpus = parallel.read_parallel(self.source, self.target, on_bad_line=on_bad_line)
         if corpus.report.left_out:
@@ -45,7 +37,13 @@ class Files:
         return corpus
 
 
-def training_pairs(files: Files, dev_files: Files, dev_share: float, on_bad_line: str):
+def training_pairs(
+    files: Files,
+    dev_files: Files,
+    dev_share: float,
+    on_bad_line: str,
+    max_pairs: int | None = None,
+):
     """Returns training and dev pairs: from files, with a share held out, or the dates.
 
     Args:
@@ -53,19 +51,27 @@ def training_pairs(files: Files, dev_files: Files, dev_share: float, on_bad_line
         dev_files: Dev files; none holds out every n-th pair of the training files.
         dev_share: The share held out.
         on_bad_line: `"skip"` or `"refuse"`.
+        max_pairs: Take only the first so many of each part; None takes all.
+
+    Raises:
+        DataError: If the files cannot be used, or are too few to hold any pair out.
     """
     if not files:
-        if dev_files:
-            raise DataError("Dev files were given without training files. Name both.")
-        return dates.date_pairs("train"), dates.date_pairs("dev")
-    train = files.read("train", on_bad_line).pairs
+        return date_pairs("train", max_pairs), date_pairs("dev", max_pairs)
+    train = files.read("train", on_bad_line).pairs[:max_pairs]
     if dev_files:
-        return train, dev_files.read("dev", on_bad_line).pairs
+        return train, dev_files.read("dev", on_bad_line).pairs[:max_pairs]
     every = max(2, round(1 / dev_share))
     if len(train) < every:
         raise DataError(
-            f"{len(train)} pairs are too few to hold any out for evaluation. Name dev files, or "
-            "give more training data."
+            f"{len(train)} pairs are too few to hold one in {every} out for evaluation. Name dev "
+            "files, raise --dev-share, or give more training data."
         )
     dev = train[every - 1 :: every]
     return [pair for n, pair in enumerate(train, 1) if n % every], dev
+
+
+def date_pairs(part: str, max_pairs: int | None = None) -> list[tuple[str, str]]:
+    """Returns the embedded dates of a part, or the first so many of them."""
+    size = dates.DEFAULT_SIZES[part]
+    return dates.date_pairs(part, min(size, max_pairs or size))

@@ -1,6 +1,9 @@
 """Options of a model, as its module declares them and the command line offers them."""
 
 import dataclasses
+from collections.abc import Callable
+
+from examples.commands.arguments import positive_int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -10,13 +13,14 @@ class Option:
     Attributes:
         default: The value if nothing is said.
         help: What it does, for `--help`.
-        type: Function from the text on the command line to the value.
+        type: Function from the text on the command line to the value; those of
+            `examples.commands.arguments` check its range.
         choices: The values allowed, or None for any of the type.
     """
 
     default: object
     help: str
-    type: type = int
+    type: Callable = positive_int
     choices: tuple | None = None
 
     def add_to(self, group, name: str) -> None:
@@ -27,5 +31,6 @@ class Option:
             type=self.type,
             default=self.default,
             choices=self.choices,
+            metavar=None if self.choices else "N" if self.type is positive_int else "X",
             help=self.help + default,
         )

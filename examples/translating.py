@@ -50,13 +50,21 @@ class TextTranslator:
         self._aligned = tf.function(
             functions.translate_with_alignment, input_signature=[spec], autograph=False
         )
+        self._greedy = tf.function(functions.greedy, input_signature=[spec], autograph=False)
 
     def best(self, texts: list[str], batch_size: int = 64) -> list[str]:
         """Returns the best output of each text."""
+        return self._answers(texts, batch_size, lambda rows: self._plain(rows)["text"][:, 0])
+
+    def greedy(self, texts: list[str], batch_size: int = 64) -> list[str]:
+        """Returns for each text the output of the likeliest tokens, without a search."""
+        return self._answers(texts, batch_size, lambda rows: self._greedy(rows)["text"])
+
+    def _answers(self, texts, batch_size, answer):
         found = [""] * len(texts)
         for rows in _batches(texts, batch_size):
-            result = self._plain(tf.constant([texts[row] for row in rows]))
-            for row, text in zip(rows, result["text"][:, 0].numpy(), strict=True):
+            answers = answer(tf.constant([texts[row] for row in rows])).numpy()
+            for row, text in zip(rows, answers, strict=True):
                 found[row] = text.decode()
         return found
 

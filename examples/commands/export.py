@@ -2,9 +2,17 @@
 
 from examples.commands import arguments as shared
 from examples.commands.opened import open_run, output_limit
-from keras_attention.export import export_translator
+from keras_attention.export import export_translator, versions
 
 SUMMARY = "write a SavedModel version that a model server loads"
+EPILOG = """\
+examples:
+  python -m examples export runs/dates served          writes served/1, then served/2, ...
+  python -m examples.ask served "3. Mai 1979"          answers from the newest version
+  saved_model_cli show --all --dir served/1            what a client sends and gets
+
+The search is part of the export: --beam and the other options hold for every request.
+"""
 
 
 def add_arguments(parser) -> None:
@@ -14,7 +22,10 @@ def add_arguments(parser) -> None:
         "base", metavar="BASE", help="base directory; the version is a folder in it"
     )
     parser.add_argument(
-        "--version", type=shared.positive_int, help="version (default: the next one)"
+        "--version",
+        type=shared.positive_int,
+        metavar="N",
+        help="number of the version (default: the next one)",
     )
     shared.add_search(parser)
 
@@ -22,6 +33,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     """Writes the version and says where."""
     opened = open_run(arguments.run)
+    versions.new_version(arguments.base, arguments.version)  # refused before the long work
     path = export_translator(
         opened.model,
         arguments.base,

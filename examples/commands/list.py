@@ -3,6 +3,9 @@
 from examples.systems import SYSTEMS
 
 SUMMARY = "list the systems"
+EPILOG = """\
+Train one with `python -m examples train SYSTEM --run DIR`.
+"""
 
 
 def add_arguments(parser) -> None:

@@ -3,6 +3,8 @@
 from examples.translating import TextTranslator
 from keras_attention.export.runs import Run, read_run
 
+OUTPUT_LIMIT = 128  # for a run that does not say how long its training targets were
+
 
 def open_run(directory: str) -> Run:
     """Returns the run in `directory`, its model loaded."""
@@ -25,4 +27,11 @@ def translator(run: Run, arguments) -> TextTranslator:
 
 def output_limit(run: Run, arguments) -> int:
     """The longest output: what was asked for, or twice the longest of training."""
-    return arguments.max_length or 2 * run.settings["lengths"]["target"]
+    trained = (run.settings.get("lengths") or {}).get("target")
+    return arguments.max_length or (2 * trained if trained else OUTPUT_LIMIT)
+
+
+def learned_from_files(run: Run) -> bool:
+    """Returns whether the run was trained on the user's files, and not on the dates."""
+    told = run.settings.get("training") or {}
+    return bool(told.get("source") or told.get("pairs"))

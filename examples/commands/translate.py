@@ -4,8 +4,18 @@ import sys
 
 from examples.commands import arguments as shared
 from examples.commands.opened import open_run, translator
+from examples.data.report import DataError
 
 SUMMARY = "translate texts, or standard input line by line"
+EPILOG = """\
+examples:
+  python -m examples translate runs/dates "3. Mai 1979" "14 juillet 1989"
+  python -m examples translate runs/mine --beam 8 < test.de > out.en
+  python -m examples translate runs/mine --all "ein hund schläft ."
+
+A line of output for a line of input; an empty one for an empty one. Lines end with a line
+feed, with or without a carriage return before it.
+"""
 
 
 def add_arguments(parser) -> None:
@@ -18,12 +28,40 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     """Prints the best output a line, or all hypotheses with their scores."""
-    translate = translator(open_run(arguments.run), arguments)
-    texts = arguments.texts or [line.rstrip("\r\n") for line in sys.stdin]
-    if not arguments.all:
-        print(*translate.best(texts), sep="\n")
-        return
-    for text, found in zip(texts, translate.translate(texts), strict=True):
+    opened = open_run(arguments.run)
+    texts = arguments.texts or _lines(sys.stdin)
+    rows = [row for row, text in enumerate(texts) if text.strip()]
+    translate = translator(opened, arguments)
+    work = translate.translate if arguments.all else translate.best
+    answers = dict(zip(rows, work([texts[row] for row in rows]), strict=True))
+    for row, text in enumerate(texts):
+        if not arguments.all:
+            print(answers.get(row, ""))
+            continue
         print(text)
-        for output, score in zip(found.texts, found.scores, strict=True):
-            print(f"  {score:9.4f}  {output}")
+        if row in answers:
+            for output, score in zip(answers[row].texts, answers[row].scores, strict=True):
+                print(f"  {score:9.4f}  {output}")
+
+
+def _lines(stream):
+    """The lines of standard input, read as bytes: only a line feed ends a line.
+
+    Raises:
+        DataError: If a line is not UTF-8.
+    """
+    if stream.isatty():
+        print("Reading lines until Ctrl-D.", file=sys.stderr)
+    lines = stream.buffer.read().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    texts = []
+    for number, line in enumerate(lines, 1):
+        try:
+            texts.append(line.removesuffix(b"\r").decode())
+        except UnicodeDecodeError:
+            raise DataError(
+                f"Line {number} of standard input is not UTF-8. Convert it, for example with "
+                "`iconv -f ISO-8859-1 -t UTF-8`."
+            ) from None
+    return texts

@@ -225,6 +225,7 @@ class _Run:
             self._train_batch(inputs, labels)
             if self.pace.should_look() or len(self.pending) >= self.settings.log_steps:
                 self._drain()
+                self.pace.catch_up()
                 self._show(total)
             if interrupts.requested:
                 return "interrupted"
@@ -233,6 +234,7 @@ class _Run:
             if self._checkpoint_due():
                 self._checkpoint()
         self._drain()
+        self.pace.catch_up()
         if position.batch != total:
             raise ValueError(
                 "train expects `batches.epoch` to yield as many batches as `batches_per_epoch` "
@@ -244,6 +246,7 @@ class _Run:
         is_new = self.step.is_new(inputs, labels)
         if is_new:
             self._drain()
+            self.pace.catch_up()
         tokens = self.position.tokens
         self.pending.append(self.step(inputs, labels))
         self.position.batch += 1
@@ -281,7 +284,7 @@ class _Run:
         position = self.position
         loss = position.loss_sum / max(position.tokens, 1.0)
         epochs = self.settings.epochs - position.epoch - 1
-        left = self.pace.seconds_for(total - position.batch + epochs * total)
+        left = self.pace.seconds_for(total - position.batch + epochs * total, self._new_shapes())
         if left is not None:
             left += epochs * self.evaluating
         if self.settings.minutes is not None:
@@ -358,6 +361,7 @@ class _Run:
 
     def _checkpoint(self, required=False):
         self._drain()
+        self.pace.catch_up()
         self.position.seconds = self._seconds()
 
         def write():
@@ -418,6 +422,11 @@ class _Run:
     def _time_is_up(self):
         minutes = self.settings.minutes
         return minutes is not None and self._seconds() + self.evaluating >= minutes * 60
+
+    def _new_shapes(self):
+        """How many batch shapes are still to be compiled, 0 if the batches do not say."""
+        shapes = getattr(self.batches, "shapes", None)
+        return max(0, len(shapes()) - self.step.num_shapes) if callable(shapes) else 0
 
     def _rate(self):
         return float(tf.convert_to_tensor(self.optimizer.learning_rate))

@@ -27,6 +27,10 @@ def clock(seconds: float | None) -> str:
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
 
 
+def _left(seconds):
+    return "time left not known yet" if seconds is None else f"{clock(seconds)} left"
+
+
 class LineProgress:
     """Prints a line now and then.
 
@@ -51,7 +55,7 @@ class LineProgress:
         self._last = time.monotonic()
         self.message(
             f"{self.title}  batch {done}/{self.total}  loss {loss:.4f}  "
-            f"{tokens_per_second:,.0f} tokens/s  {clock(left)} left"
+            f"{tokens_per_second:,.0f} tokens/s  {_left(left)}"
         )
 
     def message(self, text: str) -> None:
@@ -88,7 +92,7 @@ class BarProgress:
         self._task = self._bar.add_task(title, total=total, completed=done, detail="")
 
     def update(self, done, loss, tokens_per_second, left):
-        detail = f"loss {loss:.4f}  {tokens_per_second:,.0f} tokens/s  {clock(left)} left"
+        detail = f"loss {loss:.4f}  {tokens_per_second:,.0f} tokens/s  {_left(left)}"
         self._bar.update(self._task, completed=done, detail=detail, refresh=True)
 
     def message(self, text):

@@ -8,6 +8,8 @@ import tensorflow as tf
 from examples.training.progress import clock
 
 SECONDS_BETWEEN_LOOKS = 0.5
+# Before so many steps or so long, nothing is foretold: the first ones are not typical.
+STEPS_TO_FORETELL, SECONDS_TO_FORETELL = 10, 2.0
 
 
 class Pace:
@@ -34,6 +36,13 @@ class Pace:
             self._stepping += now - self._last
         self._last = now
 
+    def catch_up(self) -> None:
+        """Counts the wait for steps that ran on after they were counted; XLA's do."""
+        if self._steps:
+            now = time.monotonic()
+            self._stepping += now - self._last
+            self._last = now
+
     def resume(self) -> None:
         """Forgets the time since the last step, spent on a checkpoint."""
         self._last = time.monotonic()
@@ -50,9 +59,17 @@ class Pace:
         """Returns the speed, given the tokens counted by now."""
         return (tokens - self._tokens_before) / self._stepping if self._stepping else 0.0
 
-    def seconds_for(self, steps: int) -> float | None:
-        """Returns what so many more steps will take, None before the first is timed."""
-        return steps * self._stepping / self._steps if self._steps else None
+    def seconds_for(self, steps: int, shapes: int = 0) -> float | None:
+        """Returns what so many more steps will take, None while it is too early to say.
+
+        Args:
+            steps: Steps to come.
+            shapes: How many of them meet a new batch shape, and wait for its compilation.
+        """
+        if self._steps < STEPS_TO_FORETELL and self._stepping < SECONDS_TO_FORETELL:
+            return None
+        compiling = shapes * self.compiling / self.compiled if self.compiled else 0.0
+        return steps * self._stepping / self._steps + compiling
 
 
 class Reporter:

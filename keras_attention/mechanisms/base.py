@@ -152,6 +152,7 @@ class AttentionMechanism(keras.layers.Layer):
         mask = _join(mask, attention_mask)
         if query_mask is not None:
             mask = ops.logical_and(mask, query_mask[:, :, None])
+            query = ops.where(query_mask[:, :, None], query, 0)  # as `prepare` does with keys
         if use_causal_mask:
             causal = causal_mask(ops.shape(query)[1], ops.shape(value)[1], query_position)
             mask = ops.logical_and(mask, causal)

@@ -60,6 +60,9 @@ class Normalizer(keras.layers.Layer):
     def compute_output_shape(self, scores_shape, *args, **kwargs):
         return tuple(scores_shape)
 
+    def compute_mask(self, *args, **kwargs):
+        return None  # attached to the weights, it would not fit a loss on them
+
     def compute_output_spec(self, scores, mask=None, previous_weights=None, training=None):
         if mask is not None:
             self.check_mask(scores, mask)

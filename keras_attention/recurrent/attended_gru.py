@@ -12,7 +12,9 @@ none is kept: tanh(q + p_j) is computed again.
 
 from keras import ops
 
+from keras_attention.normalizers import SoftmaxNormalizer
 from keras_attention.normalizers.softmax import masked_softmax
+from keras_attention.recurrent.bahdanau_gru import BahdanauGRUCell
 from keras_attention.recurrent.gru_sequence import (
     flat_upstream,
     gates,
@@ -22,6 +24,7 @@ from keras_attention.recurrent.gru_sequence import (
     summed_product,
 )
 from keras_attention.recurrent.loop import run_loop
+from keras_attention.scorers import AdditiveScorer
 
 
 def attended_gru(projected, state, weights, memory):
@@ -132,3 +135,33 @@ def attended_gru(projected, state, weights, memory):
         return (states, contexts, attentions), gradient
 
     return run(projected, state, *weights, memory["key"], memory["value"], kept)
+
+
+def covers(recurrence, training):
+    """Whether an `AttentionRNN` is the one of RNNsearch, which `attended_gru` computes."""
+    attention = recurrence.attention
+    return (
+        recurrence.order == "bahdanau"
+        and type(recurrence.cell) is BahdanauGRUCell
+        and type(attention.scorer) is AdditiveScorer
+        and type(attention.normalizer) is SoftmaxNormalizer
+        and not (training and attention.dropout > 0)
+        and recurrence.compute_dtype == attention.compute_dtype
+        and recurrence.compute_dtype in ("float32", "float64")
+    )
+
+
+def run(recurrence, inputs, state, memory):
+    """Does what `AttentionRNN.run` does, for a recurrence that `covers` names."""
+    dtype, cell = recurrence.compute_dtype, recurrence.cell
+    scorer = recurrence.attention.scorer
+    weights = (
+        ops.cast(cell.recurrent_kernel, dtype),
+        ops.cast(cell.kernel, dtype)[recurrence.input_dim :],
+        scorer.cast_weight(scorer.query_kernel),
+        scorer.cast_weight(scorer.vector)[:, 0],
+    )
+    projected = cell.project(ops.cast(inputs, dtype))
+    outputs, contexts, attention = attended_gru(projected, state["cell"][0], weights, memory)
+    position = state["position"] + ops.shape(inputs)[1]
+    return outputs, contexts, attention, {"cell": [outputs[:, -1]], "position": position}

@@ -13,12 +13,9 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.mechanisms.base import AttentionMechanism
-from keras_attention.normalizers import SoftmaxNormalizer
-from keras_attention.recurrent.attended_gru import attended_gru
-from keras_attention.recurrent.bahdanau_gru import BahdanauGRUCell
+from keras_attention.recurrent import attended_gru
 from keras_attention.recurrent.cells import CellAdapter
 from keras_attention.recurrent.loop import run_loop
-from keras_attention.scorers import AdditiveScorer
 from keras_attention.scorers.base import check_ready
 
 
@@ -150,6 +147,11 @@ class AttentionRNN(keras.layers.Layer):
     def prepare(self, memory, memory_mask=None):
         """Returns what depends on the memory alone: the dict of `attention.prepare`."""
         check_ready(self, memory)
+        if memory.shape[-1] != self.memory_dim:
+            raise ValueError(
+                f"AttentionRNN was built for `memory` of width {self.memory_dim}. "
+                f"Received: memory.shape={tuple(memory.shape)}"
+            )
         return self.attention.prepare(memory, value_mask=memory_mask)
 
     def start(self, memory, initial_state=None):
@@ -209,8 +211,11 @@ class AttentionRNN(keras.layers.Layer):
 
     def run(self, inputs, state, memory, inputs_mask=None, training=None):
         """Does all steps of `inputs`; returns outputs, contexts, weights and state."""
+        if inputs_mask is not None:
+            # Padding may hold anything, even NaN, which would reach the gradients of weights.
+            inputs = ops.where(inputs_mask[:, :, None], inputs, 0)
         if inputs_mask is None and self._has_own_gradient(training):
-            return self._run_attended_gru(inputs, state, memory)
+            return attended_gru.run(self, inputs, state, memory)
         noise = None
         if training and self.attention.dropout > 0:
             shape = (*ops.shape(inputs)[:2], ops.shape(memory["mask"])[1])
@@ -248,29 +253,7 @@ class AttentionRNN(keras.layers.Layer):
 
     def _has_own_gradient(self, training):
         """Whether this is the recurrence of RNNsearch, which has a faster gradient."""
-        return (
-            self.order == "bahdanau"
-            and type(self.cell) is BahdanauGRUCell
-            and type(self.attention.scorer) is AdditiveScorer
-            and type(self.attention.normalizer) is SoftmaxNormalizer
-            and not (training and self.attention.dropout > 0)
-            and self.compute_dtype == self.attention.compute_dtype
-            and self.compute_dtype in ("float32", "float64")
-        )
-
-    def _run_attended_gru(self, inputs, state, memory):
-        kernel = ops.cast(self.cell.kernel, self.compute_dtype)
-        scorer = self.attention.scorer
-        weights = (
-            ops.cast(self.cell.recurrent_kernel, self.compute_dtype),
-            kernel[self.input_dim :],
-            scorer.cast_weight(scorer.query_kernel),
-            scorer.cast_weight(scorer.vector)[:, 0],
-        )
-        projected = self.cell.project(ops.cast(inputs, self.compute_dtype))
-        outputs, contexts, attention = attended_gru(projected, state["cell"][0], weights, memory)
-        position = state["position"] + ops.shape(inputs)[1]
-        return outputs, contexts, attention, {"cell": [outputs[:, -1]], "position": position}
+        return attended_gru.covers(self, training)
 
     @property
     def _feeds_back(self):

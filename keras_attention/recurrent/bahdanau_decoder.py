@@ -130,10 +130,17 @@ class BahdanauDecoder(RecurrentDecoder):
         self.logits.build((*leading, self.maxout_units))
 
     def start(self, memory, initial_state=None):
+        self.check_initial_state(initial_state)
         if self.readout_state == "previous" and initial_state is not None:
             state = keras.tree.flatten(initial_state)[0]
             initial_state = [state, ops.zeros((ops.shape(state)[0], 1), dtype=state.dtype)]
-        return super().start(memory, initial_state)
+        return self.recurrence.start(memory, initial_state)
+
+    def check_initial_state(self, initial_state):
+        """Raises `ValueError` unless `initial_state` is None or `(batch, units)`."""
+        previous = self.readout_state == "previous"
+        adapter = self.recurrence.cell.adapter if previous else self.recurrence.adapter
+        adapter.check_state(initial_state, type(self).__name__)
 
     def readout(self, embedded, outputs, contexts, training=None):
         pairs = self.pairs(ops.concatenate([outputs, embedded, contexts], axis=-1))

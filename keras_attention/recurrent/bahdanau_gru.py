@@ -85,7 +85,7 @@ class BahdanauGRUCell(keras.layers.Layer):
         )
         self.recurrent_kernel = self.add_weight(
             (self.units, 3 * self.units),
-            side_by_side(self.recurrent_initializer, 3),
+            drawn_wide(side_by_side(self.recurrent_initializer, 3)),
             name="recurrent_kernel",
         )
         self.bias = None
@@ -133,6 +133,16 @@ class BahdanauGRUCell(keras.layers.Layer):
             "recurrent_initializer": initializers.serialize(self.recurrent_initializer),
             "bias_initializer": initializers.serialize(self.bias_initializer),
         }
+
+
+def drawn_wide(initializer):
+    """Returns the initializer drawn in at least float32: TensorFlow's QR knows no bfloat16."""
+
+    def draw(shape, dtype=None):
+        wide = dtype if dtype == "float64" else "float32"
+        return ops.cast(initializer(shape, dtype=wide), dtype or wide)
+
+    return draw
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -224,6 +234,8 @@ class BahdanauGRU(keras.layers.Layer):
                 initial_state[0] if isinstance(initial_state, (list, tuple)) else initial_state
             ]
             checks.rank("BahdanauGRU", "initial_state", state[0], (2,), "(batch, units)")
+        if mask is not None:
+            sequences = ops.where(mask[:, :, None], sequences, 0)  # padding may hold NaN
         projected = self.cell.project(sequences)
         kept = mask
         if self.go_backwards:

@@ -22,6 +22,11 @@ class CellAdapter:
         self.owner = owner
         if isinstance(cell, (list, tuple)):
             cells = [self._deserialized(one) for one in cell]
+            if len({id(one) for one in cells}) < len(cells):
+                raise ValueError(
+                    f"{owner} expects different cells to stack; make each one anew, as in "
+                    f"`[keras.layers.GRUCell(64) for _ in range(2)]`. Received: cell={cell!r}"
+                )
             cell = keras.layers.StackedRNNCells(cells) if cells else None
         cell = self._deserialized(cell)
         if not callable(getattr(cell, "call", None)) or not hasattr(cell, "state_size"):
@@ -109,7 +114,7 @@ class CellAdapter:
         flat = [ops.cast(leaf, dtype) for leaf in keras.tree.flatten(initial_state)]
         return keras.tree.pack_sequence_as(self.state_size, flat)
 
-    def check_state(self, initial_state):
+    def check_state(self, initial_state, owner=None):
         """Raises `ValueError` unless `initial_state` has the leaves that the cell's has."""
         if initial_state is None:
             return
@@ -122,8 +127,8 @@ class CellAdapter:
         if not fits:
             shapes = ", ".join(f"(batch, {size})" for _, size in expected)
             raise ValueError(
-                f"{self.owner} expects `initial_state` to hold {len(expected)} tensor(s) of shape "
-                f"{shapes}, as its cell does. Received: shapes={received}"
+                f"{owner or self.owner} expects `initial_state` to hold {len(expected)} tensor(s) "
+                f"of shape {shapes}, as its cell does. Received: shapes={received}"
             )
 
     @contextlib.contextmanager

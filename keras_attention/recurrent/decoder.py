@@ -90,6 +90,16 @@ class RecurrentDecoder(keras.layers.Layer):
         checks.rank(
             type(self).__name__, "encoder_outputs", encoder_outputs, (3,), "(batch, source, dim)"
         )
+        shape = tuple(encoder_outputs.shape[:2])
+        checks.boolean_mask(
+            type(self).__name__, "memory_mask", memory_mask, shape, "(batch, source)"
+        )
+        memory_dim = self.recurrence.memory_dim
+        if encoder_outputs.shape[-1] != memory_dim:
+            raise ValueError(
+                f"{type(self).__name__} was built for `encoder_outputs` of width {memory_dim}. "
+                f"Received: encoder_outputs.shape={tuple(encoder_outputs.shape)}"
+            )
         return self.recurrence.prepare(encoder_outputs, memory_mask)
 
     def start(self, memory, initial_state=None):
@@ -99,7 +109,12 @@ class RecurrentDecoder(keras.layers.Layer):
             memory: What `prepare` returned.
             initial_state: Optional state of the cell, `(batch, units)` or the cell's list.
         """
+        self.check_initial_state(initial_state)
         return self.recurrence.start(memory, initial_state)
+
+    def check_initial_state(self, initial_state):
+        """Raises `ValueError` unless `initial_state` is None or what the cell begins with."""
+        self.recurrence.adapter.check_state(initial_state, type(self).__name__)
 
     def step(self, ids, state, memory):
         """Reads one id a row and predicts the next.
@@ -178,7 +193,7 @@ class RecurrentDecoder(keras.layers.Layer):
         return_attention_scores=False,
     ):
         self._check_shapes(target_ids.shape, encoder_outputs.shape)
-        self.recurrence.adapter.check_state(initial_state)
+        self.check_initial_state(initial_state)
         checks.boolean_mask(
             type(self).__name__,
             "memory_mask",

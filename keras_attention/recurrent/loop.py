@@ -9,6 +9,7 @@ batch and length, and nothing is kept on a layer.
 from types import SimpleNamespace
 
 import keras
+from keras import ops
 
 
 def run_loop(step, sequence, initial_state, mask=None, go_backwards=False):
@@ -28,13 +29,41 @@ def run_loop(step, sequence, initial_state, mask=None, go_backwards=False):
         The outputs with a time axis, `(batch, time, ...)` each, in the order in which they
         were computed, and the last state.
     """
+    ranks = [len(leaf.shape) for leaf in keras.tree.flatten(initial_state)]
+
+    def masked_step(inputs, states):
+        outputs, states = step(inputs, _with_ranks(list(states), ranks))
+        return outputs, _as_columns(states)
+
     loop = SimpleNamespace(
-        cell=step,
+        cell=step if mask is None else masked_step,
         go_backwards=go_backwards,
         unroll=False,
         zero_output_for_mask=True,
         return_sequences=True,
         stateful=False,
     )
+    if mask is not None:
+        initial_state = _as_columns(initial_state)
     _, outputs, state = keras.layers.RNN.inner_loop(loop, sequence, initial_state, mask)
-    return outputs, list(state)
+    return outputs, _with_ranks(list(state), ranks)
+
+
+def _as_columns(state):
+    """Returns the state with `(batch,)` leaves as `(batch, 1)`.
+
+    Keras' loop applies a mask as a column, which would spread a leaf of rank 1 to
+    `(batch, batch)`.
+    """
+    return keras.tree.map_structure(
+        lambda leaf: ops.expand_dims(leaf, 1) if len(leaf.shape) == 1 else leaf, state
+    )
+
+
+def _with_ranks(state, ranks):
+    """Returns the state with the ranks that its leaves had before `_as_columns`."""
+    leaves = [
+        ops.squeeze(leaf, 1) if len(leaf.shape) > rank else leaf
+        for leaf, rank in zip(keras.tree.flatten(state), ranks, strict=True)
+    ]
+    return keras.tree.pack_sequence_as(state, leaves)

@@ -82,8 +82,15 @@ class LuongDecoder(RecurrentDecoder):
         self.units = checks.positive_int(owner, "units", units)
         self.num_layers = checks.positive_int(owner, "num_layers", num_layers)
         if cells is None:
+            # TensorFlow's QR, which draws orthogonal matrices, knows no half precision.
+            wide = self.variable_dtype in ("float32", "float64")
             cells = [
-                keras.layers.LSTMCell(units, dtype=self.dtype_policy, name=f"layer_{index}")
+                keras.layers.LSTMCell(
+                    units,
+                    recurrent_initializer="orthogonal" if wide else "glorot_uniform",
+                    dtype=self.dtype_policy,
+                    name=f"layer_{index}",
+                )
                 for index in range(num_layers)
             ]
         if attention is None:

@@ -88,9 +88,7 @@ def test_rows_with_nothing_to_keep_are_zero_with_finite_gradients(make, dtype):
 
 def test_one_step_and_the_prepared_form_equal_the_call(make):
     attention = make()
-    context, weights = attention(
-        QUERY, VALUE, value_mask=VALUE_MASK, return_attention_scores=True
-    )
+    context, weights = attention(QUERY, VALUE, value_mask=VALUE_MASK, return_attention_scores=True)
     prepared = attention.prepare(VALUE, value_mask=VALUE_MASK)
     read, attended = attention.attend(tf.constant(QUERY), prepared)
     np.testing.assert_allclose(np.array(read), np.array(context), atol=1e-6)

@@ -1,0 +1,120 @@
+"""`arguments.json`: what a run was started with, so that `--resume` goes on with the same.
+
+Beside the arguments it holds a digest of the encoded data, and how the run finished.
+"""
+
+import hashlib
+import json
+import pathlib
+
+from examples.training.checkpoints import Checkpoints
+from examples.training.files import write_atomically
+
+ARGUMENTS_FILE = "arguments.json"
+LIMITS = ("epochs", "minutes", "patience")
+# What may differ when a run goes on: when it ends, what it shows, where its data lies.
+CHANGEABLE = {*LIMITS, "checkpoint_seconds", "tensorboard", "no_jit", "on_bad_line"}
+FILES = {f"{prefix}{name}" for prefix in ("", "dev_") for name in ("source", "target", "pairs")}
+
+
+def read_record(directory: pathlib.Path) -> dict | None:
+    """Returns what the run in `directory` was started with, None if it never got so far.
+
+    Raises:
+        ValueError: If the file is damaged.
+    """
+    path = pathlib.Path(directory) / ARGUMENTS_FILE
+    try:
+        record = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError:
+        record = None
+    if not isinstance(record, dict) or "system" not in record:
+        raise ValueError(
+            f"{path} is damaged. Restore it from a copy, or start again in another directory."
+        )
+    return record
+
+
+def write_record(directory: pathlib.Path, record: dict) -> None:
+    """Writes the record, whole."""
+    content = json.dumps(record, indent=2, ensure_ascii=False).encode()
+    write_atomically(pathlib.Path(directory) / ARGUMENTS_FILE, content)
+
+
+def has_checkpoint(directory: pathlib.Path) -> bool:
+    """Returns whether there is a checkpoint to go on from."""
+    path = pathlib.Path(directory) / "checkpoints"
+    return path.is_dir() and bool(Checkpoints(path).names())
+
+
+def check_arguments(directory: pathlib.Path, record: dict, arguments: dict) -> None:
+    """Raises if a run would go on with other arguments than it was started with.
+
+    Raises:
+        ValueError: The first argument that differs and may not.
+    """
+    for name, value in arguments.items():
+        if name in CHANGEABLE | FILES or name not in record or record[name] == value:
+            continue
+        flag = f"--{name.replace('_', '-')}"
+        raise ValueError(
+            f"The run in {directory} was started with {_shown(flag, record[name])}. Leave {flag} "
+            f"out to go on with it, or start a run in another directory. "
+            f"Received: {_shown(flag, value)}"
+        )
+
+
+def check_data(directory: pathlib.Path, record: dict, digests: dict[str, str]) -> None:
+    """Raises if the data is not what the run was started with.
+
+    Raises:
+        ValueError: The part of the data that differs.
+    """
+    for part, digest in digests.items():
+        if record.get("data", digests)[part] != digest:
+            raise ValueError(
+                f"The {part} data is not what the run in {directory} was started with: the files "
+                "have changed, or others were named. Resume with the same data, or start a run "
+                "in another directory."
+            )
+
+
+def data_digest(encoded) -> str:
+    """Returns the SHA-256 of `EncodedPairs`."""
+    sha = hashlib.sha256()
+    for side in (encoded.source, encoded.target):
+        for array in (side.starts, side.values):
+            sha.update(array.astype("<i8").tobytes())
+    return sha.hexdigest()
+
+
+def finished_text(directory: pathlib.Path, record: dict, arguments: dict) -> str | None:
+    """Returns what to say of a run that is over already, None if it should go on.
+
+    Raises:
+        ValueError: If it should, but its checkpoints are gone.
+    """
+    finished = record.get("finished")
+    if finished is None:
+        return None
+    if any(finished["limits"].get(name) != arguments[name] for name in LIMITS):
+        if not has_checkpoint(directory):
+            raise ValueError(
+                f"The run in {directory} is finished and has no checkpoint to go on from. Start "
+                "a run in another directory."
+            )
+        return None
+    raised = {"epochs": "--epochs", "minutes": "--minutes", "patience": "--patience"}
+    flag = raised.get(finished["reason"], "--epochs")
+    return (
+        f"The run in {directory} is finished ({finished['reason']}); nothing was changed. To train "
+        f"longer, resume it with a larger {flag}. Received: {_shown(flag, arguments[flag[2:]])}"
+    )
+
+
+def _shown(flag, value):
+    if value is None or value is False:
+        return f"no {flag}"
+    return flag if value is True else f"{flag} {value}"

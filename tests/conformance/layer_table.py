@@ -1,0 +1,286 @@
+"""One row a public layer: how to make it, what it is called with, what its masks promise.
+
+A new public layer adds a row here and is then held to every promise in this folder.
+Sizes are primes that differ, so that no transposition passes.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import keras
+import numpy as np
+
+import keras_attention as ka
+
+#: Base classes that only their subclasses can be called as.
+ABSTRACT = {
+    "AttentionMechanism": "has no scorer of its own",
+    "Normalizer": "does not define `normalize`",
+    "RecurrentDecoder": "has no recurrence and no readout",
+    "Scorer": "does not define `score`",
+}
+
+#: Three (batch, length) shapes; the first is the one most tests use.
+SIZES = (
+    {"batch": 3, "query": 5, "key": 7},
+    {"batch": 2, "query": 3, "key": 11},
+    {"batch": 5, "query": 2, "key": 3},
+)
+VOCABULARY = 17
+
+
+@dataclasses.dataclass(frozen=True)
+class Mask:
+    """What a mask argument covers and what it silences.
+
+    Attributes:
+        axes: Its axes, words of `SIZES`.
+        covers: The input whose masked positions must not be read.
+        zeros: Indices of the outputs that are exactly 0 where nothing is kept.
+        by_position: Whether `zeros` speaks of each masked position of the output, or of the
+            batch rows where every position is masked.
+        implicit: Whether a mask attached to the covered input means the same.
+    """
+
+    axes: tuple
+    covers: str
+    zeros: tuple = ()
+    by_position: bool = False
+    implicit: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A layer under test.
+
+    Attributes:
+        layer: The class.
+        make: Callable that takes the base layer's keyword arguments and returns one.
+        inputs: Call argument to its axes, or to a list of axes; words of `SIZES` and widths.
+            An argument called `target_ids` holds ids, all others floats.
+        masks: Mask argument to `Mask`.
+        flags: Further call arguments.
+        label: What tells two rows of one class apart.
+        output_dtype: The dtype of all outputs; None is the compute dtype.
+    """
+
+    layer: type
+    make: Callable
+    inputs: dict
+    masks: dict = dataclasses.field(default_factory=dict)
+    flags: dict = dataclasses.field(default_factory=dict)
+    label: str = ""
+    output_dtype: str | None = None
+
+    def __str__(self):
+        return self.layer.__name__ + (f"-{self.label}" if self.label else "")
+
+    def data(self, sizes=SIZES[0], scale=1.0, masks=False):
+        """Returns the call's tensors: name to array (or list of arrays)."""
+        data = {name: _values(name, axes, sizes, scale) for name, axes in self.inputs.items()}
+        if masks:
+            data |= {name: mask_values(mask, sizes) for name, mask in self.masks.items()}
+        return data
+
+    def symbols(self, sizes=None, masks=False):
+        """Returns a `keras.Input` for every tensor, by default of unknown batch and length."""
+        symbols = {}
+        for name, axes in self.inputs.items():
+            dtype = "int32" if name == "target_ids" else "float32"
+            if isinstance(axes, list):
+                symbols[name] = [
+                    _symbol(f"{name}_{index}", one, sizes, dtype) for index, one in enumerate(axes)
+                ]
+            else:
+                symbols[name] = _symbol(name, axes, sizes, dtype)
+        if masks:
+            for name, mask in self.masks.items():
+                symbols[name] = _symbol(name, mask.axes, sizes, "bool")
+        return symbols
+
+    def call(self, layer, data):
+        """Returns the layer's outputs as a flat list; inputs by position, masks by name."""
+        positional = [data[name] for name in self.inputs]
+        masks = {name: data[name] for name in self.masks if name in data}
+        return keras.tree.flatten(layer(*positional, **masks, **self.flags))
+
+    def built(self, seed=1, **options):
+        """Returns a built layer whose weights follow from `seed`."""
+        keras.utils.set_random_seed(seed)
+        layer = self.make(**options)
+        self.call(layer, self.data())
+        return layer
+
+    def model(self, layer, masks=True):
+        """Returns a functional model from named inputs to a list of outputs, lengths unknown."""
+        symbols = self.symbols(masks=masks)
+        return keras.Model(flat_data(symbols), self.call(layer, symbols))
+
+
+def flat_data(data):
+    """Returns the data under one name a tensor: a list `states` becomes `states_0`, ..."""
+    flat = {}
+    for name, value in data.items():
+        if isinstance(value, list):
+            flat |= {f"{name}_{index}": one for index, one in enumerate(value)}
+        else:
+            flat[name] = value
+    return flat
+
+
+def arrays(tensors):
+    """Returns the tensors as a flat list of float64 arrays, whatever float they hold."""
+    flat = keras.tree.flatten(tensors)
+    return [np.array(keras.ops.cast(tensor, "float32")).astype("float64") for tensor in flat]
+
+
+def mask_values(mask, sizes):
+    """Returns a mask whose batch rows are kept whole, kept in part, and empty."""
+    shape = tuple(sizes[axis] for axis in mask.axes)
+    last = np.arange(shape[-1])
+    kept = np.array([shape[-1], 2, 0])[np.arange(shape[0]) % 3]
+    rows = last < kept.reshape(-1, *[1] * (len(shape) - 1))
+    return np.broadcast_to(rows, shape).copy()
+
+
+def _values(name, axes, sizes, scale):
+    if isinstance(axes, list):
+        return [_values(f"{name}{index}", one, sizes, scale) for index, one in enumerate(axes)]
+    shape = tuple(sizes.get(axis, axis) for axis in axes)
+    random = np.random.RandomState(sum(map(ord, name)) + sum(shape))
+    if name == "target_ids":
+        return random.randint(1, VOCABULARY, size=shape).astype("int32")
+    return (scale * random.randn(*shape)).astype("float32")
+
+
+def _symbol(name, axes, sizes, dtype):
+    shape = tuple((sizes or {}).get(axis) if isinstance(axis, str) else axis for axis in axes)
+    return keras.Input(batch_shape=shape, dtype=dtype, name=name)
+
+
+def lstm_cell(units, **options):
+    """Returns a cell of Keras; its orthogonal initializer cannot draw in bfloat16."""
+    return keras.layers.LSTMCell(units, recurrent_initializer="normal", **options)
+
+
+PAIRS = {"query": ("batch", "query", 11), "key": ("batch", "key", 13)}
+ALIKE = {"query": ("batch", "query", 11), "key": ("batch", "key", 11)}
+READ = {"query": ("batch", "query", 11), "value": ("batch", "key", 13)}
+READ_MASKS = {
+    "query_mask": Mask(("batch", "query"), "query", zeros=(0, 1), by_position=True),
+    "value_mask": Mask(("batch", "key"), "value", zeros=(0, 1)),
+}
+WITH_WEIGHTS = {"return_attention_scores": True}
+DECODED = {"target_ids": ("batch", "query"), "encoder_outputs": ("batch", "key", 13)}
+DECODER_MASKS = {"memory_mask": Mask(("batch", "key"), "encoder_outputs", zeros=(1,))}
+
+TABLE = [
+    Row(ka.AdditiveScorer, lambda **o: ka.AdditiveScorer(5, **o), PAIRS),
+    Row(
+        ka.AdditiveScorer,
+        lambda **o: ka.AdditiveScorer(5, use_bias=False, **o),
+        {"query": ("batch", 11), "key": ("batch", "key", 13)},
+        label="step",
+    ),
+    Row(ka.BilinearScorer, lambda **o: ka.BilinearScorer(**o), PAIRS),
+    Row(ka.ConcatScorer, lambda **o: ka.ConcatScorer(5, **o), PAIRS),
+    Row(
+        ka.CounterDropout,
+        lambda **o: ka.CounterDropout(0.3, seed=7, **o),
+        {"inputs": ("batch", "query", 11)},
+    ),
+    Row(ka.CosineScorer, lambda **o: ka.CosineScorer(**o), ALIKE),
+    Row(ka.DotScorer, lambda **o: ka.DotScorer(**o), ALIKE),
+    Row(ka.GeneralScorer, lambda **o: ka.GeneralScorer(**o), PAIRS),
+    Row(ka.LocationScorer, lambda **o: ka.LocationScorer(13, **o), PAIRS),
+    Row(ka.LowRankBilinearScorer, lambda **o: ka.LowRankBilinearScorer(5, **o), PAIRS),
+    Row(ka.MLPScorer, lambda **o: ka.MLPScorer([5, 3], **o), PAIRS),
+    Row(ka.ScaledDotScorer, lambda **o: ka.ScaledDotScorer(**o), ALIKE),
+    Row(ka.UniformScorer, lambda **o: ka.UniformScorer(**o), PAIRS),
+    Row(
+        ka.SoftmaxNormalizer,
+        lambda **o: ka.SoftmaxNormalizer(**o),
+        {"scores": ("batch", "query", "key")},
+        {
+            "mask": Mask(
+                ("batch", "query", "key"), "scores", zeros=(0,), by_position=True, implicit=False
+            )
+        },
+    ),
+    Row(
+        ka.Attention,
+        lambda **o: ka.Attention("scaled_dot", **o),
+        {"query": ("batch", "query", 11), "value": ("batch", "key", 11)},
+        READ_MASKS,
+        WITH_WEIGHTS,
+    ),
+    Row(
+        ka.BahdanauAttention,
+        lambda **o: ka.BahdanauAttention(5, **o),
+        READ,
+        READ_MASKS,
+        WITH_WEIGHTS,
+    ),
+    Row(
+        ka.BahdanauAttention,
+        lambda **o: ka.BahdanauAttention(5, **o),
+        {"query": ("batch", 11), "value": ("batch", "key", 13)},
+        {"value_mask": READ_MASKS["value_mask"]},
+        WITH_WEIGHTS,
+        label="step",
+    ),
+    Row(ka.LuongAttention, lambda **o: ka.LuongAttention(**o), READ, READ_MASKS, WITH_WEIGHTS),
+    Row(
+        ka.AttentionRNN,
+        lambda **o: ka.AttentionRNN(
+            keras.layers.GRUCell(5, recurrent_initializer="normal", **o),
+            ka.BahdanauAttention(3, **o),
+            order="bahdanau",
+            **o,
+        ),
+        {"inputs": ("batch", "query", 11), "memory": ("batch", "key", 13)},
+        {
+            "inputs_mask": Mask(("batch", "query"), "inputs", zeros=(0, 1, 2), by_position=True),
+            "memory_mask": Mask(("batch", "key"), "memory", zeros=(1, 2)),
+        },
+        {"return_context": True, "return_attention_scores": True},
+    ),
+    Row(
+        ka.BahdanauGRU,
+        lambda **o: ka.BahdanauGRU(5, return_sequences=True, return_state=True, **o),
+        {"sequences": ("batch", "query", 11)},
+        {"mask": Mask(("batch", "query"), "sequences", zeros=(0,), by_position=True)},
+    ),
+    Row(
+        ka.BahdanauGRUCell,
+        lambda **o: ka.BahdanauGRUCell(5, **o),
+        {"inputs": ("batch", 11), "states": [("batch", 5)]},
+    ),
+    Row(
+        ka.SkipFirstUpdate,
+        lambda **o: ka.SkipFirstUpdate(lstm_cell(5, **o), **o),
+        {"inputs": ("batch", 11), "states": [("batch", 5), ("batch", 5), ("batch", 1)]},
+    ),
+    Row(
+        ka.BahdanauDecoder,
+        lambda **o: ka.BahdanauDecoder(VOCABULARY, 3, 5, maxout_units=7, **o),
+        DECODED,
+        DECODER_MASKS,
+        WITH_WEIGHTS,
+        output_dtype="float32",
+    ),
+    Row(
+        ka.LuongDecoder,
+        lambda **o: ka.LuongDecoder(VOCABULARY, 3, 5, cells=lstm_cell(5, **o), **o),
+        DECODED,
+        DECODER_MASKS,
+        WITH_WEIGHTS,
+        output_dtype="float32",
+    ),
+]
+MASKED = [(row, name) for row in TABLE for name in row.masks]
+
+
+def masked_id(value):
+    """Returns the name of a row or of a mask, for the ids of tests."""
+    return str(value)

@@ -1,0 +1,75 @@
+"""Every layer: a row in the table, a config that holds its arguments, files it survives."""
+
+import inspect
+
+import keras
+import numpy as np
+import pytest
+from layer_table import ABSTRACT, TABLE, arrays, flat_data
+
+import keras_attention
+
+ROWS = pytest.mark.parametrize("row", TABLE, ids=str)
+
+
+def test_every_public_layer_has_a_row():
+    public = {
+        name
+        for name in keras_attention.__all__
+        if inspect.isclass(getattr(keras_attention, name))
+        and issubclass(getattr(keras_attention, name), keras.layers.Layer)
+    }
+    rows = {row.layer.__name__ for row in TABLE}
+    assert public - ABSTRACT.keys() - rows == set(), "add a row to tests/conformance/layer_table.py"
+    assert ABSTRACT.keys() <= public, "an exception names a class that is not public"
+    assert not rows & ABSTRACT.keys()
+
+
+@ROWS
+def test_the_config_has_one_key_an_argument(row):
+    parameters = inspect.signature(row.layer.__init__).parameters.values()
+    arguments = {p.name for p in parameters if p.kind is not p.VAR_KEYWORD} - {"self"}
+    of_every_layer = set(keras.layers.Layer().get_config())
+    assert set(row.make().get_config()) - of_every_layer == arguments
+
+
+@ROWS
+def test_the_config_rebuilds_the_layer(row):
+    config = row.make(name="given", dtype="mixed_bfloat16").get_config()
+    again = row.layer.from_config(config)
+    assert again.get_config() == config
+    assert (again.name, again.dtype_policy.name) == ("given", "mixed_bfloat16")
+
+
+@ROWS
+def test_it_is_registered_under_the_name_of_the_package(row):
+    layer = row.make()
+    saved = keras.saving.serialize_keras_object(layer)
+    assert saved["registered_name"] == f"keras_attention>{row.layer.__name__}"
+    again = keras.saving.deserialize_keras_object(saved)
+    assert type(again) is row.layer
+    assert again.get_config() == layer.get_config()
+
+
+@ROWS
+def test_a_keras_file_holds_a_functional_model(row, tmp_path):
+    layer = row.built()
+    model = row.model(layer)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    data = flat_data(row.data(masks=True))
+    for one, other in zip(arrays(again(data)), arrays(model(data)), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@ROWS
+def test_a_weights_file_fits_another_layer_of_the_same_config(row, tmp_path):
+    model, other = row.model(row.built(seed=1)), row.model(row.built(seed=2))
+    data = flat_data(row.data(masks=True))
+    if model.weights:
+        pairs = zip(arrays(model(data)), arrays(other(data)), strict=True)
+        assert any(not np.array_equal(one, two) for one, two in pairs), "the seeds differ"
+    model.save_weights(tmp_path / "model.weights.h5")
+    other.load_weights(tmp_path / "model.weights.h5")
+    for one, two in zip(arrays(model(data)), arrays(other(data)), strict=True):
+        np.testing.assert_array_equal(one, two)

@@ -1,0 +1,228 @@
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from examples import ask
+from examples.__main__ import COMMANDS
+from keras_attention.export import tokenizers
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+
+def assert_one_line(err, told):
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1, err
+    assert told in err, err
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("", "the following arguments are required: COMMAND"),
+        ("trian", "invalid choice: 'trian' (choose from "),
+        ("train rnnsaerch --run x", "invalid choice: 'rnnsaerch' (choose from "),
+        ("train rnnsearch", "the following arguments are required: --run"),
+        ("train rnnsearch --run x --foo", "unrecognized arguments: --foo"),
+        ("list more", "unrecognized arguments: more"),
+        ("plot x", "the following arguments are required: --out"),
+        ("translate x --max-length 0", "--max-length: expected a positive whole number, got '0'"),
+        ("translate x --beam 0", "--beam: expected a positive whole number, got '0'"),
+        ("translate x --length-penalty 11", "expected a number from -10 to 10, got '11'"),
+        ("export x y --version 0", "--version: expected a positive whole number, got '0'"),
+    ],
+)
+def test_wrong_usage_ends_with_status_2(command, line, told):
+    status, out, err = command(*line.split())
+    assert (status, out) == (2, "")
+    assert err.startswith("usage: ")
+    assert told in err
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("--minutes 0", "expected a positive number, got '0'"),
+        ("--minutes -3", "expected a positive number, got '-3'"),
+        ("--minutes nan", "expected a positive number, got 'nan'"),
+        ("--learning-rate -1", "expected a positive number, got '-1'"),
+        ("--dropout 2", "expected a number from 0 to below 1, got '2'"),
+        ("--label-smoothing 1", "expected a number from 0 to below 1, got '1'"),
+        ("--average 1.5", "expected a number between 0 and 1, got '1.5'"),
+        ("--dev-share 0", "expected a number between 0 and 1, got '0'"),
+        ("--units 0", "expected a positive whole number, got '0'"),
+        ("--epochs 1.5", "expected a positive whole number, got '1.5'"),
+        ("--seed -1", "expected a whole number of at least 0"),
+        ("--vocabulary-size 4", "expected a whole number of at least 5, got '4'"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(command, tmp_path, option, told):
+    run = tmp_path / "run"
+    status, _, err = command("train", "rnnsearch", "--run", run, *option.split())
+    assert status == 2
+    assert f"argument {option.split()[0]}: {told}" in err
+    assert not run.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("--source a", "--source was given without --target. Name both files"),
+        ("--target a", "--target was given without --source. Name both files"),
+        ("--pairs a --source b", "either two parallel files (--source, --target) or one of pairs"),
+        ("--source a --target b --dev-source c", "--dev-source was given without --dev-target"),
+        ("--dev-pairs a", "Dev files were given without training files"),
+    ],
+)
+def test_files_that_do_not_go_together_are_wrong_usage(command, tmp_path, options, told):
+    status, _, err = command("train", "rnnsearch", "--run", tmp_path / "x", *options.split())
+    assert status == 2
+    assert_one_line(err, told)
+
+
+def test_minimum_count_is_not_for_subwords(command, tmp_path):
+    (tmp_path / "pairs").write_text("a\tb\n" * 100)
+    options = ["--pairs", tmp_path / "pairs", "--minimum-count", 2]
+    status, _, err = command("train", "rnnsearch", "--run", tmp_path / "run", *options)
+    assert status == 2
+    assert_one_line(err, "SentencePiece has --vocabulary-size")
+
+
+def test_files_that_cannot_be_used(command, tmp_path):
+    missing, empty, few = (tmp_path / name for name in ("missing", "empty", "few"))
+    empty.touch()
+    few.write_text("a\tb\nc\td\n")
+    for file, told in (
+        (missing, f"{missing} does not exist. Check the path."),
+        (empty, f"{empty} is empty. Give a file"),
+        (tmp_path, f"{tmp_path} is a folder. Name a file"),
+        (few, "2 pairs are too few to hold one in 50 out for evaluation. Name dev files"),
+    ):
+        status, _, err = command("train", "rnnsearch", "--run", tmp_path / "run", "--pairs", file)
+        assert status == 1
+        assert_one_line(err, told)
+
+
+def test_directories_that_cannot_be_used(command, dates_run, tmp_path):
+    file, empty = tmp_path / "file", tmp_path / "empty"
+    file.write_text("x")
+    empty.mkdir()
+    train = ("train", "rnnsearch", "--run")
+    for line, told in (
+        ((*train, dates_run), f"{dates_run} is not empty. Name another directory"),
+        ((*train, file), f"{file} is a file. Name a directory"),
+        ((*train, file / "x"), f"{file / 'x'}: Not a directory. Part of the path is a file"),
+        ((*train, empty, "--resume"), f"There is no run in {empty} to resume. Leave --resume"),
+        ((*train, tmp_path, "--resume"), f"{tmp_path} holds files, but no run to resume"),
+        (("translate", empty, "x"), f"{empty} is not a run directory"),
+        (("translate", tmp_path / "no", "x"), f"There is no run directory {tmp_path / 'no'}"),
+        (("plot", dates_run, "--out", file), f"{file}: File exists. A file is in the way"),
+        (("export", dates_run, file), f"{file} is a file. Choose a directory"),
+        (("evaluate", dates_run, "--json", file / "x"), f"{file}: File exists. A file is in"),
+    ):
+        status, _, err = command(*line)
+        assert status == 1, err
+        assert_one_line(err, told)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_without_permission(command, tmp_path):
+    tmp_path.chmod(0o500)
+    status, _, err = command("train", "rnnsearch", "--run", tmp_path / "run")
+    tmp_path.chmod(0o700)
+    assert status == 1
+    assert_one_line(err, "Permission denied. Name one you may write to.")
+
+
+@pytest.mark.parametrize(
+    ("name", "how", "told"),
+    [
+        ("model.keras", "cut", "model.keras cannot be loaded as a Keras model. Restore it"),
+        ("model.keras", "gone", "has no model.keras"),
+        ("run.json", "cut", "run.json is not valid JSON. Restore it"),
+        ("run.json", "gone", "it has no run.json"),
+        ("source.tokenizer/vocab.txt", "cut", "(their SHA-256 digests differ). Restore"),
+        ("target.tokenizer/tokenizer.json", "gone", "There is no tokenizer file"),
+        ("arguments.json", "cut", "arguments.json is damaged. Restore it"),
+    ],
+)
+def test_a_damaged_run_is_told_in_one_line(command, dates_run, tmp_path, name, how, told):
+    run = pathlib.Path(shutil.copytree(dates_run, tmp_path / "run"))
+    content = (run / name).read_bytes()
+    (run / name).unlink()
+    if how == "cut":
+        (run / name).write_bytes(content[: len(content) // 2])
+    line = ("train", "rnnsearch", "--run", run, "--resume", "--epochs", 2)
+    status, _, err = command(*(line if name == "arguments.json" else ("translate", run, "x")))
+    assert status == 1
+    assert_one_line(err, told)
+
+
+def test_tokenizers_that_do_not_fit_the_model(command, dates_run, tmp_path):
+    run = pathlib.Path(shutil.copytree(dates_run, tmp_path / "run"))
+    tokenizers.train("characters", ["abcdefghijklmnopqrstuvwxyz"]).save(run / "target.tokenizer")
+    status, _, err = command("translate", run, "x")
+    assert status == 1
+    assert_one_line(err, "more ids than the decoder's logits; they do not belong together")
+
+
+def test_a_run_on_files_has_no_default_texts(command, words_run, tmp_path):
+    for line, told in (
+        (("plot", words_run, "--out", tmp_path), "Name the texts to draw: "),
+        (("evaluate", words_run), "trained on your own data. Name test files"),
+    ):
+        status, _, err = command(*line)
+        assert status == 2
+        assert_one_line(err, told)
+
+
+def test_unforeseen_errors_keep_their_traceback(command, monkeypatch):
+    from examples.commands import list as listing
+
+    monkeypatch.setattr(listing, "run", lambda arguments: {}["a bug"])
+    with pytest.raises(KeyError, match="a bug"):
+        command("list")
+
+
+def test_what_is_not_installed_is_named(command, monkeypatch):
+    from examples.commands import list as listing
+
+    monkeypatch.setattr(listing, "run", lambda arguments: __import__("not_there"))
+    status, _, err = command("list")
+    assert status == 1
+    assert_one_line(err, "No module named 'not_there'. Install what the examples need: pip")
+
+
+def test_nothing_to_ask(capsys, tmp_path):
+    assert ask.main([str(tmp_path), "x"]) == 1
+    assert_one_line(capsys.readouterr().err, "Write one: python -m examples export RUN")
+    (tmp_path / "3").mkdir()
+    assert ask.main([str(tmp_path), "x"]) == 1
+    assert_one_line(capsys.readouterr().err, "SavedModel file does not exist")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_shows_an_example_and_every_default(command, name):
+    line = ("train", "rnnsearch") if name == "train" else (name,)
+    status, out, err = command(*line, "--help")
+    assert (status, err) == (0, "")
+    assert "python -m examples" in out.split("options:")[1]
+    assert "None" not in out
+    assert max(map(len, out.splitlines())) <= 110
+    if name == "train":
+        parts = [part.split("\n\n")[0] for part in out.split("\n  --")[1:]]
+        options = [part for part in parts if not part.startswith("run ")]
+        without = {part.split()[0] for part in options if "(default" not in part}
+        files = {f"{dev}{side}" for dev in ("", "dev-") for side in ("source", "target", "pairs")}
+        assert without == {"resume", "no-jit", *files}
+
+
+def test_the_module_runs_as_a_command():
+    asked = subprocess.run(
+        [sys.executable, "-m", "examples", "list"], cwd=ROOT, text=True, capture_output=True
+    )
+    assert (asked.returncode, asked.stderr) == (0, "")
+    assert asked.stdout.startswith("rnnsearch  RNNsearch: bidirectional GRU")

@@ -1,0 +1,172 @@
+import csv
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[3]
+TIMES = ("seconds", "tokens_per_second")
+
+
+@pytest.fixture
+def copied(dates_run, tmp_path):
+    return pathlib.Path(shutil.copytree(dates_run, tmp_path / "run"))
+
+
+def contents(directory):
+    return {
+        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
+
+
+def history(directory):
+    with open(directory / "history.csv", newline="") as file:
+        return [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(file)]
+
+
+def test_a_finished_run_says_so_and_stays_as_it_is(command, copied):
+    before = contents(copied)
+    status, out, err = command("train", "rnnsearch", "--run", copied, "--resume")
+    assert (status, err) == (0, "")
+    assert "is finished (epochs); nothing was changed" in out
+    assert "a larger --epochs. Received: --epochs 1" in out
+    assert contents(copied) == before
+
+
+def test_a_longer_run_goes_on_with_the_options_it_began_with(
+    command, words_run, parallel_files, tmp_path
+):
+    run = pathlib.Path(shutil.copytree(words_run, tmp_path / "run"))
+    moved = shutil.copy(parallel_files[1], tmp_path / "moved")
+    first = history(run)
+    status, out, err = command(
+        *("train", "rnnsearch", "--run", run, "--resume"),
+        *("--epochs", len(first) + 1, "--target", moved),
+    )
+    assert (status, err) == (0, "")
+    assert f"Resumed at epoch {len(first) + 1}, batch 0" in out
+    assert "best dev exact_match" in out
+    assert history(run)[:-1] == first
+    assert json.loads((run / "run.json").read_text())["flags"]["units"] == 16
+    status, out, _ = command("train", "rnnsearch", "--run", run, "--resume")
+    assert (status, f"Received: --epochs {len(first) + 1}" in out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (("--units", 9), "was started with --units 8. Leave --units out"),
+        (("--learning-rate", 0.5), "was started with --learning-rate 0.001"),
+        (("--lowercase",), "was started with no --lowercase. .* Received: --lowercase$"),
+        (("--max-source-tokens", 9), "with no --max-source-tokens. .* --max-source-tokens 9$"),
+    ],
+)
+def test_other_options_are_refused(command, copied, option, told):
+    before = contents(copied)
+    status, _, err = command(
+        "train", "rnnsearch", "--run", copied, "--resume", "--epochs", 2, *option
+    )
+    assert status == 1
+    assert re.search(told, err), err
+    assert contents(copied) == before
+
+
+def test_other_data_is_refused(command, words_run, parallel_files, tmp_path):
+    run = shutil.copytree(words_run, tmp_path / "run")
+    changed = tmp_path / "changed"
+    text = parallel_files[1].read_text(encoding="utf-8")
+    again = ["train", "rnnsearch", "--run", run, "--resume", "--epochs", 99]
+    before = contents(tmp_path / "run")
+    for flag, part in (("--target", "training"), ("--dev-target", "dev")):
+        changed.write_text(text.replace("bird", "tree"), encoding="utf-8")
+        status, _, err = command(*again, flag, changed)
+        assert status == 1
+        assert f"error: The {part} data is not what the run in {run} was started with" in err
+    assert contents(tmp_path / "run") == before
+
+
+def test_a_run_from_before_data_was_recorded_can_go_on(command, copied):
+    path = copied / "arguments.json"
+    record = json.loads(path.read_text())
+    for name in ("data", "finished", "monitor"):
+        del record[name]
+    path.write_text(json.dumps(record))
+    status, out, err = command("train", "rnnsearch", "--run", copied, "--resume", "--epochs", 2)
+    assert (status, err) == (0, "")
+    assert "Resumed at epoch 2, batch 0" in out
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_anew(command, copied):
+    shutil.rmtree(copied / "checkpoints")
+    for name in ("model.keras", "run.json", "history.csv"):
+        (copied / name).unlink()
+    record = json.loads((copied / "arguments.json").read_text())
+    del record["finished"]
+    (copied / "arguments.json").write_text(json.dumps(record))
+    status, out, err = command("train", "rnnsearch", "--run", copied, "--resume")
+    assert (status, err) == (0, "")
+    assert "training: 96 pairs" in out
+    assert "starting anew" in out
+
+
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [
+        (("checkpoints",), "is finished and has no checkpoint to go on from"),
+        (("arguments.json",), "has lost its arguments.json. Restore it"),
+    ],
+)
+def test_a_run_that_lost_a_part_is_not_overwritten(command, copied, lost, told):
+    for name in lost:
+        path = copied / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    before = contents(copied)
+    status, _, err = command("train", "rnnsearch", "--run", copied, "--resume", "--epochs", 2)
+    assert (status, told in err) == (1, True), err
+    assert contents(copied) == before
+
+
+@pytest.mark.slow
+def test_a_killed_run_resumes_to_the_same_history(tmp_path, parallel_files):
+    source, target = map(str, parallel_files)
+    options = [
+        *("--source", source, "--target", target, "--tokens", "words", "--no-jit"),
+        *("--units", "8", "--embedding-dim", "8", "--dropout", "0.3", "--average", "0.9"),
+        *("--batch-size", "4", "--epochs", "60", "--checkpoint-seconds", "0.2"),
+    ]
+
+    def start(directory, *more):
+        line = [sys.executable, "-m", "examples", "train", "rnnsearch", "--run", directory, *more]
+        return subprocess.Popen(
+            line, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+
+    whole = start(tmp_path / "whole", *options)
+    killed = start(tmp_path / "killed", *options)
+    checkpoints, seen = tmp_path / "killed" / "checkpoints", set()
+    for _ in range(2):
+        enough = len(seen) + 3  # some were written since this process began
+        while len(seen) < enough:
+            assert killed.poll() is None, killed.communicate()[0]
+            seen |= {p.name for p in checkpoints.glob("checkpoint-*")}
+            time.sleep(0.05)
+        os.kill(killed.pid, signal.SIGKILL)
+        killed.communicate()
+        assert len(history(tmp_path / "killed")) < 60, "it must be killed on the way"
+        killed = start(tmp_path / "killed", "--resume")
+    told = killed.communicate(timeout=300)[0]
+    assert killed.returncode == 0, told
+    assert "Resumed at epoch" in told
+    assert whole.wait(timeout=300) == 0
+    assert history(tmp_path / "killed") == history(tmp_path / "whole")
+    assert len(history(tmp_path / "whole")) == 60

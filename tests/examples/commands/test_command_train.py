@@ -1,0 +1,69 @@
+import csv
+import gzip
+import json
+
+TINY = "--units 8 --embedding-dim 7 --maxout-units 5 --no-jit --shapes 1 --epochs 1".split()
+
+
+def write_pairs(path, pairs):
+    text = "".join(f"{source}\t{target}\n" for source, target in pairs)
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "wt", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def test_a_run_on_dates_is_complete(dates_run):
+    names = {path.name for path in dates_run.iterdir()}
+    assert names == {
+        *("model.keras", "run.json", "source.tokenizer", "target.tokenizer"),
+        *("history.csv", "checkpoints", "arguments.json"),
+    }
+    told = json.loads((dates_run / "run.json").read_text())
+    assert told["system"] == "rnnsearch"
+    assert told["flags"]["units"] == 8
+    assert told["lengths"]["target"] == len("2024-11-21") + 1
+    kind = json.loads((dates_run / "source.tokenizer" / "tokenizer.json").read_text())
+    assert kind["kind"] == "characters"
+    assert "<en-US>" in kind["symbols"]
+
+
+def test_a_monitored_run_learns_and_keeps_its_best_epoch(words_run):
+    with open(words_run / "history.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    measured = [float(row["exact_match"]) for row in rows]
+    assert measured[0] < 0.5 < max(measured)
+    assert float(rows[-1]["dev_loss"]) < float(rows[0]["dev_loss"])
+    assert json.loads((words_run / "arguments.json").read_text())["monitor"] == "exact_match"
+
+
+def test_training_reads_compressed_pairs(command, tmp_path):
+    pairs = [(f"{n} äpfel", f"{n} apples") for n in range(101)]
+    file = write_pairs(tmp_path / "pairs.tsv.gz", [*pairs, ("leer", " ")])
+    run = tmp_path / "run"
+    options = ["--pairs", file, "--tokens", "characters", "--dev-share", 0.1, "--lowercase"]
+    status, out, err = command("train", "rnnsearch", "--run", run, *TINY, *options)
+    assert (status, err) == (0, "")
+    assert "101 pairs used, 1 left out: 1 empty" in out
+    assert f"{file}:102: empty" in out
+    assert "training: 91 pairs" in out
+    assert "dev: 10 pairs" in out
+    kind = json.loads((run / "target.tokenizer" / "tokenizer.json").read_text())
+    assert (kind["kind"], kind["lowercase"]) == ("characters", True)
+
+
+def test_the_users_files_are_split_into_subwords_by_default(command, tmp_path, parallel_files):
+    source, target = parallel_files
+    run = tmp_path / "run"
+    status, out, err = command(
+        *("train", "rnnsearch", "--run", run, *TINY, "--source", source, "--target", target),
+        *("--dev-source", source, "--dev-target", target, "--vocabulary-size", 40),
+        *("--monitor", "bleu", "--dropout", 0.2, "--average", 0.9, "--label-smoothing", 0.1),
+        *("--schedule", "plateau", "--minutes", 5, "--max-pairs", 48, "--tensorboard"),
+    )
+    assert (status, err) == (0, "")
+    assert "training: 48 pairs" in out
+    assert "best dev bleu" in out
+    kind = json.loads((run / "source.tokenizer" / "tokenizer.json").read_text())
+    assert kind["kind"] == "sentencepiece"
+    assert list((run / "tensorboard").iterdir())

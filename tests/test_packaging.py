@@ -1,0 +1,151 @@
+"""What is packaged, what each package offers, and who may import whom."""
+
+import ast
+import importlib
+import importlib.metadata
+import pathlib
+import re
+import tomllib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PACKAGES = PROJECT["tool"]["setuptools"]["packages"]
+FOLDERS = PROJECT["tool"]["setuptools"]["package-dir"]
+
+
+def _packages_of_the_tree():
+    found = set()
+    for name, folder in FOLDERS.items():
+        for init in (ROOT / folder).rglob("__init__.py"):
+            parts = init.parent.relative_to(ROOT / folder).parts
+            found.add(".".join((name, *parts)))
+    return found
+
+
+def _imports(path):
+    """Returns the full names of all modules that a file imports, wherever it does."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute here"
+            names.add(node.module)
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def _files(*folders):
+    files = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+    assert files, f"no Python file in {folders}"
+    return files
+
+
+def _offenders(files, *packages):
+    """Returns "file imports module" for each import of one of the packages or their parts."""
+    return [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in files
+        for name in sorted(_imports(path))
+        if any(name == package or name.startswith(package + ".") for package in packages)
+    ]
+
+
+def test_the_list_of_packages_is_that_of_the_tree():
+    assert sorted(PACKAGES) == PACKAGES
+    assert set(PACKAGES) == _packages_of_the_tree()
+
+
+def test_every_folder_with_code_is_a_package():
+    for name, folder in FOLDERS.items():
+        bare = {path.parent for path in _files(folder) if not _has_init(path.parent)}
+        assert not bare, f"{name}: {bare}"
+
+
+def _has_init(folder):
+    return (folder / "__init__.py").is_file()
+
+
+def test_only_the_library_and_export_are_packaged():
+    assert {name.split(".")[0] for name in PACKAGES} == {"keras_attention"}
+    assert FOLDERS == {"keras_attention": "keras_attention", "keras_attention.export": "export"}
+
+
+def test_the_version_is_written_once_and_is_the_installed_one():
+    distribution = importlib.metadata.version(PROJECT["project"]["name"])
+    assert distribution == PROJECT["project"]["version"]
+    assert re.fullmatch(r"\d+\.\d+\.\d+", distribution)
+
+
+def test_the_changelog_knows_the_version():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    version = re.escape(PROJECT["project"]["version"])
+    assert re.search(rf"^## \[?({version}|Unreleased)\b", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_all_is_sorted_and_everything_in_it_exists(package):
+    module = importlib.import_module(package)
+    assert module.__doc__, f"{package} says what it is for"
+    assert list(module.__all__) == sorted(set(module.__all__))
+    for name in module.__all__:
+        assert hasattr(module, name), f"{package}.{name}"
+
+
+def test_layers_have_one_public_path_beside_their_folder():
+    top = importlib.import_module("keras_attention")
+    for package in ("scorers", "normalizers", "mechanisms", "recurrent"):
+        module = importlib.import_module(f"keras_attention.{package}")
+        classes = {n for n in module.__all__ if isinstance(getattr(module, n), type)}
+        assert classes <= set(top.__all__)
+        assert all(getattr(top, name) is getattr(module, name) for name in classes)
+
+
+def test_the_library_never_imports_a_backend():
+    assert _offenders(_files("keras_attention"), "tensorflow", "jax", "torch") == []
+
+
+def test_the_library_uses_public_keras_only():
+    assert _offenders(_files("keras_attention", "export"), "keras.src") == []
+
+
+def test_nothing_imports_export_by_its_folder():
+    folders = ("keras_attention", "export", "examples", "benchmarks", "tests")
+    assert _offenders(_files(*folders), "export") == []
+
+
+def test_dependencies_point_one_way():
+    library, out = _files("keras_attention"), "keras_attention"
+    assert _offenders(library, "examples", "benchmarks", f"{out}.export") == []
+    assert _offenders(_files("export"), "examples", "benchmarks") == []
+    assert _offenders(_files("examples"), "benchmarks") == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "above"),
+    [
+        ("scorers", ("normalizers", "mechanisms", "recurrent", "decoding")),
+        ("normalizers", ("scorers", "mechanisms", "recurrent", "decoding")),
+        ("mechanisms", ("recurrent", "decoding")),
+        ("recurrent", ("decoding",)),
+        ("decoding", ("scorers", "normalizers", "mechanisms", "recurrent")),
+    ],
+)
+def test_a_folder_does_not_import_those_above_it(folder, above):
+    modules = [f"keras_attention.{name}" for name in above]
+    assert _offenders(_files(f"keras_attention/{folder}"), *modules) == []
+
+
+def test_optional_packages_are_imported_where_they_are_used():
+    """Importing the library must work without any extra."""
+    optional = {"matplotlib", "tensorflow_text", "sentencepiece", "babel", "rich", "sacrebleu"}
+    for path in _files("keras_attention"):
+        for node in ast.parse(path.read_text()).body:
+            names = set()
+            if isinstance(node, ast.Import):
+                names = {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                names = {node.module.split(".")[0]}
+            assert not names & optional, f"{path.relative_to(ROOT)}: {names & optional}"
