@@ -12,6 +12,7 @@ from examples.commands import arguments as shared
 from examples.commands import resuming, train_options
 from examples.data import dates
 from examples.data.batches import Batches
+from examples.memory import keep_freed_memory
 from examples.training import averaging, schedules
 from examples.training.loop import train
 from examples.training.settings import Metric, TrainingSettings
@@ -52,6 +53,7 @@ def resumed(text_arguments: list[str], arguments: argparse.Namespace) -> argpars
 
 def run(arguments: argparse.Namespace) -> None:
     """Trains and writes the run directory."""
+    keep_freed_memory()
     directory = pathlib.Path(arguments.run)
     files = [shared.files_of(arguments, *part) for part in (("training",), ("dev", "dev_"))]
     if files[1] and not files[0]:
