@@ -3,8 +3,8 @@
     keep_i = hash(i, seed) >= rate * 2^32        y_i = keep_i * x_i / (1 - rate)
 
 XLA has no fast random numbers on a CPU: `keras.layers.Dropout` inside a compiled step takes more
-than a hundred times as long as this (docs/performance.md). A mask needs no more than bits that do not
-follow a pattern, and those an integer hash of the position gives. The hash is two rounds of
+than a hundred times as long as this (docs/performance.md). A mask needs no more than bits that
+do not follow a pattern, and those an integer hash of the position gives. The hash is two rounds of
 shift, exclusive-or and multiplication, each a bijection of 32 bits whose single-bit changes flip
 every output bit about half of the time.
 """
