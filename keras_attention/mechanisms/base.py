@@ -10,6 +10,7 @@ from keras import ops
 
 from keras_attention import checks, normalizers
 from keras_attention.dropout import dropout_noise
+from keras_attention.mechanisms.reading import Reading, joined
 from keras_attention.scorers.base import check_ready
 
 
@@ -37,14 +38,19 @@ class AttentionMechanism(keras.layers.Layer):
         query_position: Int `(batch,)`, the position of the first query among the keys,
             for causal reading under a cache; 0 by default.
         previous_weights: Float tensor like the weights, for pieces that look at them.
+        return_details: Whether the mechanism's further results are returned too: a dict of
+            float32 tensors `(batch, query)`, with the names in `details`.
 
     Returns:
-        The context `(batch, query, value_dim)`, or with `return_attention_scores` the pair
-        of context and weights `(batch, query, key)`, taken before dropout. For a
-        query of rank 2 the query axis is missing in both.
+        The context `(batch, query, value_dim)`, followed by what was asked for: the weights
+        `(batch, query, key)`, taken before dropout, and the details. For a query of
+        rank 2 the query axis is missing in all of them.
 
     Masking: reads the masks of query, value and key; passes the query's on.
     """
+
+    #: Names of what a reading tells besides context and weights.
+    details = ()
 
     def __init__(self, normalizer="softmax", dropout=0.0, seed=None, **kwargs):
         super().__init__(**kwargs)
@@ -65,6 +71,18 @@ class AttentionMechanism(keras.layers.Layer):
             self.normalizer.build((*tuple(query_shape)[:-1], tuple(key_shape)[1]))
         self.built = True
 
+    @property
+    def reads_weights(self):
+        """Which earlier weights the pieces look at: None, "previous" or "accumulated"."""
+        if self.normalizer.reads_weights and self.scorer.reads_weights == "accumulated":
+            raise ValueError(
+                f"{type(self).__name__} passes one tensor of earlier weights on, but its scorer "
+                "accumulates them and its normalizer needs those of the last step. Combine them "
+                f"with other pieces. Received: scorer={type(self.scorer).__name__}, "
+                f"normalizer={type(self.normalizer).__name__}"
+            )
+        return "previous" if self.normalizer.reads_weights else self.scorer.reads_weights
+
     def prepare(self, value, key=None, value_mask=None, key_mask=None):
         """Returns what depends on the source alone, to be passed to `attend`.
 
@@ -77,10 +95,8 @@ class AttentionMechanism(keras.layers.Layer):
         """
         check_ready(self, value)
         key = value if key is None else key
-        owner = type(self).__name__
-        mask = _join(value_mask, key_mask)
-        for name, given in (("value_mask", value_mask), ("key_mask", key_mask)):
-            checks.boolean_mask(owner, name, given, tuple(value.shape[:2]), "(batch, key)")
+        self._check_source_masks(value.shape, value_mask, key_mask)
+        mask = joined(value_mask, key_mask)
         same = key is value
         value = ops.cast(value, self.compute_dtype)
         key = value if same else ops.cast(key, self.compute_dtype)
@@ -92,39 +108,59 @@ class AttentionMechanism(keras.layers.Layer):
             key = value if same else ops.where(mask[:, :, None], key, 0)
         return {"key": self.scorer.prepare(key), "value": value, "mask": mask}
 
-    def attend(self, query, prepared, previous_weights=None, position=None, noise=None):
+    def attend(
+        self,
+        query,
+        prepared,
+        previous_weights=None,
+        position=None,
+        noise=None,
+        training=None,
+        return_details=False,
+    ):
         """Reads a prepared source: one decoder step, or several queries at once.
 
         Args:
             query: Float tensor `(batch, query, query_dim)` or `(batch, query_dim)`.
             prepared: What `prepare` returned.
             previous_weights: Optional float tensor like the weights.
-            position: Optional int tensor `(batch,)`, the step. Mechanisms that
-                look at it say so; this one does not.
-            noise: Optional float tensor like the weights, what `dropout_noise` drew.
+            position: Optional int tensor `(batch,)`, the step of the (first) query, or
+                `(batch, query)`, that of each, for mechanisms that look at it.
+            noise: Optional dict, what the method `noise` returned for these queries.
+            training: Whether this is training; dropout comes with `noise` alone.
+            return_details: Whether the details are returned too.
 
         Returns:
-            Context and weights, as `call` does with `return_attention_scores=True`.
+            Context and weights, as `call` does with `return_attention_scores=True`, and the
+            dict of details if they were asked for.
         """
         check_ready(self, query)
-        if len(query.shape) == 2:
-            context, weights = self._read(
-                ops.expand_dims(query, 1),
-                prepared,
-                prepared["mask"][:, None, :],
-                _expand(previous_weights),
-                _expand(noise),
-            )
-            return ops.squeeze(context, 1), ops.squeeze(weights, 1)
-        mask = prepared["mask"][:, None, :]
-        return self._read(query, prepared, mask, previous_weights, noise)
+        step = len(query.shape) == 2
+        reading = Reading(
+            source_mask=prepared["mask"],
+            position=position,
+            previous_weights=_expand(previous_weights) if step else previous_weights,
+            noise=keras.tree.map_structure(_expand, noise) if step and noise else noise or {},
+            training=training,
+        )
+        query = ops.cast(query, self.compute_dtype)
+        results = self._read(_expand(query) if step else query, prepared, reading)
+        results = results if return_details else results[:2]
+        return keras.tree.map_structure(_squeeze, results) if step else results
 
-    def dropout_noise(self, shape):
-        """Returns what multiplies weights of `shape` under dropout: 0 or `1 / (1 - rate)`.
+    def noise(self, batch, num_queries, num_keys, training=None):
+        """Returns what a reading of these sizes draws at random, for loops to draw beforehand.
 
-        For loops, which draw all their noise before the first step.
+        Returns:
+            A dict of float tensors `(batch, num_queries, ...)`; empty where nothing is random.
         """
-        return dropout_noise(shape, self.dropout, self.seed_generator, self.compute_dtype)
+        shape = (batch, num_queries, num_keys)
+        drawn = {"normalizer": self.normalizer.noise(shape, training)}
+        if training and self.dropout > 0:
+            drawn["dropout"] = dropout_noise(
+                shape, self.dropout, self.seed_generator, self.compute_dtype
+            )
+        return {name: tensor for name, tensor in drawn.items() if tensor is not None}
 
     def call(
         self,
@@ -140,42 +176,69 @@ class AttentionMechanism(keras.layers.Layer):
         use_causal_mask=False,
         query_position=None,
         previous_weights=None,
+        return_details=False,
     ):
         self._check_shapes(query.shape, value.shape, value.shape if key is None else key.shape)
-        step = len(query.shape) == 2
-        prepared = self.prepare(value, key, value_mask, key_mask)
         self._check_query_masks(query, value, query_mask, attention_mask, use_causal_mask)
+        prepared = self.prepare(value, key, value_mask, key_mask)
+        query = ops.cast(query, self.compute_dtype)
+        step = len(query.shape) == 2
         if step:
-            query, query_mask = ops.expand_dims(query, 1), _expand(query_mask)
+            query, query_mask = _expand(query), _expand(query_mask)
             attention_mask, previous_weights = _expand(attention_mask), _expand(previous_weights)
-        mask = prepared["mask"][:, None, :]
-        mask = _join(mask, attention_mask)
         if query_mask is not None:
-            mask = ops.logical_and(mask, query_mask[:, :, None])
             query = ops.where(query_mask[:, :, None], query, 0)  # as `prepare` does with keys
-        if use_causal_mask:
-            causal = causal_mask(ops.shape(query)[1], ops.shape(value)[1], query_position)
-            mask = ops.logical_and(mask, causal)
-        context, weights = self._read(
-            query, prepared, mask, previous_weights, None, training=training
+        unmasked = value_mask is None and key_mask is None
+        reading = Reading(
+            source_mask=None if unmasked else prepared["mask"],
+            query_mask=query_mask,
+            attention_mask=attention_mask,
+            causal=use_causal_mask,
+            position=query_position,
+            previous_weights=previous_weights,
+            training=training,
+            wants_weights=return_attention_scores,
         )
+        context, weights, details = self._read(query, prepared, reading)
+        results = [context]
+        results += [weights] if return_attention_scores else []
+        results += [details] if return_details else []
         if step:
-            context, weights = ops.squeeze(context, 1), ops.squeeze(weights, 1)
-        return (context, weights) if return_attention_scores else context
+            results = keras.tree.map_structure(_squeeze, results)
+        return results[0] if len(results) == 1 else tuple(results)
 
-    def _read(self, query, prepared, mask, previous_weights, noise, training=None):
-        """The three stages for a query of rank 3."""
-        scores = self.scorer.score(query, prepared["key"], previous_weights)
-        # A mask of one row serves every query; spelled out, so that all normalizers see rows.
-        mask = ops.broadcast_to(mask, ops.shape(scores))
+    def _read(self, query, prepared, reading):
+        """The three stages for a query of rank 3: context, weights and the dict of details."""
+        scores = self.scorer.score(query, prepared["key"], reading.previous_weights)
+        weights = self._weigh(scores, reading)
+        return ops.matmul(self._dropped(weights, reading), prepared["value"]), weights, {}
+
+    def _weigh(self, scores, reading):
+        """Returns the weights for scores `(batch, query, key)`, in the compute dtype."""
+        sizes = ops.shape(scores)
+        mask = reading.mask(sizes[1], sizes[2])
+        if mask is not None:
+            # A mask of one row serves every query; spelled out, all normalizers see rows.
+            mask = ops.broadcast_to(mask, sizes)
         weights = self.normalizer(
-            scores, mask=mask, previous_weights=previous_weights, training=training
+            scores,
+            mask=mask,
+            previous_weights=reading.previous_weights,
+            training=reading.training,
+            noise=(reading.noise or {}).get("normalizer"),
         )
-        weights = ops.cast(weights, self.compute_dtype)
-        if noise is None and training and self.dropout > 0:
-            noise = self.dropout_noise(ops.shape(weights))
-        dropped = weights if noise is None else weights * ops.cast(noise, weights.dtype)
-        return ops.matmul(dropped, prepared["value"]), weights
+        return ops.cast(weights, self.compute_dtype)
+
+    def _dropped(self, weights, reading):
+        """Returns the weights after dropout; the caller gets those before it."""
+        if reading.noise is not None:
+            noise = reading.noise.get("dropout")
+        elif reading.training and self.dropout > 0:
+            shape = ops.shape(weights)
+            noise = dropout_noise(shape, self.dropout, self.seed_generator, weights.dtype)
+        else:
+            noise = None
+        return weights if noise is None else weights * ops.cast(noise, weights.dtype)
 
     def _check_shapes(self, query_shape, value_shape, key_shape):
         owner = type(self).__name__
@@ -188,6 +251,11 @@ class AttentionMechanism(keras.layers.Layer):
         hint = "Each key belongs to one value."
         checks.same_dim(owner, 1, hint, value=value_shape, key=key_shape)
         checks.same_dim(owner, 0, query=query_shape, value=value_shape)
+
+    def _check_source_masks(self, value_shape, value_mask, key_mask):
+        for name, given in (("value_mask", value_mask), ("key_mask", key_mask)):
+            shape = tuple(value_shape[:2])
+            checks.boolean_mask(type(self).__name__, name, given, shape, "(batch, key)")
 
     def _check_query_masks(self, query, value, query_mask, attention_mask, use_causal_mask):
         owner = type(self).__name__
@@ -224,20 +292,21 @@ class AttentionMechanism(keras.layers.Layer):
         use_causal_mask=False,
         query_position=None,
         previous_weights=None,
+        return_details=False,
     ):
         key = value if key is None else key
         self._check_shapes(query.shape, value.shape, key.shape)
         self._check_query_masks(query, value, query_mask, attention_mask, use_causal_mask)
-        for name, given in (("value_mask", value_mask), ("key_mask", key_mask)):
-            shape = tuple(value.shape[:2])
-            checks.boolean_mask(type(self).__name__, name, given, shape, "(batch, key)")
-        context = keras.KerasTensor(
-            self.compute_output_shape(query.shape, value.shape), dtype=self.compute_dtype
-        )
-        if not return_attention_scores:
-            return context
-        shape = (*tuple(query.shape)[:-1], value.shape[1])
-        return context, keras.KerasTensor(shape, dtype=self.compute_dtype)
+        self._check_source_masks(value.shape, value_mask, key_mask)
+        shape = self.compute_output_shape(query.shape, value.shape)
+        rows = tuple(query.shape)[:-1]
+        results = [keras.KerasTensor(shape, dtype=self.compute_dtype)]
+        if return_attention_scores:
+            weights_shape = (*rows, value.shape[1])
+            results.append(keras.KerasTensor(weights_shape, dtype=self.compute_dtype))
+        if return_details:
+            results.append({name: keras.KerasTensor(rows, "float32") for name in self.details})
+        return results[0] if len(results) == 1 else tuple(results)
 
     def pieces_config(self):
         """Returns the config of the pieces every mechanism shares."""
@@ -248,19 +317,9 @@ class AttentionMechanism(keras.layers.Layer):
         }
 
 
-def causal_mask(num_queries, num_keys, query_position=None):
-    """Returns a boolean `(1 or batch, query, key)`: query i sits at `query_position + i`."""
-    queries = ops.arange(num_queries)[None, :, None]
-    if query_position is not None:
-        queries = queries + ops.cast(query_position, queries.dtype)[:, None, None]
-    return ops.arange(num_keys)[None, None, :] <= queries
-
-
-def _join(one, other):
-    if one is None or other is None:
-        return one if other is None else other
-    return ops.logical_and(one, other)
-
-
 def _expand(tensor):
     return None if tensor is None else ops.expand_dims(tensor, 1)
+
+
+def _squeeze(tensor):
+    return ops.squeeze(tensor, 1)

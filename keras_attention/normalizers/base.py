@@ -10,7 +10,14 @@ class Normalizer(keras.layers.Layer):
     """Turns scores into weights; the abstract second stage of attention.
 
     The mask is applied before normalizing. A row with nothing to keep gets weights of
-    exactly 0 with finite gradients, in every dtype. A subclass defines `normalize`.
+    exactly 0 with finite gradients, in every dtype. A subclass defines `normalize`, and
+    `noise` where it draws any.
+
+    Attributes:
+        random: Whether `noise` ever draws. A loop then calls `noise` once, before its first
+            step, for all steps, and passes each step its part.
+        reads_weights: Whether `previous_weights` changes the result. A loop then carries
+            them, and starts from `initial_weights`.
 
     Call arguments:
         scores: Float tensor `(..., key)`: what a scorer returned.
@@ -18,28 +25,52 @@ class Normalizer(keras.layers.Layer):
         previous_weights: Optional float tensor like `scores`, the weights of the step
             before, for normalizers that look at them.
         training: Optional bool, for normalizers that add noise.
+        noise: Optional float tensor like `scores`, what `noise` drew; by default it is
+            drawn here.
 
     Returns:
-        Weights of the shape and dtype of `scores`.
+        Weights of the shape of `scores` in the compute dtype.
     """
+
+    random = False
+    reads_weights = False
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.supports_masking = True
+        self.autocast = False  # scores and noise are used in float32, not rounded first
 
     def build(self, scores_shape, *args, **kwargs):
         self.built = True
 
-    def normalize(self, scores, mask=None, previous_weights=None, training=None):
-        """Returns weights for `scores` already in float32 (or float64)."""
+    def noise(self, shape, training=None):
+        """Returns float32 noise of `shape`, that of the scores, or None where there is none."""
+        return None
+
+    def initial_weights(self, batch, num_keys):
+        """Returns the weights before the first step, `(batch, key)` in the compute dtype."""
+        return ops.zeros((batch, num_keys), dtype=self.compute_dtype)
+
+    def normalize(self, scores, mask=None, previous_weights=None, training=None, noise=None):
+        """Returns weights for `scores` already in float32 (or float64).
+
+        It draws nothing: without `noise` there is none.
+        """
         raise NotImplementedError
 
-    def call(self, scores, mask=None, previous_weights=None, training=None):
+    def call(self, scores, mask=None, previous_weights=None, training=None, noise=None):
         if mask is not None:
             self.check_mask(scores, mask)
-        wide = at_least_float32(scores)
-        weights = self.normalize(wide, mask, previous_weights, training)
-        return ops.cast(weights, scores.dtype)
+        if noise is None:
+            noise = self.noise(ops.shape(scores), training)
+        scores, previous_weights, noise = map(self._widened, (scores, previous_weights, noise))
+        weights = self.normalize(scores, mask, previous_weights, training, noise)
+        return ops.cast(weights, self.compute_dtype)
+
+    def _widened(self, tensor):
+        """Returns the tensor in float32, or in float64 under that policy."""
+        wide = "float64" if self.compute_dtype == "float64" else "float32"
+        return None if tensor is None else ops.cast(tensor, wide)
 
     def check_mask(self, scores, mask):
         """Raises `ValueError` unless `mask` is boolean and broadcasts to `scores`."""
@@ -63,16 +94,9 @@ class Normalizer(keras.layers.Layer):
     def compute_mask(self, *args, **kwargs):
         return None  # attached to the weights, it would not fit a loss on them
 
-    def compute_output_spec(self, scores, mask=None, previous_weights=None, training=None):
+    def compute_output_spec(
+        self, scores, mask=None, previous_weights=None, training=None, noise=None
+    ):
         if mask is not None:
             self.check_mask(scores, mask)
         return keras.KerasTensor(scores.shape, dtype=self.compute_dtype)
-
-
-def at_least_float32(scores):
-    """Returns `scores` in float32, or unchanged when they are float64."""
-    return (
-        scores
-        if keras.backend.standardize_dtype(scores.dtype) == "float64"
-        else (ops.cast(scores, "float32"))
-    )

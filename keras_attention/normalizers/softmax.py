@@ -54,5 +54,5 @@ class SoftmaxNormalizer(Normalizer):
     Reference: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473, equation 6.
     """
 
-    def normalize(self, scores, mask=None, previous_weights=None, training=None):
+    def normalize(self, scores, mask=None, previous_weights=None, training=None, noise=None):
         return masked_softmax(scores, mask)

@@ -12,6 +12,7 @@ none is kept: tanh(q + p_j) is computed again.
 
 from keras import ops
 
+from keras_attention.mechanisms import AttentionMechanism
 from keras_attention.normalizers import SoftmaxNormalizer
 from keras_attention.normalizers.softmax import masked_softmax
 from keras_attention.recurrent.bahdanau_gru import BahdanauGRUCell
@@ -143,9 +144,11 @@ def covers(recurrence, training):
     return (
         recurrence.order == "bahdanau"
         and type(recurrence.cell) is BahdanauGRUCell
+        and type(attention)._read is AttentionMechanism._read
         and type(attention.scorer) is AdditiveScorer
         and type(attention.normalizer) is SoftmaxNormalizer
         and not (training and attention.dropout > 0)
+        and not recurrence.carried_weights
         and recurrence.compute_dtype == attention.compute_dtype
         and recurrence.compute_dtype in ("float32", "float64")
     )
@@ -164,4 +167,5 @@ def run(recurrence, inputs, state, memory):
     projected = cell.project(ops.cast(inputs, dtype))
     outputs, contexts, attention = attended_gru(projected, state["cell"][0], weights, memory)
     position = state["position"] + ops.shape(inputs)[1]
-    return outputs, contexts, attention, {"cell": [outputs[:, -1]], "position": position}
+    state = {"cell": [outputs[:, -1]], "position": position}
+    return outputs, contexts, attention, {}, state

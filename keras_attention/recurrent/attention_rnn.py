@@ -13,9 +13,9 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.mechanisms.base import AttentionMechanism
-from keras_attention.recurrent import attended_gru
+from keras_attention.recurrent import attention_loop
+from keras_attention.recurrent.beams import attend_by_source
 from keras_attention.recurrent.cells import CellAdapter
-from keras_attention.recurrent.loop import run_loop
 from keras_attention.scorers.base import check_ready
 
 
@@ -39,6 +39,10 @@ class AttentionRNN(keras.layers.Layer):
             default that of the cell's output, as in the paper; 0 to return the cell's
             outputs instead, for readouts that take `return_context`.
         attentional_activation: Activation of the attentional vector; None for a linear one.
+        carried_weights: Which weights the attention is shown at each step: "previous", those
+            of the step before, or "accumulated", the sum over all steps before. By default
+            what its pieces look at: `MonotonicNormalizer` and `LocationSensitiveScorer` the
+            previous ones, `CoverageScorer` the accumulated.
 
     Call arguments:
         inputs: Float tensor `(batch, time, input_dim)`.
@@ -50,14 +54,17 @@ class AttentionRNN(keras.layers.Layer):
         memory_mask: Boolean `(batch, source)`, True for positions that may be read.
         return_context: Whether the contexts are returned too.
         return_attention_scores: Whether the weights are returned too.
+        return_details: Whether the details of the attention are returned too: a dict of
+            float32 tensors `(batch, time)`, empty for most mechanisms.
         return_state: Whether the last state is returned too.
 
     Returns:
         The outputs `(batch, time, units)`, followed by what was asked for, in this order:
-        contexts `(batch, time, memory_dim)`, weights `(batch, time, source)`, state.
+        contexts `(batch, time, memory_dim)`, weights `(batch, time, source)`, details, state.
 
     State: a dict with `cell` (the cell's list), `position`, int32 `(rows,)`, the number of
-        steps done, and with input feeding `fed`, `(rows, fed_dim)`.
+        steps done, with input feeding `fed`, `(rows, fed_dim)`, and with carried weights
+        `weights`, `(rows, source)`, in at least float32.
 
     Raises:
         ValueError: If an argument is unknown, two do not go together, or shapes do not fit.
@@ -83,6 +90,7 @@ class AttentionRNN(keras.layers.Layer):
         input_feeding=False,
         attentional_units=None,
         attentional_activation="tanh",
+        carried_weights=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -105,6 +113,17 @@ class AttentionRNN(keras.layers.Layer):
                 "attentional vector; `input_feeding` and `attentional_units` go with "
                 f"order='luong'. Received: input_feeding={input_feeding!r}, "
                 f"attentional_units={attentional_units!r}"
+            )
+        choices = (None, "previous", "accumulated")
+        self.carried_weights = checks.one_of(
+            "AttentionRNN", "carried_weights", carried_weights, choices
+        )
+        self._carries = carried_weights or attention.reads_weights
+        if self._carries == "accumulated" and attention.normalizer.reads_weights:
+            raise ValueError(
+                "AttentionRNN cannot accumulate weights for a normalizer that needs those of the "
+                f"last step. Received: carried_weights={carried_weights!r}, "
+                f"normalizer={type(attention.normalizer).__name__}"
             )
         self.input_feeding = bool(input_feeding)
         self.attentional_units = attentional_units
@@ -164,6 +183,12 @@ class AttentionRNN(keras.layers.Layer):
         }
         if self._feeds_back:
             state["fed"] = ops.zeros((rows, self.fed_dim), dtype=self.compute_dtype)
+        if self._carries:
+            source = ops.shape(memory["mask"])[1]
+            weights = ops.zeros((rows, source), dtype=self._wide_dtype)
+            if self._carries == "previous":
+                weights = self.attention.normalizer.initial_weights(rows, source)
+            state["weights"] = ops.cast(weights, self._wide_dtype)
         return state
 
     def step(self, inputs, state, memory):
@@ -182,10 +207,10 @@ class AttentionRNN(keras.layers.Layer):
         check_ready(self, inputs)
         inputs = self.adapter.project(ops.cast(inputs, self.compute_dtype))
         position = state["position"]
-        (output, context, weights), state = self._advance(inputs, state, memory, beams=True)
+        (output, context, weights, _), state = self.advance(inputs, state, memory, beams=True)
         if context is None:
-            context, weights = self._read(output, memory, position, None, beams=True)
-            output = self._attentional_vector(context, output)
+            context, weights, _ = self._read(output, memory, position, beams=True)
+            output = self.attentional_vector(context, output)
         return output, context, weights, state
 
     def call(
@@ -198,6 +223,7 @@ class AttentionRNN(keras.layers.Layer):
         training=None,
         return_context=False,
         return_attention_scores=False,
+        return_details=False,
         return_state=False,
     ):
         self._check_shapes(inputs.shape, memory.shape)
@@ -205,107 +231,85 @@ class AttentionRNN(keras.layers.Layer):
         prepared = self.prepare(memory, memory_mask)
         state = self.start(prepared, initial_state)
         results = self.run(inputs, state, prepared, inputs_mask, training)
-        wanted = (True, return_context, return_attention_scores, return_state)
+        wanted = (True, return_context, return_attention_scores, return_details, return_state)
         results = [result for result, want in zip(results, wanted, strict=True) if want]
         return results[0] if len(results) == 1 else tuple(results)
 
     def run(self, inputs, state, memory, inputs_mask=None, training=None):
-        """Does all steps of `inputs`; returns outputs, contexts, weights and state."""
-        if inputs_mask is not None:
-            # Padding may hold anything, even NaN, which would reach the gradients of weights.
-            inputs = ops.where(inputs_mask[:, :, None], inputs, 0)
-        if inputs_mask is None and self._has_own_gradient(training):
-            return attended_gru.run(self, inputs, state, memory)
-        noise = None
-        if training and self.attention.dropout > 0:
-            shape = (*ops.shape(inputs)[:2], ops.shape(memory["mask"])[1])
-            noise = self.attention.dropout_noise(shape)
-        projected = self.adapter.project(ops.cast(inputs, self.compute_dtype))
-        width = projected.shape[-1]
-        recurrent_noise = noise if self._recurrent_attention else None
-        sequence = projected
-        if recurrent_noise is not None:
-            sequence = ops.concatenate([projected, recurrent_noise], axis=-1)
-
-        def step(step_inputs, states):
-            step_noise = None if recurrent_noise is None else step_inputs[:, width:]
-            outputs, new_state = self._advance(
-                step_inputs[:, :width], states[0], memory, step_noise, training
-            )
-            return outputs if self._recurrent_attention else outputs[:1], [new_state]
-
-        input_dim = self.input_dim + self.fed_dim
-        with self.adapter.dropout_masks(ops.shape(inputs)[0], input_dim, training):
-            results, states = run_loop(step, sequence, [state], mask=inputs_mask)
-        state = states[0]
-        if self._recurrent_attention:
-            outputs, contexts, weights = results
-            return outputs, contexts, weights, state
-        outputs = results[0]
-        contexts, weights = self.attention.attend(outputs, memory, noise=noise)
-        outputs = self._attentional_vector(contexts, outputs)
-        if inputs_mask is not None:
-            kept = inputs_mask[:, :, None]
-            outputs, contexts, weights = (
-                ops.where(kept, tensor, 0) for tensor in (outputs, contexts, weights)
-            )
-        return outputs, contexts, weights, state
-
-    def _has_own_gradient(self, training):
-        """Whether this is the recurrence of RNNsearch, which has a faster gradient."""
-        return attended_gru.covers(self, training)
+        """Does all steps of `inputs`; returns outputs, contexts, weights, details and state."""
+        return attention_loop.run(self, inputs, state, memory, inputs_mask, training)
 
     @property
     def _feeds_back(self):
         return self.order == "luong" and self.input_feeding
 
     @property
-    def _recurrent_attention(self):
+    def _wide_dtype(self):
+        """The dtype of carried weights: sums over many steps need more than float16."""
+        return keras.backend.result_type(self.compute_dtype, "float32")
+
+    @property
+    def recurrent_attention(self):
         """Whether a step of the cell needs the attention of this or an earlier step."""
-        return self.order == "bahdanau" or self.input_feeding
+        return self.order == "bahdanau" or self.input_feeding or bool(self._carries)
 
-    def _advance(self, inputs, state, memory, noise=None, training=None, beams=False):
-        """One step from projected inputs: (output, context, weights), state.
+    def advance(self, inputs, state, memory, noise=None, training=None, beams=False):
+        """One step from projected inputs: (output, context, weights, details), state.
 
-        Without recurrent attention the last two are None: the caller attends.
+        Without recurrent attention all but the output are None: the caller attends.
         """
         position = state["position"]
         new_state = {"position": position + 1}
+        options = {
+            "previous_weights": state.get("weights"),
+            "noise": noise,
+            "training": training,
+            "beams": beams,
+        }
         if self.order == "bahdanau":
             query = self.adapter.output_of(state["cell"])
-            context, weights = self._read(query, memory, position, noise, beams)
+            context, weights, details = self._read(query, memory, position, **options)
             output, new_state["cell"] = self.adapter.step(inputs, context, state["cell"], training)
-            return (output, context, weights), new_state
-        output, new_state["cell"] = self.adapter.step(
-            inputs, state.get("fed"), state["cell"], training
-        )
-        if not self.input_feeding:
-            return (output, None, None), new_state
-        context, weights = self._read(output, memory, position, noise, beams)
-        output = self._attentional_vector(context, output)
-        new_state["fed"] = context if self.attentional is None else output
-        return (output, context, weights), new_state
+        else:
+            output, new_state["cell"] = self.adapter.step(
+                inputs, state.get("fed"), state["cell"], training
+            )
+            if not self.recurrent_attention:
+                return (output, None, None, None), new_state
+            context, weights, details = self._read(output, memory, position, **options)
+            output = self.attentional_vector(context, output)
+            if self.input_feeding:
+                new_state["fed"] = context if self.attentional is None else output
+        if self._carries:
+            earlier = state["weights"] if self._carries == "accumulated" else 0
+            new_state["weights"] = ops.cast(weights, self._wide_dtype) + earlier
+        return (output, context, weights, details), new_state
 
-    def _attentional_vector(self, context, output):
+    def attentional_vector(self, context, output):
         """h~ = tanh(W_c [c; h]), or the output itself where no such vector was asked for."""
         if self.attentional is None:
             return output
         return self.attentional(ops.concatenate([context, output], axis=-1))
 
-    def _read(self, query, memory, position, noise, beams):
+    def _read(
+        self,
+        query,
+        memory,
+        position,
+        previous_weights=None,
+        noise=None,
+        training=None,
+        beams=False,
+    ):
         """Attends with one query a row; with `beams`, several rows share one source."""
         if not beams:
-            return self.attention.attend(query, memory, position=position, noise=noise)
-        rows = ops.shape(query)[0]
-        batch, source = ops.shape(memory["mask"])[0], ops.shape(memory["mask"])[1]
-        width = rows // (max(batch, 1) if isinstance(batch, int) else ops.maximum(batch, 1))
-        context, weights = self.attention.attend(
-            ops.reshape(query, (batch, width, query.shape[-1])),
-            memory,
-            position=ops.reshape(position, (batch, width)),
+            return self.attention.attend(
+                query, memory, previous_weights, position, noise, training, return_details=True
+            )
+        context, weights = attend_by_source(
+            self.attention, query, memory, previous_weights, position
         )
-        context = ops.reshape(context, (rows, self.memory_dim))
-        return context, ops.reshape(weights, (rows, source))
+        return context, weights, {}
 
     def _check_shapes(self, inputs_shape, memory_shape):
         for name, shape, axes in (
@@ -349,6 +353,7 @@ class AttentionRNN(keras.layers.Layer):
         training=None,
         return_context=False,
         return_attention_scores=False,
+        return_details=False,
         return_state=False,
     ):
         self._check_shapes(inputs.shape, memory.shape)
@@ -364,6 +369,9 @@ class AttentionRNN(keras.layers.Layer):
             results.append(spec(batch, time, memory.shape[-1]))
         if return_attention_scores:
             results.append(spec(batch, time, memory.shape[1]))
+        if return_details:
+            names = self.attention.details
+            results.append({name: spec(batch, time, dtype="float32") for name in names})
         if return_state:
             sizes = self.adapter.state_size
             state = {
@@ -372,6 +380,8 @@ class AttentionRNN(keras.layers.Layer):
             }
             if self._feeds_back:
                 state["fed"] = spec(batch, self.attentional_dim or memory.shape[-1])
+            if self._carries:
+                state["weights"] = spec(batch, memory.shape[1], dtype=self._wide_dtype)
             results.append(state)
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -384,4 +394,5 @@ class AttentionRNN(keras.layers.Layer):
             "input_feeding": self.input_feeding,
             "attentional_units": self.attentional_units,
             "attentional_activation": keras.activations.serialize(self.attentional_activation),
+            "carried_weights": self.carried_weights,
         }

@@ -23,10 +23,12 @@ class RecurrentDecoder(keras.layers.Layer):
             `encoder_outputs_mask`.
         training: Whether dropout is applied.
         return_attention_scores: Whether the alignment is returned too.
+        return_details: Whether the details of the attention are returned too: a dict of
+            tensors `(batch, target)`, for `HardAttention` `log_alpha` and `entropy`.
 
     Returns:
-        Logits `(batch, target, vocabulary_size)` in float32, or the pair of logits and
-        alignment `(batch, target, source)`, both float32.
+        Logits `(batch, target, vocabulary_size)`, followed by what was asked for: the
+        alignment `(batch, target, source)`, the details. All float32.
     """
 
     def __init__(
@@ -145,6 +147,7 @@ class RecurrentDecoder(keras.layers.Layer):
         encoder_outputs_mask=None,
         training=None,
         return_attention_scores=False,
+        return_details=False,
     ):
         owner = type(self).__name__
         self._check_shapes(target_ids.shape, encoder_outputs.shape)
@@ -153,11 +156,13 @@ class RecurrentDecoder(keras.layers.Layer):
         memory = self.prepare(encoder_outputs, mask)
         state = self.start(memory, initial_state)
         embedded = self.embed(target_ids, training)
-        outputs, contexts, weights, _ = self.recurrence.run(
+        outputs, contexts, weights, details, _ = self.recurrence.run(
             embedded, state, memory, training=training
         )
-        logits = ops.cast(self.readout(embedded, outputs, contexts, training), "float32")
-        return (logits, ops.cast(weights, "float32")) if return_attention_scores else logits
+        results = [ops.cast(self.readout(embedded, outputs, contexts, training), "float32")]
+        results += [ops.cast(weights, "float32")] if return_attention_scores else []
+        results += [details] if return_details else []
+        return results[0] if len(results) == 1 else tuple(results)
 
     def _check_shapes(self, target_ids_shape, encoder_outputs_shape):
         owner = type(self).__name__
@@ -191,6 +196,7 @@ class RecurrentDecoder(keras.layers.Layer):
         encoder_outputs_mask=None,
         training=None,
         return_attention_scores=False,
+        return_details=False,
     ):
         self._check_shapes(target_ids.shape, encoder_outputs.shape)
         self.check_initial_state(initial_state)
@@ -202,11 +208,14 @@ class RecurrentDecoder(keras.layers.Layer):
             "(batch, source)",
         )
         shape = self.compute_output_shape(target_ids.shape, encoder_outputs.shape)
-        logits = keras.KerasTensor(shape, dtype="float32")
-        if not return_attention_scores:
-            return logits
-        shape = (*tuple(target_ids.shape), encoder_outputs.shape[1])
-        return logits, keras.KerasTensor(shape, dtype="float32")
+        results = [keras.KerasTensor(shape, dtype="float32")]
+        rows = tuple(target_ids.shape)
+        if return_attention_scores:
+            results.append(keras.KerasTensor((*rows, encoder_outputs.shape[1]), "float32"))
+        if return_details:
+            names = self.recurrence.attention.details
+            results.append({name: keras.KerasTensor(rows, "float32") for name in names})
+        return results[0] if len(results) == 1 else tuple(results)
 
     def get_config(self):
         return {

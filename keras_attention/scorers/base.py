@@ -30,6 +30,8 @@ class Scorer(keras.layers.Layer):
 
     #: Whether query and key must have one width (no weights between them).
     same_width = False
+    #: Which earlier weights `score` looks at: None, "previous" or "accumulated".
+    reads_weights = None
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)

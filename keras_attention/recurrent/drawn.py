@@ -1,0 +1,38 @@
+"""Carries what was drawn before a loop through it, beside the loop's sequence.
+
+A loop may not draw: noise enters as part of the sequence, one slice a step.
+"""
+
+import keras
+from keras import ops
+
+
+def join(sequence, noise):
+    """Returns one tensor `(batch, time, dim + ...)` of the sequence and all noise.
+
+    Args:
+        sequence: Float tensor `(batch, time, dim)`.
+        noise: Dict of float tensors `(batch, time, ...)`, one more axis each.
+    """
+    if not noise:
+        return sequence
+    tensors = [sequence, *noise.values()]
+    dtype = keras.backend.result_type(*(tensor.dtype for tensor in tensors))
+    return ops.concatenate([ops.cast(tensor, dtype) for tensor in tensors], axis=-1)
+
+
+def split(step_inputs, width, dtype, noise):
+    """Returns one step's part of the sequence, in its `dtype`, and of the noise.
+
+    Args:
+        step_inputs: Float tensor `(batch, dim + ...)`: one step of what `join` returned.
+        width: Int, the size dim of the sequence.
+        dtype: The dtype the sequence had.
+        noise: The dict that `join` was given; its sizes are read, not its values.
+    """
+    parts, first = {}, width
+    for name, tensor in noise.items():
+        last = first + ops.shape(tensor)[2]
+        parts[name] = ops.cast(step_inputs[:, first:last], tensor.dtype)
+        first = last
+    return ops.cast(step_inputs[:, :width], dtype), parts
