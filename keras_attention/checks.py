@@ -25,16 +25,28 @@ def int_at_least(owner: str, name: str, value, minimum: int, hint: str = "") -> 
 
 
 def number_in_range(
-    owner: str, name: str, value, low=None, high=None, below: bool = False, hint: str = ""
+    owner: str,
+    name: str,
+    value,
+    low=None,
+    high=None,
+    below: bool = False,
+    hint: str = "",
+    above: bool = False,
 ):
-    """Returns `value` if it is a real number with `low <= value <= high` (`< high` if `below`)."""
+    """Returns `value` if it is a real number with `low <= value <= high`.
+
+    With `above` it must be larger than `low`, with `below` smaller than `high`.
+    """
     real = isinstance(value, numbers.Real) and not isinstance(value, bool) and value == value
-    inside = real and (low is None or value >= low)
+    inside = real and (low is None or (value > low if above else value >= low))
     if inside and high is not None:
         inside = value < high if below else value <= high
     if not inside:
+        opening = "(" if above or low is None else "["
         closing = ")" if below or high is None else "]"
-        bounds = f"[{'-inf' if low is None else low}, {'inf' if high is None else high}{closing}"
+        low, high = "-inf" if low is None else low, "inf" if high is None else high
+        bounds = f"{opening}{low}, {high}{closing}"
         text = f"{owner} expects `{name}` to be a number in {bounds}."
         raise ValueError(_message(text, hint, name, value))
     return value

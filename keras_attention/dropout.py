@@ -1,12 +1,9 @@
 """Dropout whose mask is a hash of a counter, for compiled training on a CPU.
 
-    keep_i = hash(i, seed) >= rate * 2^32        y_i = keep_i * x_i / (1 - rate)
+    keep_i = bits_i >= rate * 2^32        y_i = keep_i * x_i / (1 - rate)
 
-XLA has no fast random numbers on a CPU: `keras.layers.Dropout` inside a compiled step takes more
-than a hundred times as long as this (docs/performance.md). A mask needs no more than bits that
-do not follow a pattern, and those an integer hash of the position gives. The hash is two rounds of
-shift, exclusive-or and multiplication, each a bijection of 32 bits whose single-bit changes flip
-every output bit about half of the time.
+`keras.layers.Dropout` inside a step that XLA compiled for a CPU takes more than a hundred times
+as long as this (docs/performance.md). Where the bits come from: `keras_attention/noise.py`.
 """
 
 import keras
@@ -14,17 +11,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention import checks
-
-STRIDE = np.uint32(0x9E3779B1)  # odd: positions stay distinct modulo 2^32
-MULTIPLIERS = np.uint32(0x7FEB352D), np.uint32(0x846CA68B)
-SHIFTS = np.uint32(16), np.uint32(15), np.uint32(16)
-
-
-def mix(bits):
-    """Returns a hash of uint32 `bits`, a bijection."""
-    for shift, multiplier in zip(SHIFTS, MULTIPLIERS, strict=False):
-        bits = ops.bitwise_xor(bits, ops.right_shift(bits, shift)) * multiplier
-    return ops.bitwise_xor(bits, ops.right_shift(bits, SHIFTS[-1]))
+from keras_attention.noise import random_bits
 
 
 def dropout_noise(shape, rate, seed_generator, dtype):
@@ -39,11 +26,7 @@ def dropout_noise(shape, rate, seed_generator, dtype):
     if keras.backend.backend() == "torch":  # has no arithmetic on uint32
         ones = ops.ones(shape, dtype=dtype)
         return keras.random.dropout(ones, rate, seed=seed_generator)
-    seed = ops.cast(seed_generator.next(), "uint32")
-    count = ops.prod(ops.stack([ops.cast(size, "int32") for size in shape]))
-    positions = ops.cast(ops.arange(count), "uint32")
-    bits = mix(mix(positions * STRIDE + seed[0]) + seed[1])
-    keep = ops.reshape(bits >= np.uint32(int(rate * 2**32)), shape)
+    keep = random_bits(shape, seed_generator) >= np.uint32(int(rate * 2**32))
     return ops.cast(keep, dtype) * ops.cast(1.0 / (1.0 - rate), dtype)
 
 

@@ -1,7 +1,23 @@
 """Normalizers: scores and a mask in, weights out."""
 
+from keras_attention.normalizers.argmax import ArgmaxNormalizer
 from keras_attention.normalizers.base import Normalizer
+from keras_attention.normalizers.entmax import EntmaxNormalizer
+from keras_attention.normalizers.gumbel_softmax import GumbelSoftmaxNormalizer
+from keras_attention.normalizers.monotonic import MonotonicNormalizer
 from keras_attention.normalizers.names import get
+from keras_attention.normalizers.sample import SampleNormalizer
 from keras_attention.normalizers.softmax import SoftmaxNormalizer
+from keras_attention.normalizers.sparsemax import SparsemaxNormalizer
 
-__all__ = ["Normalizer", "SoftmaxNormalizer", "get"]
+__all__ = [
+    "ArgmaxNormalizer",
+    "EntmaxNormalizer",
+    "GumbelSoftmaxNormalizer",
+    "MonotonicNormalizer",
+    "Normalizer",
+    "SampleNormalizer",
+    "SoftmaxNormalizer",
+    "SparsemaxNormalizer",
+    "get",
+]

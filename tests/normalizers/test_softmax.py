@@ -1,5 +1,7 @@
 """The masked softmax: what it gives, what an empty row gives, in every dtype."""
 
+import warnings
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -53,6 +55,14 @@ def test_half_precision_scores_are_normalized_in_float32():
     weights = np.array(SoftmaxNormalizer(dtype="float16")(scores), "float32")
     exact = np.exp(scores.astype("float64"))
     np.testing.assert_allclose(weights, exact / exact.sum(), atol=1e-5)
+
+
+def test_a_source_of_one_key_is_no_reason_to_warn():
+    """Keras suspects a mistake in a softmax over one number, `ops.softmax` says so."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        weights = SoftmaxNormalizer()(np.array([[3.0], [4.0]]), mask=np.array([[True], [False]]))
+    np.testing.assert_array_equal(weights, [[1.0], [0.0]])
 
 
 @pytest.mark.parametrize(
