@@ -1,0 +1,117 @@
+"""Location-sensitive scores, Chorowski et al. 2015 (https://arxiv.org/abs/1506.07503).
+
+    f_i  = F * a_{i-1}                                            equation 8, a convolution
+    e_ij = w . tanh(W s_{i-1} + V h_j + U f_ij + b)               equation 9
+
+Code name -> paper name: `query` -> s_{i-1}, `key` -> h_j, `previous_weights` -> a_{i-1},
+`filter_kernel` -> F, `location_kernel` -> U, `query_kernel` -> W, `key_kernel` -> V,
+`vector` -> w. As in all such layers the convolution is a correlation: F is not flipped.
+"""
+
+import keras
+from keras import ops
+
+from keras_attention import checks
+from keras_attention.scorers.weight_reader import WeightReader
+
+
+def location_features(weights, kernel):
+    """Returns what `filters` windows see around every position of the last axis.
+
+    Args:
+        weights: Float tensor `(batch, query, key)`; beyond its ends lie zeros.
+        kernel: Float tensor `(kernel_size, filters)`; its middle row meets the position.
+
+    Returns:
+        Float tensor `(batch, query, key, filters)`, at least float32.
+    """
+    wide = "float64" if keras.backend.standardize_dtype(weights.dtype) == "float64" else "float32"
+    rows = ops.reshape(ops.cast(weights, wide), (-1, ops.shape(weights)[-1], 1))
+    kernel = ops.cast(kernel, wide)[:, None, :]
+    features = ops.conv(rows, kernel, padding="same", data_format="channels_last")
+    return ops.reshape(features, (*ops.shape(weights), kernel.shape[-1]))
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class LocationSensitiveScorer(WeightReader):
+    """Scores keys like `AdditiveScorer`, and sees where the step before was attending.
+
+    Use it where the source is long and read in order, as in speech: among similar keys the
+    one just after the last is found by its place. `AttentionRNN` carries the previous
+    weights; the scorer by itself takes them as an argument. It costs `query * key * units`
+    memory.
+
+    Args:
+        units: Positive int, the size both sides are projected to.
+        filters: Positive int, the number of windows over the previous weights.
+        kernel_size: Positive odd int, the positions a window covers, centered.
+        use_bias: Whether a bias is added inside the tanh, as the paper does.
+        kernel_initializer: Initializer of the projections and of the windows.
+        vector_initializer: Initializer of the vector that turns units into a score.
+        bias_initializer: Initializer of the bias.
+
+    Call arguments:
+        query: Float tensor of shape `(batch, query, query_dim)` or `(batch, query_dim)`.
+        key: Float tensor of shape `(batch, key, key_dim)`.
+        previous_weights: Optional float tensor `(batch, query, key)`, or `(batch, key)` for
+            a query of rank 2: the weights of the step before. None is zeros.
+
+    Returns:
+        Scores of shape `(batch, query, key)` or `(batch, key)` in the compute dtype.
+
+    Raises:
+        ValueError: If a size is not a positive int, `kernel_size` is even, or a shape does
+            not fit.
+
+    Masking: reads no mask and passes none on; the normalizer applies it.
+
+    Example:
+
+    >>> scorer = LocationSensitiveScorer(units=8, filters=2, kernel_size=3)
+    >>> query, key, weights = (keras.ops.ones(s) for s in ((2, 3), (2, 7, 4), (2, 7)))
+    >>> tuple(scorer(query, key, weights).shape)
+    (2, 7)
+
+    Reference: Chorowski et al. 2015, https://arxiv.org/abs/1506.07503, equations 8 and 9.
+    """
+
+    reads_weights = "previous"
+
+    def __init__(
+        self,
+        units,
+        filters,
+        kernel_size,
+        use_bias=True,
+        kernel_initializer="glorot_uniform",
+        vector_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        **kwargs,
+    ):
+        super().__init__(
+            units, use_bias, kernel_initializer, vector_initializer, bias_initializer, **kwargs
+        )
+        owner = type(self).__name__
+        self.filters = checks.positive_int(owner, "filters", filters)
+        self.kernel_size = checks.positive_int(owner, "kernel_size", kernel_size)
+        if self.kernel_size % 2 == 0:
+            raise ValueError(
+                f"{owner} expects an odd `kernel_size`, so that a window has a middle. "
+                f"Received: kernel_size={kernel_size!r}"
+            )
+
+    def build_features(self):
+        self.filter_kernel = self._add_kernel(2, "filter_kernel", self.kernel_size, self.filters)
+        self.location_kernel = self._add_kernel(3, "location_kernel", self.filters, self.units)
+
+    def features(self, previous_weights):
+        features = location_features(previous_weights, self.cast_weight(self.filter_kernel))
+        features = ops.cast(features, self.compute_dtype)
+        return ops.einsum("bqkf,fu->bqku", features, self.cast_weight(self.location_kernel))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "filters": self.filters,
+            "kernel_size": self.kernel_size,
+        }
