@@ -1,0 +1,11 @@
+"""Glimpses: patches read from images and written into them."""
+
+from keras_attention.glimpses.gaussian_glimpse import GaussianGlimpse
+from keras_attention.glimpses.gaussian_writer import GaussianWriter
+from keras_attention.glimpses.retina_glimpse import RetinaGlimpse
+
+__all__ = [
+    "GaussianGlimpse",
+    "GaussianWriter",
+    "RetinaGlimpse",
+]

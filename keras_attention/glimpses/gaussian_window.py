@@ -1,0 +1,177 @@
+"""The grid of Gaussian filters of DRAW, Gregor et al. 2015 (https://arxiv.org/abs/1502.04623).
+
+    (gx~, gy~, log s^2, log d~, log gamma) = W h                  equation 21
+    gx = (A + 1) / 2 (gx~ + 1)     gy = (B + 1) / 2 (gy~ + 1)     equations 22 and 23
+    d  = (max(A, B) - 1) / (N - 1) d~                             equation 24
+    mu_i = g + (i - N / 2 - 0.5) d                                equations 19 and 20
+    F[i, a] = exp(-(a - mu_i)^2 / (2 s^2)) / Z_i                  equations 25 and 26
+    read(x)  = gamma F_Y x F_X^T                                  equation 27
+    write(w) = 1 / gamma F_Y^T w F_X                              equation 29
+
+An image has B rows and A columns. Pixels a and filters i are counted from 1. Code name -> paper
+name: `center_x`, `center_y` -> gx, gy, `variance` -> s^2, `stride` -> d, `gain` -> gamma,
+`filters_y`, `filters_x` -> F_Y, F_X, `size` -> N. Departures: Z_i is at least 1e-8, so filters
+far outside the image are 0; logarithms are cut at +-10; with N = 1 the stride, which then moves
+nothing, is max(A, B) - 1.
+"""
+
+import keras
+from keras import initializers, ops
+
+from keras_attention import checks
+
+LOG_LIMIT = 10.0
+SMALLEST_SUM = 1e-8
+NUMBERS = 5  # gx~, gy~, log s^2, log d~, log gamma
+
+
+def gaussian_window(numbers, size, height, width):
+    """Returns the five numbers in pixels, `(batch, 5)`.
+
+    Args:
+        numbers: Float tensor `(batch, 5)`: gx~, gy~, log s^2, log d~, log gamma.
+        size: The filters on each side, N.
+        height: The rows of the image, B.
+        width: The columns of the image, A.
+
+    Returns:
+        center_x, center_y, variance, stride and gain, side by side.
+    """
+    height, width, size = (ops.cast(n, numbers.dtype) for n in (height, width, size))
+    center_x = (width + 1.0) / 2.0 * (numbers[:, 0] + 1.0)
+    center_y = (height + 1.0) / 2.0 * (numbers[:, 1] + 1.0)
+    positive = ops.exp(ops.clip(numbers[:, 2:], -LOG_LIMIT, LOG_LIMIT))
+    widest = (ops.maximum(height, width) - 1.0) / ops.maximum(size - 1.0, 1.0)
+    stride = widest * positive[:, 1]
+    return ops.stack([center_x, center_y, positive[:, 0], stride, positive[:, 2]], axis=-1)
+
+
+def gaussian_filters(center, stride, variance, size, length):
+    """Returns `size` filters over the positions 1 to `length`: `(batch, size, length)`.
+
+    Args:
+        center: Float tensor `(batch,)`, the middle of the grid, in pixels from 1.
+        stride: Float tensor `(batch,)`, the pixels from filter to filter.
+        variance: Float tensor `(batch,)`, that of every filter.
+        size: The number of filters, N.
+        length: The number of positions, A or B.
+    """
+    filters = ops.cast(ops.arange(1, size + 1), center.dtype)
+    offsets = filters - ops.cast(size, center.dtype) / 2.0 - 0.5
+    means = center[:, None] + offsets * stride[:, None]
+    positions = ops.cast(ops.arange(1, length + 1), center.dtype)
+    distances = positions - means[:, :, None]  # (batch, size, length)
+    heights = ops.exp(-ops.square(distances) / (2.0 * variance[:, None, None]))
+    return heights / ops.maximum(ops.sum(heights, axis=-1, keepdims=True), SMALLEST_SUM)
+
+
+def window_filters(window, size, height, width):
+    """Returns F_Y `(batch, size, height)` and F_X `(batch, size, width)` of a window.
+
+    Args:
+        window: Float tensor `(batch, 5)`, what `gaussian_window` returns.
+        size, height, width: As there.
+    """
+    center_x, center_y, variance, stride, _ = ops.unstack(window, NUMBERS, axis=-1)
+    filters_y = gaussian_filters(center_y, stride, variance, size, height)
+    return filters_y, gaussian_filters(center_x, stride, variance, size, width)
+
+
+def read_through(image, filters_y, filters_x):
+    """Returns F_Y x F_X^T for every channel of an image `(batch, height, width, channels)`."""
+    rows = ops.einsum("bnh,bhwc->bnwc", filters_y, image)
+    return ops.einsum("bmw,bnwc->bnmc", filters_x, rows)
+
+
+def write_through(patch, filters_y, filters_x):
+    """Returns F_Y^T w F_X for every channel of a patch `(batch, size, size, channels)`."""
+    columns = ops.einsum("bmw,bnmc->bnwc", filters_x, patch)
+    return ops.einsum("bnh,bnwc->bhwc", filters_y, columns)
+
+
+class GaussianWindow(keras.layers.Layer):
+    """Places a window of Gaussian filters; the base of the layers that read and write.
+
+    Its numbers are computed in at least float32: rounded to bfloat16 a window on a large
+    image would jump by pixels. A subclass calls `build_window` and `window_of`.
+    """
+
+    def __init__(
+        self,
+        project_state=True,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.supports_masking = True  # masks are not an error here; they are not passed on
+        self.autocast = False  # see above
+        self.project_state = project_state
+        self.kernel_initializer = initializers.get(kernel_initializer)
+        self.bias_initializer = initializers.get(bias_initializer)
+
+    def build_window(self, state_shape):
+        """Adds the map from the state to the five numbers."""
+        self.state_dim = state_shape[-1]
+        if self.project_state:
+            self.kernel = self.add_weight(
+                (self.state_dim, NUMBERS), self.kernel_initializer, name="kernel"
+            )
+            self.bias = self.add_weight((NUMBERS,), self.bias_initializer, name="bias")
+        self.built = True
+
+    def window_of(self, state, size, height, width):
+        """Returns what `gaussian_window` returns for a state `(batch, dim)`."""
+        numbers = ops.cast(state, self.wide_dtype)
+        if self.project_state:
+            kernel = ops.cast(self.kernel, self.wide_dtype)
+            numbers = ops.matmul(numbers, kernel) + ops.cast(self.bias, self.wide_dtype)
+        return gaussian_window(numbers, size, height, width)
+
+    @property
+    def wide_dtype(self):
+        """The dtype of windows: float32, or float64 under that policy."""
+        return "float64" if self.compute_dtype == "float64" else "float32"
+
+    def check_shapes(self, name, image_shape, axes, state_shape):
+        """Raises `ValueError` unless an image (or a patch) and a state have these shapes."""
+        owner = type(self).__name__
+        if len(image_shape) not in (3, 4):
+            raise ValueError(
+                f"{owner} expects `{name}` of shape (batch, {axes}) or (batch, {axes}, channels). "
+                f"Received: {name}.shape={tuple(image_shape)}"
+            )
+        if len(state_shape) != 2 or state_shape[-1] is None:
+            raise ValueError(
+                f"{owner} expects `state` of shape (batch, dim) with a known last dimension. "
+                f"Received: state.shape={tuple(state_shape)}"
+            )
+        checks.same_dim(owner, 0, **{name: image_shape, "state": state_shape})
+        if not self.project_state and state_shape[-1] != NUMBERS:
+            raise ValueError(
+                f"{owner} with project_state=False expects the five numbers themselves, `state` "
+                f"of shape (batch, {NUMBERS}). Received: state.shape={tuple(state_shape)}"
+            )
+        if self.built and state_shape[-1] != self.state_dim:
+            raise ValueError(
+                f"{owner} was built for `state` of width {self.state_dim}. "
+                f"Received: state.shape={tuple(state_shape)}"
+            )
+
+    def compute_mask(self, *args, **kwargs):
+        return None
+
+    def with_window(self, shape, batch, return_window):
+        """Returns the symbolic outputs: one of `shape`, and the window if asked for."""
+        output = keras.KerasTensor(shape, dtype=self.compute_dtype)
+        if not return_window:
+            return output
+        return output, keras.KerasTensor((batch, NUMBERS), dtype=self.wide_dtype)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "project_state": self.project_state,
+            "kernel_initializer": initializers.serialize(self.kernel_initializer),
+            "bias_initializer": initializers.serialize(self.bias_initializer),
+        }

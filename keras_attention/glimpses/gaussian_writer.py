@@ -1,0 +1,108 @@
+"""Writing a patch through a grid of Gaussian filters, as DRAW does.
+
+    write(w) = 1 / gamma F_Y^T w F_X                              equation 29
+
+Gregor et al. 2015 (https://arxiv.org/abs/1502.04623), section 3.2; `gaussian_window` has the
+filters and the names, `gaussian_glimpse` the reading.
+"""
+
+import keras
+from keras import ops
+
+from keras_attention import checks
+from keras_attention.glimpses.gaussian_window import (
+    GaussianWindow,
+    window_filters,
+    write_through,
+)
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class GaussianWriter(GaussianWindow):
+    """Writes a small patch onto an empty image, at a place and a size chosen by a state.
+
+    The way back of `GaussianGlimpse`: the sum of such images is the canvas of DRAW. The
+    patch itself is what the network wants to write, for example `Dense(size * size)` of the
+    state, reshaped.
+
+    Args:
+        height: Positive int, the rows of the image.
+        width: Positive int, its columns.
+        project_state: Whether the layer learns the map from the state to the five numbers.
+            If not, `state` holds them: gx~, gy~, log variance, log stride, log gain.
+        kernel_initializer: Initializer of that map.
+        bias_initializer: Initializer of its bias.
+
+    Call arguments:
+        patch: Float tensor `(batch, size, size)` or `(batch, size, size, channels)`.
+        state: Float tensor `(batch, dim)`.
+        return_window: Whether the window is returned too, for drawing it.
+
+    Returns:
+        The image `(batch, height, width)` or `(batch, height, width, channels)`; with
+        `return_window` also the window `(batch, 5)`, as `GaussianGlimpse` returns it.
+
+    Raises:
+        ValueError: If a size is not a positive int, or a shape does not fit.
+
+    Masking: reads no mask and passes none on.
+
+    Example:
+
+    >>> patch, state = keras.ops.ones((2, 5, 5)), keras.ops.ones((2, 6))
+    >>> tuple(GaussianWriter(height=28, width=20)(patch, state).shape)
+    (2, 28, 20)
+
+    Reference: Gregor et al. 2015, https://arxiv.org/abs/1502.04623, section 3.2.
+    """
+
+    def __init__(
+        self,
+        height,
+        width,
+        project_state=True,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        **kwargs,
+    ):
+        super().__init__(project_state, kernel_initializer, bias_initializer, **kwargs)
+        self.height = checks.positive_int("GaussianWriter", "height", height)
+        self.width = checks.positive_int("GaussianWriter", "width", width)
+
+    def build(self, patch_shape, state_shape):
+        self._check(patch_shape, state_shape)
+        self.build_window(state_shape)
+
+    def call(self, patch, state, return_window=False):
+        self._check(patch.shape, state.shape)
+        size = ops.shape(patch)[1]
+        window = self.window_of(state, size, self.height, self.width)
+        filters = window_filters(window, size, self.height, self.width)
+        filters_y, filters_x = (ops.cast(f, self.compute_dtype) for f in filters)
+        channels = ops.cast(patch, self.compute_dtype)
+        channels = channels if len(patch.shape) == 4 else channels[..., None]
+        image = write_through(channels, filters_y, filters_x)
+        image = ops.cast(image, window.dtype) / window[:, 4, None, None, None]
+        # A gain may leave the range of float16, where infinity would spoil the gradients.
+        image = ops.saturate_cast(image, self.compute_dtype)
+        image = image if len(patch.shape) == 4 else image[..., 0]
+        return (image, window) if return_window else image
+
+    def _check(self, patch_shape, state_shape):
+        self.check_shapes("patch", patch_shape, "size, size", state_shape)
+        if None not in patch_shape[1:3] and patch_shape[1] != patch_shape[2]:
+            raise ValueError(
+                "GaussianWriter expects a square `patch`, (batch, size, size). "
+                f"Received: patch.shape={tuple(patch_shape)}"
+            )
+
+    def compute_output_shape(self, patch_shape, state_shape):
+        return (patch_shape[0], self.height, self.width, *tuple(patch_shape)[3:])
+
+    def compute_output_spec(self, patch, state, return_window=False):
+        self._check(patch.shape, state.shape)
+        shape = self.compute_output_shape(patch.shape, state.shape)
+        return self.with_window(shape, patch.shape[0], return_window)
+
+    def get_config(self):
+        return {**super().get_config(), "height": self.height, "width": self.width}

@@ -1,0 +1,143 @@
+"""The retina of RAM, Mnih et al. 2014 (https://arxiv.org/abs/1406.6247).
+
+    rho(x, l) = k square patches around l, each s times wider than the one before,
+                all brought to size x size                       section 3.1 and figure 1
+
+Code name -> paper name: `image` -> x, `location` -> l, `num_scales` -> k, `scale_factor` -> s
+(2 in the paper's figure), `size` -> g_w.
+
+Where things are: column a of an image covers the interval [a, a + 1), so the image covers
+[0, width), and a location l = (x, y) in [-1, 1]^2 is the point ((x + 1) / 2 width,
+(y + 1) / 2 height): (-1, -1) the upper left corner, (0, 0) the middle, (1, 1) the lower right
+corner. A patch covers side / 2 to each side of its point and is cut into size x size cells; the
+value of a cell is the mean of the image over it, parts of pixels counted by area, with zeros
+outside the image. With cells of one pixel this is the plain crop where the corner falls on a
+corner of a pixel, and bilinear interpolation elsewhere.
+"""
+
+import keras
+from keras import ops
+
+from keras_attention import checks
+from keras_attention.glimpses.gaussian_window import read_through
+
+
+def mean_filters(center, side, size, length):
+    """Returns what each of `size` cells takes from each position: `(batch, size, length)`.
+
+    Args:
+        center: Float tensor `(batch,)`, the middle of the cells, from 0 to `length`.
+        side: Float, the extent of all cells together.
+        size: Int, the number of cells.
+        length: The number of positions.
+    """
+    cell = side / size
+    left = center[:, None] - side / 2 + cell * ops.cast(ops.arange(size), center.dtype)
+    left = left[:, :, None]
+    positions = ops.cast(ops.arange(length), center.dtype)
+    overlap = ops.minimum(left + cell, positions + 1.0) - ops.maximum(left, positions)
+    return ops.relu(overlap) / cell
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class RetinaGlimpse(keras.layers.Layer):
+    """Looks at an image around a point: sharp close by, ever coarser farther out.
+
+    Use it where a network chooses where to look next. It has no weights. The patches are
+    piecewise linear in the location and pass a gradient to it; RAM samples its locations
+    and learns them by REINFORCE instead, with `keras.ops.stop_gradient` around them.
+
+    Args:
+        size: Positive int, the rows and columns of every patch.
+        num_scales: Positive int, the number of patches.
+        scale_factor: Number of at least 1, how much wider than the patch before each is.
+
+    Call arguments:
+        image: Float tensor `(batch, height, width)` or `(batch, height, width, channels)`.
+        location: Float tensor `(batch, 2)`: x and y, (-1, -1) is the upper left corner of the
+            image and (1, 1) the lower right. Outside the image there are zeros.
+
+    Returns:
+        Patches `(batch, num_scales, size, size)` or
+        `(batch, num_scales, size, size, channels)`, the sharpest first.
+
+    Raises:
+        ValueError: If an argument lies outside its range, or a shape does not fit.
+
+    Masking: reads no mask and passes none on.
+
+    Example:
+
+    >>> image = keras.ops.reshape(keras.ops.arange(16.0), (1, 4, 4))
+    >>> patches = RetinaGlimpse(size=2, num_scales=2)(image, keras.ops.zeros((1, 2)))
+    >>> [[float(v) for v in keras.ops.reshape(patch, (-1,))] for patch in patches[0]]
+    [[5.0, 6.0, 9.0, 10.0], [2.5, 4.5, 10.5, 12.5]]
+
+    Reference: Mnih et al. 2014, https://arxiv.org/abs/1406.6247, section 3.1.
+    """
+
+    def __init__(self, size, num_scales=1, scale_factor=2, **kwargs):
+        super().__init__(**kwargs)
+        owner = "RetinaGlimpse"
+        self.supports_masking = True  # masks are not an error here; they are not passed on
+        self.autocast = False  # a location rounded to bfloat16 jumps by pixels
+        self.size = checks.positive_int(owner, "size", size)
+        self.num_scales = checks.positive_int(owner, "num_scales", num_scales)
+        self.scale_factor = checks.number_in_range(owner, "scale_factor", scale_factor, 1)
+
+    def build(self, image_shape, location_shape):
+        self._check_shapes(image_shape, location_shape)
+        self.built = True
+
+    def call(self, image, location):
+        self._check_shapes(image.shape, location.shape)
+        wide = "float64" if self.compute_dtype == "float64" else "float32"
+        location = ops.cast(location, wide)
+        sizes = ops.shape(image)[1:3]
+        height, width = (ops.cast(size, wide) for size in sizes)
+        center_x = (location[:, 0] + 1.0) / 2.0 * width
+        center_y = (location[:, 1] + 1.0) / 2.0 * height
+        channels = ops.cast(image, self.compute_dtype)
+        channels = channels if len(image.shape) == 4 else channels[..., None]
+        patches = []
+        for scale in range(self.num_scales):
+            side = float(self.size * self.scale_factor**scale)
+            filters_y = mean_filters(center_y, side, self.size, sizes[0])
+            filters_x = mean_filters(center_x, side, self.size, sizes[1])
+            filters = (ops.cast(f, self.compute_dtype) for f in (filters_y, filters_x))
+            patches.append(read_through(channels, *filters))
+        patches = ops.stack(patches, axis=1)
+        return patches if len(image.shape) == 4 else patches[..., 0]
+
+    def _check_shapes(self, image_shape, location_shape):
+        if len(image_shape) not in (3, 4):
+            raise ValueError(
+                "RetinaGlimpse expects `image` of shape (batch, height, width) or (batch, height, "
+                f"width, channels). Received: image.shape={tuple(image_shape)}"
+            )
+        if len(location_shape) != 2 or location_shape[-1] not in (2, None):
+            raise ValueError(
+                "RetinaGlimpse expects `location` of shape (batch, 2), x and y. "
+                f"Received: location.shape={tuple(location_shape)}"
+            )
+        checks.same_dim("RetinaGlimpse", 0, image=image_shape, location=location_shape)
+
+    def compute_mask(self, *args, **kwargs):
+        return None
+
+    def compute_output_shape(self, image_shape, location_shape):
+        batch, _, _, *channels = tuple(image_shape)
+        return (batch, self.num_scales, self.size, self.size, *channels)
+
+    def compute_output_spec(self, image, location):
+        self._check_shapes(image.shape, location.shape)
+        shape = self.compute_output_shape(image.shape, location.shape)
+        return keras.KerasTensor(shape, dtype=self.compute_dtype)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "size": self.size,
+            "num_scales": self.num_scales,
+            "scale_factor": self.scale_factor,
+        }

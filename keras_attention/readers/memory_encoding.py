@@ -1,0 +1,101 @@
+"""How end-to-end memory networks turn sentences into vectors, Sukhbaatar et al. 2015
+(https://arxiv.org/abs/1503.08895), section 4.1.
+
+    m_i  = sum_j l_j * A x_ij + T_A(i)
+    l_kj = (1 - j/J) - (k/d) (1 - 2j/J)                        "paper"
+    l_kj = 1 + 4 (k - (d+1)/2) (j - (J+1)/2) / (d J)           "centered", the authors' code
+
+j and k count from 1. J is the number of words in a sentence for "paper", and the padded length for
+"centered", whose values are about twice as large. i counts from the most recent sentence.
+
+Code name -> paper name: `position_weights` -> l, `ages` -> i - 1 (0 is the most recent).
+"""
+
+from keras import ops
+
+from keras_attention.noise import uniform
+
+ENCODINGS = ("bag", "paper", "centered")
+
+
+def position_weights(word_mask, units, encoding, dtype="float32"):
+    """Returns l for sentences, `(..., words, units)`; None for a bag of words.
+
+    Args:
+        word_mask: Boolean `(..., words)`, True for words.
+        units: Int, d.
+        encoding: One of `ENCODINGS`.
+        dtype: The dtype to count and to compute in, float32 or wider.
+    """
+    if encoding == "bag":
+        return None
+    position = 1.0 + ops.cast(ops.arange(ops.shape(word_mask)[-1]), dtype)  # j
+    coordinate = 1.0 + ops.cast(ops.arange(units), dtype)  # k
+    if encoding == "paper":
+        length = ops.max(ops.cast(word_mask, dtype) * position, axis=-1, keepdims=True)
+        along = (position / ops.maximum(length, 1.0))[..., None]  # j / J
+        return (1.0 - along) - coordinate / units * (1.0 - 2.0 * along)
+    length = ops.cast(ops.shape(word_mask)[-1], dtype)
+    along = (position - (length + 1.0) / 2.0)[:, None]
+    table = 1.0 + 4.0 * (coordinate - (units + 1.0) / 2.0) * along / (units * length)
+    return ops.broadcast_to(table, (*ops.shape(word_mask), units))
+
+
+def encode_sentences(table, ids, weights):
+    """Returns `sum_j l_j * E x_j`, `(..., units)`; the null word, id 0, adds nothing.
+
+    Args:
+        table: Float tensor `(vocabulary, units)`.
+        ids: Int tensor `(..., words)`.
+        weights: What `position_weights` returned.
+    """
+    words = ops.take(table, ids, axis=0)
+    words = words * ops.cast(ids != 0, words.dtype)[..., None]
+    return ops.sum(words if weights is None else words * ops.cast(weights, words.dtype), axis=-2)
+
+
+def ages(memory_mask):
+    """Returns how many memories are more recent, int32 `(batch, memories)`.
+
+    The last memory that is kept has age 0; those that are not kept do not count.
+    """
+    return _count_from_the_last(memory_mask) - ops.cast(memory_mask, "int32")
+
+
+def add_temporal_rows(memories, rows, age, empty_age=None):
+    """Returns memories plus the row of their age; those older than the last row get the last.
+
+    Args:
+        memories: Float tensor `(batch, memories, units)`.
+        rows: Float tensor `(ages, units)`, T.
+        age: Int tensor `(batch, memories)`.
+        empty_age: Optional int tensor `(batch, empty)`: empty memories to be appended, which
+            are a row and nothing else.
+    """
+    last = rows.shape[0] - 1
+    memories = memories + ops.take(rows, ops.clip(age, 0, last), axis=0)
+    if empty_age is None:
+        return memories
+    empty = ops.take(rows, ops.clip(empty_age, 0, last), axis=0)
+    return ops.concatenate([memories, empty], axis=1)
+
+
+def with_empty_memories(memory_mask, rate, seed_generator):
+    """Draws empty memories to be put between the real ones while training.
+
+    In front of each memory, on its more recent side, one is put with probability `rate`.
+
+    Returns:
+        The ages of the real memories, those of the empty ones, both int32
+        `(batch, memories)`, and boolean `(batch, memories)`: which empty ones there are.
+    """
+    drawn = uniform(ops.shape(memory_mask), seed_generator) < rate
+    drawn = ops.logical_and(drawn, memory_mask)
+    real = ages(memory_mask) + _count_from_the_last(drawn)
+    return real, real - 1, drawn
+
+
+def _count_from_the_last(mask):
+    """Returns how many are True at each position and after it."""
+    counts = ops.cumsum(ops.flip(ops.cast(mask, "int32"), axis=1), axis=1)
+    return ops.flip(counts, axis=1)

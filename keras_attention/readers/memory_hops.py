@@ -1,0 +1,332 @@
+"""End-to-end memory network, Sukhbaatar et al. 2015 (https://arxiv.org/abs/1503.08895).
+
+    m_i = sum_j l_j * A x_ij + T_A(i)       c_i = sum_j l_j * C x_ij + T_C(i)
+    u   = sum_j l_j * B q_j                 p_i = softmax_i(u . m_i)
+    u'  = u + sum_i p_i c_i                 "adjacent": A' = C, B = A^1, W^T = C^K
+    u'  = H u + sum_i p_i c_i               "layer_wise": one A and one C for all hops
+
+Code name -> paper name: `tables` -> A^1, C^1, C^2, ... (each hop reads the pair k, k + 1) or A, C;
+`temporal` -> T in the same order, `weights` -> p, `state` -> u, the result -> u after the last hop.
+Position encodings and the counting of memories are in `memory_encoding`.
+"""
+
+import keras
+from keras import activations, initializers, ops
+
+from keras_attention import checks, normalizers
+from keras_attention.initialization import independent
+from keras_attention.readers import memory_encoding as encoding
+
+CONSTANT_QUERY = 0.1  # the language model's u
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+def half_relu(inputs):
+    """Returns the inputs with a ReLU on the second half of their last axis.
+
+    The `activation` of the paper's language model (section 5).
+
+    Example:
+
+    >>> [float(value) for value in half_relu(ops.array([-1.0, 2.0, -3.0, 4.0]))]
+    [-1.0, 2.0, 0.0, 4.0]
+    """
+    first = ops.arange(inputs.shape[-1]) < inputs.shape[-1] // 2
+    return ops.where(first, inputs, ops.relu(inputs))
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class MemoryHops(keras.layers.Layer):
+    """Answers a question about a story by reading its sentences several times.
+
+    Use it where an answer needs facts that stand apart: each hop reads with what the hops
+    before it found. It takes ids, because a memory is embedded anew for every hop.
+
+    Args:
+        vocabulary_size: Positive int; id 0 is the null word, whose vector is always 0.
+        units: Positive int, d.
+        hops: Positive int, K.
+        tying: "adjacent" or "layer_wise".
+        position_encoding: "paper", "centered" (the authors' code; its weights depend on the
+            padded length, so pad all stories alike) or "bag".
+        memory_size: Positive int, the number of temporal rows; of a longer story the most recent
+            sentences are read. None reads all, without their order.
+        noise: Float in [0, 1), the share of empty memories that are put between the sentences
+            while training, so that temporal rows skip. The paper's is 0.1.
+        linear_start: Whether the layer begins without the softmax, see `set_linear`.
+        activation: Function of u after every hop: None, or `half_relu` for language models.
+        normalizer: A `Normalizer` or its name.
+        embeddings_initializer: Initializer of all tables; None is the paper's, normal with
+            deviation 0.1.
+        seed: Optional int, the seed of the noise.
+
+    Call arguments:
+        story_ids: Int tensor `(batch, memories, words)`, oldest first, or `(batch, memories)`
+            for memories of one word. A memory without a word is padding, wherever it stands.
+        question_ids: Int tensor `(batch, words)`; None asks with the constant 0.1, as the
+            language model does.
+        return_logits: Whether the answer's logits follow the state. Adjacent tying only.
+        return_attention_scores: Whether the weights come last (Keras' name).
+        training: Whether empty memories are drawn.
+
+    Returns:
+        The state `(batch, units)`, followed by what was asked for: logits
+        `(batch, vocabulary_size)` in float32, and weights `(batch, hops, memories)`. While
+        training with noise the weights of a row sum to less than 1: the empty memories have the
+        rest.
+
+    Raises:
+        ValueError: If an argument is out of range, `noise` comes without `memory_size`,
+            logits are asked of layer-wise tying, or the tensors do not fit together.
+
+    Masking: by ids: 0 is padding. A story without a word is read as 0. No mask is passed on.
+
+    Example:
+
+    >>> reader = MemoryHops(vocabulary_size=11, units=4, hops=2)
+    >>> story, question = keras.ops.ones((3, 5, 7), "int32"), keras.ops.ones((3, 6), "int32")
+    >>> state, weights = reader(story, question, return_attention_scores=True)
+    >>> tuple(state.shape), tuple(weights.shape)
+    ((3, 4), (3, 2, 5))
+
+    Reference: Sukhbaatar et al. 2015, https://arxiv.org/abs/1503.08895, sections 2 to 5.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        units,
+        hops=3,
+        tying="adjacent",
+        position_encoding="paper",
+        memory_size=50,
+        noise=0.0,
+        linear_start=False,
+        activation=None,
+        normalizer="softmax",
+        embeddings_initializer=None,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        owner = "MemoryHops"
+        self.supports_masking = True
+        self.vocabulary_size = checks.positive_int(owner, "vocabulary_size", vocabulary_size)
+        self.units = checks.positive_int(owner, "units", units)
+        self.hops = checks.positive_int(owner, "hops", hops)
+        self.tying = checks.one_of(owner, "tying", tying, ("adjacent", "layer_wise"))
+        self.position_encoding = checks.one_of(
+            owner, "position_encoding", position_encoding, encoding.ENCODINGS
+        )
+        if memory_size is not None:
+            checks.positive_int(owner, "memory_size", memory_size)
+        self.memory_size = memory_size
+        self.noise = checks.number_in_range(owner, "noise", noise, 0, 1, below=True)
+        if noise > 0 and memory_size is None:
+            raise ValueError(
+                f"{owner} draws empty memories to make temporal rows skip and expects "
+                f"`memory_size` with `noise`. Received: noise={noise}, memory_size=None"
+            )
+        self.linear_start = linear_start
+        self.activation = None if activation is None else activations.get(activation)
+        self.normalizer = normalizers.get(normalizer, dtype=self.dtype_policy)
+        if embeddings_initializer is None:
+            embeddings_initializer = initializers.RandomNormal(stddev=0.1, seed=seed)
+        self.embeddings_initializer = initializers.get(embeddings_initializer)
+        self.seed = seed
+        if self.noise > 0:
+            self.seed_generator = keras.random.SeedGenerator(seed)
+
+    def build(self, story_ids_shape, question_ids_shape=None):
+        self._check_shapes(story_ids_shape, question_ids_shape)
+        count = self.hops + 1 if self.tying == "adjacent" else 2
+        shape = (self.vocabulary_size, self.units)
+        self.tables = [self._add_table(shape, f"embeddings_{i}", i) for i in range(count)]
+        self.temporal = []
+        if self.memory_size is not None:
+            shape = (self.memory_size, self.units)
+            self.temporal = [
+                self._add_table(shape, f"temporal_{i}", count + i) for i in range(count)
+            ]
+        if self.tying == "layer_wise":
+            shape = (self.units, self.units)
+            self.hop_kernel = self._add_table(shape, "hop_kernel", 2 * count)
+            if question_ids_shape is not None:
+                shape = (self.vocabulary_size, self.units)
+                self.question_table = self._add_table(shape, "question", 2 * count + 1)
+        start = "ones" if self.linear_start else "zeros"
+        self.linear = self.add_weight((), start, dtype="bool", trainable=False, name="linear")
+        if not self.normalizer.built:
+            self.normalizer.build(tuple(story_ids_shape)[:2])
+        self.built = True
+
+    def _add_table(self, shape, name, index):
+        initializer = independent(self.embeddings_initializer, index)
+        return self.add_weight(shape, initializer, name=name)
+
+    def set_linear(self, linear: bool) -> None:
+        """Takes the softmax over memories out (True) or puts it back (False).
+
+        A compiled model follows without being traced again. Without the softmax a memory's
+        weight is its score. `LinearStart` does this during `fit`.
+        """
+        if not self.built:
+            raise ValueError(
+                "MemoryHops.set_linear needs a built layer: call it once before, or pass "
+                f"`linear_start`. Received: built={self.built}"
+            )
+        self.linear.assign(bool(linear))
+
+    def is_linear(self) -> bool:
+        """Returns whether the softmax is out."""
+        return bool(ops.convert_to_numpy(self.linear))
+
+    def call(
+        self,
+        story_ids,
+        question_ids=None,
+        return_logits=False,
+        return_attention_scores=False,
+        training=None,
+    ):
+        self._check(story_ids, question_ids, return_logits)
+        if len(story_ids.shape) == 2:
+            story_ids = ops.expand_dims(story_ids, 2)
+        keys, values, mask = self._memories(story_ids, training)
+        state = self._question(story_ids, question_ids)
+        weights = []
+        for key, value in zip(keys, values, strict=True):
+            state, hop_weights = self._hop(state, key, value, mask, training)
+            weights.append(hop_weights)
+        results = [state]
+        if return_logits:
+            results.append(self._logits(state))
+        if return_attention_scores:
+            stacked = ops.stack(weights, axis=1)
+            results.append(stacked[:, :, : ops.shape(story_ids)[1]])
+        return tuple(results) if len(results) > 1 else state
+
+    def _memories(self, story_ids, training):
+        """Returns what each hop compares, what it reads, and which memories there are."""
+        mask = ops.any(story_ids != 0, axis=2)
+        encoded = [self._encode(table, story_ids) for table in self.tables]
+        if self.memory_size is not None:
+            mask = ops.logical_and(mask, encoding.ages(mask) < self.memory_size)
+            age, empty_age, empty = encoding.ages(mask), None, None
+            if training and self.noise > 0:
+                age, empty_age, empty = encoding.with_empty_memories(
+                    mask, self.noise, self.seed_generator
+                )
+            encoded = [
+                encoding.add_temporal_rows(memories, self._cast(rows), age, empty_age)
+                for memories, rows in zip(encoded, self.temporal, strict=True)
+            ]
+            mask = mask if empty is None else ops.concatenate([mask, empty], axis=1)
+        encoded = [ops.where(mask[:, :, None], memories, 0) for memories in encoded]
+        if self.tying == "adjacent":
+            return encoded[:-1], encoded[1:], mask
+        return encoded[:1] * self.hops, encoded[1:] * self.hops, mask
+
+    def _question(self, story_ids, question_ids):
+        if question_ids is None:
+            shape = (ops.shape(story_ids)[0], self.units)
+            return ops.full(shape, CONSTANT_QUERY, dtype=self.compute_dtype)
+        table = self.tables[0] if self.tying == "adjacent" else self.question_table
+        return self._encode(table, question_ids)
+
+    def _hop(self, state, key, value, mask, training):
+        scores = ops.einsum("bd,bmd->bm", state, key)
+        weights = self.normalizer(scores, mask=mask, training=training)
+        linear = ops.convert_to_tensor(self.linear)
+        # Memories that are not there are zeros, and so are their scores.
+        weights = ops.where(linear, scores, ops.cast(weights, scores.dtype))
+        if self.tying == "layer_wise":
+            state = ops.einsum("bd,de->be", state, self._cast(self.hop_kernel))
+        state = state + ops.einsum("bm,bmd->bd", weights, value)
+        return state if self.activation is None else self.activation(state), weights
+
+    def _logits(self, state):
+        """Returns `C^K u`: the null word's row counts as 0, as in the story."""
+        logits = ops.einsum("bd,vd->bv", state, self._cast(self.tables[-1]))
+        word = ops.arange(self.vocabulary_size) != 0
+        return ops.where(word, ops.cast(logits, self._wide_dtype()), 0)
+
+    def _encode(self, table, ids):
+        weights = encoding.position_weights(
+            ids != 0, self.units, self.position_encoding, self._wide_dtype()
+        )
+        return encoding.encode_sentences(self._cast(table), ids, weights)
+
+    def _wide_dtype(self):
+        return "float64" if self.compute_dtype == "float64" else "float32"
+
+    def _cast(self, variable):
+        return ops.cast(variable, self.compute_dtype)
+
+    def _check(self, story_ids, question_ids, return_logits):
+        owner = "MemoryHops"
+        if return_logits and self.tying != "adjacent":
+            raise ValueError(
+                f"{owner} has an answer matrix, W^T = C^K, with tying='adjacent' only. Put a "
+                f"`keras.layers.Dense` on the state. Received: tying={self.tying!r}"
+            )
+        asked = None if question_ids is None else question_ids.shape
+        self._check_shapes(story_ids.shape, asked)
+        checks.ids_in_vocabulary(owner, "story_ids", story_ids, self.vocabulary_size)
+        if question_ids is not None:
+            checks.ids_in_vocabulary(owner, "question_ids", question_ids, self.vocabulary_size)
+
+    def _check_shapes(self, story_shape, question_shape):
+        owner, story_shape = "MemoryHops", tuple(story_shape)
+        if len(story_shape) not in (2, 3):
+            raise ValueError(
+                f"{owner} expects `story_ids` of shape (batch, memories, words) or (batch, "
+                f"memories). Received: story_ids.shape={story_shape}"
+            )
+        if question_shape is not None:
+            if len(question_shape) != 2:
+                raise ValueError(
+                    f"{owner} expects `question_ids` of shape (batch, words). "
+                    f"Received: question_ids.shape={tuple(question_shape)}"
+                )
+            checks.same_dim(owner, 0, story_ids=story_shape, question_ids=question_shape)
+
+    def compute_mask(self, *args, **kwargs):
+        return None
+
+    def compute_output_spec(
+        self,
+        story_ids,
+        question_ids=None,
+        return_logits=False,
+        return_attention_scores=False,
+        training=None,
+    ):
+        self._check(story_ids, question_ids, return_logits)
+        batch, memories = tuple(story_ids.shape)[:2]
+        results = [keras.KerasTensor((batch, self.units), dtype=self.compute_dtype)]
+        if return_logits:
+            shape = (batch, self.vocabulary_size)
+            results.append(keras.KerasTensor(shape, dtype=self._wide_dtype()))
+        if return_attention_scores:
+            shape = (batch, self.hops, memories)
+            results.append(keras.KerasTensor(shape, dtype=self.compute_dtype))
+        return tuple(results) if len(results) > 1 else results[0]
+
+    def get_config(self):
+        serialize = keras.saving.serialize_keras_object
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "units": self.units,
+            "hops": self.hops,
+            "tying": self.tying,
+            "position_encoding": self.position_encoding,
+            "memory_size": self.memory_size,
+            "noise": self.noise,
+            "linear_start": self.linear_start,
+            "activation": self.activation and activations.serialize(self.activation),
+            "normalizer": serialize(self.normalizer),
+            "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
+            "seed": self.seed,
+        }

@@ -1,0 +1,135 @@
+"""The sum over mentions, Kadlec et al. 2016 (https://arxiv.org/abs/1603.01547, section 3).
+
+    P(w | document) = sum of weights_i over positions i where document_i = w
+
+A pointer over positions becomes a distribution over words: the weights of a word's repeated
+mentions add up. With a loss of `-log_of_probability(P(answer))` the answer may be absent.
+"""
+
+import keras
+from keras import ops
+
+from keras_attention import checks
+
+
+def mentions_by_word(weights, ids, vocabulary_size):
+    """Returns P of every word, `(batch, vocabulary)`: a scatter-add of weights at ids."""
+    batch = ops.shape(ids)[0]
+    rows = ops.arange(batch, dtype="int32")[:, None] * vocabulary_size
+    summed = ops.segment_sum(
+        ops.reshape(weights, (-1,)),
+        ops.reshape(rows + ops.cast(ids, "int32"), (-1,)),
+        num_segments=batch * vocabulary_size,
+    )
+    return ops.reshape(summed, (-1, vocabulary_size))
+
+
+def mentions_of_candidates(weights, ids, candidate_ids):
+    """Returns P of some words, `(batch, candidates)`."""
+    same = ops.equal(ops.cast(candidate_ids, ids.dtype)[:, :, None], ids[:, None, :])
+    return ops.einsum("bcd,bd->bc", ops.cast(same, weights.dtype), weights)
+
+
+def log_of_probability(probabilities, floor=1e-12):
+    """Returns the log, in float32, of probabilities that may be exactly 0.
+
+    Below `floor` the result is `log(floor)` and the gradient 0, so that an answer that does
+    not occur in its document neither breaks the loss nor moves the weights.
+
+    Example:
+
+    >>> round(float(log_of_probability(keras.ops.array(0.0))), 3)
+    -27.631
+    """
+    if keras.backend.standardize_dtype(probabilities.dtype) != "float64":
+        probabilities = ops.cast(probabilities, "float32")
+    return ops.log(ops.maximum(probabilities, floor))
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class SumOverMentions(keras.layers.Layer):
+    """Turns weights over the positions of a document into probabilities of its words.
+
+    Use it after `AttentionOverAttention`, or after any attention over a document whose
+    answer is one of its words. The largest weight may be wrong where the largest sum is right.
+
+    Args:
+        vocabulary_size: Positive int, the number of words, for probabilities of all of them.
+            None asks for `candidate_ids` in the call.
+
+    Call arguments:
+        weights: Float tensor `(batch, document)`.
+        document_ids: Int tensor `(batch, document)`; padding must have weight 0.
+        candidate_ids: Int tensor `(batch, candidates)`, the words that are asked for.
+
+    Returns:
+        Probabilities in float32: of all words, `(batch, vocabulary_size)`, or of the candidates,
+        `(batch, candidates)`. They are not scaled to sum to 1 over the candidates.
+
+    Raises:
+        ValueError: If `vocabulary_size` is not a positive int, the call has neither or both of
+            vocabulary and candidates, or the tensors do not fit together.
+
+    Masking: reads none: the weights of masked positions are 0. The result carries no mask.
+
+    Example:
+
+    >>> weights = keras.ops.array([[0.5, 0.2, 0.3]])
+    >>> ids = keras.ops.array([[7, 3, 7]])
+    >>> probabilities = SumOverMentions()(weights, ids, keras.ops.array([[7, 3, 4]]))
+    >>> [round(float(probability), 3) for probability in probabilities[0]]
+    [0.8, 0.2, 0.0]
+
+    Reference: Kadlec et al. 2016, https://arxiv.org/abs/1603.01547, section 3; Cui et al. 2017,
+    https://arxiv.org/abs/1607.04423, equation 10.
+    """
+
+    def __init__(self, vocabulary_size=None, **kwargs):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.autocast = False  # many small weights are added up: not in half precision
+        if vocabulary_size is not None:
+            checks.positive_int("SumOverMentions", "vocabulary_size", vocabulary_size)
+        self.vocabulary_size = vocabulary_size
+
+    def build(self, weights_shape, document_ids_shape, candidate_ids_shape=None):
+        self.built = True
+
+    def call(self, weights, document_ids, candidate_ids=None):
+        self._check(weights, document_ids, candidate_ids)
+        weights = ops.cast(weights, self._output_dtype())
+        if candidate_ids is not None:
+            return mentions_of_candidates(weights, document_ids, candidate_ids)
+        owner = "SumOverMentions"
+        checks.ids_in_vocabulary(owner, "document_ids", document_ids, self.vocabulary_size)
+        return mentions_by_word(weights, document_ids, self.vocabulary_size)
+
+    def _output_dtype(self):
+        return "float64" if self.compute_dtype == "float64" else "float32"
+
+    def _check(self, weights, document_ids, candidate_ids):
+        owner = "SumOverMentions"
+        if (candidate_ids is None) == (self.vocabulary_size is None):
+            raise ValueError(
+                f"{owner} expects either `vocabulary_size`, for all words, or `candidate_ids` in "
+                f"the call, for some. Received: vocabulary_size={self.vocabulary_size}, "
+                f"candidate_ids={'None' if candidate_ids is None else tuple(candidate_ids.shape)}"
+            )
+        named = {"weights": weights, "document_ids": document_ids}
+        if candidate_ids is not None:
+            named["candidate_ids"] = candidate_ids
+        for name, tensor in named.items():
+            checks.rank(owner, name, tensor, (2,))
+        checks.same_dim(owner, 0, **named)
+        checks.same_dim(owner, 1, weights=weights, document_ids=document_ids)
+
+    def compute_mask(self, *args, **kwargs):
+        return None
+
+    def compute_output_spec(self, weights, document_ids, candidate_ids=None):
+        self._check(weights, document_ids, candidate_ids)
+        size = self.vocabulary_size if candidate_ids is None else candidate_ids.shape[1]
+        return keras.KerasTensor((weights.shape[0], size), dtype=self._output_dtype())
+
+    def get_config(self):
+        return {**super().get_config(), "vocabulary_size": self.vocabulary_size}

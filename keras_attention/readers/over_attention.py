@@ -1,0 +1,166 @@
+"""Attention over attention, Cui et al. 2017 (https://arxiv.org/abs/1607.04423).
+
+    M(i, j)  = h_doc(i) . h_query(j)                   equation 4
+    alpha(j) = softmax_i M(i, j)                       equations 5 and 6, a column a query word
+    beta(i)  = softmax_j M(i, j)                       equation 7, a row a document word
+    beta_bar = mean_i beta(i)                          equation 8, over real document words
+    s        = alpha beta_bar                          equation 9
+    P(w)     = sum of s_i over positions i where document_i = w      equation 10
+
+Code name -> paper name: `document` -> h_doc, `query` -> h_query, `weights` -> s. The paper writes
+`s = alpha^T beta`; with alpha of shape (document, query) the product that fits is `alpha beta_bar`.
+"""
+
+import keras
+from keras import ops
+
+from keras_attention import checks, normalizers
+
+
+def attention_over_attention(scores, document_mask, query_mask, normalize):
+    """Returns s, alpha and beta_bar for pair scores `(batch, document, query)`.
+
+    Args:
+        scores: Float tensor `(batch, document, query)`.
+        document_mask: Boolean `(batch, document)`.
+        query_mask: Boolean `(batch, query)`.
+        normalize: Callable `(scores, mask) -> weights` over the last axis.
+    """
+    pairs = ops.logical_and(query_mask[:, :, None], document_mask[:, None, :])
+    alpha = normalize(ops.swapaxes(scores, 1, 2), pairs)  # (batch, query, document)
+    pairs = ops.logical_and(document_mask[:, :, None], query_mask[:, None, :])
+    beta = normalize(scores, pairs)
+    lengths = ops.sum(ops.cast(document_mask, beta.dtype), axis=1, keepdims=True)
+    beta_bar = ops.sum(beta, axis=1) / ops.maximum(lengths, 1)
+    return ops.einsum("bqd,bq->bd", alpha, beta_bar), ops.swapaxes(alpha, 1, 2), beta_bar
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class AttentionOverAttention(keras.layers.Layer):
+    """Weights the words of a document by a query whose own words are weighted too.
+
+    Use it to point at answers in a text: each query word attends to the document, and a
+    second attention says how much each query word counts. `SumOverMentions` turns the
+    weights into probabilities of words. It has no weights of its own: project both
+    sides to one width first.
+
+    Args:
+        normalizer: A `Normalizer` or its name, for both attentions.
+
+    Call arguments:
+        document: Float tensor `(batch, document, dim)`.
+        query: Float tensor `(batch, query, dim)`.
+        document_mask: Boolean `(batch, document)`, True for words.
+        query_mask: Boolean `(batch, query)`.
+        return_attention_scores: Whether both attentions are returned too (Keras' name).
+        training: Passed to the normalizer.
+
+    Returns:
+        Weights s `(batch, document)` that sum to 1 over a document's words, or with
+        `return_attention_scores` the triple of s, alpha `(batch, document, query)` and
+        beta_bar `(batch, query)`.
+
+    Raises:
+        ValueError: If the tensors do not fit together.
+
+    Masking: reads the masks of document and query. An empty document, and an empty query, give
+    zeros. The results carry no mask.
+
+    Example:
+
+    >>> attention = AttentionOverAttention()
+    >>> document, query = keras.ops.ones((2, 5, 4)), keras.ops.ones((2, 3, 4))
+    >>> weights, alpha, beta = attention(document, query, return_attention_scores=True)
+    >>> tuple(weights.shape), tuple(alpha.shape), tuple(beta.shape)
+    ((2, 5), (2, 5, 3), (2, 3))
+
+    Reference: Cui et al. 2017, https://arxiv.org/abs/1607.04423, section 3.
+    """
+
+    def __init__(self, normalizer="softmax", **kwargs):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.normalizer = normalizers.get(normalizer, dtype=self.dtype_policy)
+
+    def build(self, document_shape, query_shape):
+        self._check_shapes(document_shape, query_shape)
+        if not self.normalizer.built:
+            self.normalizer.build((*tuple(document_shape)[:2], tuple(query_shape)[1]))
+        self.built = True
+
+    def call(
+        self,
+        document,
+        query,
+        document_mask=None,
+        query_mask=None,
+        return_attention_scores=False,
+        training=None,
+    ):
+        self._check(document, query, document_mask, query_mask)
+        document, document_mask = _kept(document, document_mask)
+        query, query_mask = _kept(query, query_mask)
+        results = attention_over_attention(
+            ops.einsum("bdh,bqh->bdq", document, query),
+            document_mask,
+            query_mask,
+            lambda scores, mask: self.normalizer(scores, mask=mask, training=training),
+        )
+        results = tuple(ops.cast(result, self.compute_dtype) for result in results)
+        return results if return_attention_scores else results[0]
+
+    def _check(self, document, query, document_mask, query_mask):
+        self._check_shapes(document.shape, query.shape)
+        owner = "AttentionOverAttention"
+        for name, mask, tensor in (
+            ("document", document_mask, document),
+            ("query", query_mask, query),
+        ):
+            shape = tuple(tensor.shape[:2])
+            checks.boolean_mask(owner, f"{name}_mask", mask, shape, f"(batch, {name})")
+
+    def _check_shapes(self, document_shape, query_shape):
+        owner = "AttentionOverAttention"
+        for name, shape in (("document", document_shape), ("query", query_shape)):
+            if len(shape) != 3 or shape[-1] is None:
+                raise ValueError(
+                    f"{owner} expects `{name}` of shape (batch, {name}, dim) with a known last "
+                    f"dimension. Received: {name}.shape={tuple(shape)}"
+                )
+        checks.same_dim(owner, 0, document=document_shape, query=query_shape)
+        hint = "Project one of them with `keras.layers.Dense`."
+        checks.same_dim(owner, 2, hint, document=document_shape, query=query_shape)
+
+    def compute_mask(self, *args, **kwargs):
+        return None
+
+    def compute_output_shape(self, document_shape, query_shape):
+        return tuple(document_shape)[:2]
+
+    def compute_output_spec(
+        self,
+        document,
+        query,
+        document_mask=None,
+        query_mask=None,
+        return_attention_scores=False,
+        training=None,
+    ):
+        self._check(document, query, document_mask, query_mask)
+        rows, columns = tuple(document.shape[:2]), query.shape[1]
+        shapes = rows, (*rows, columns), (rows[0], columns)
+        results = tuple(keras.KerasTensor(shape, dtype=self.compute_dtype) for shape in shapes)
+        return results if return_attention_scores else results[0]
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "normalizer": keras.saving.serialize_keras_object(self.normalizer),
+        }
+
+
+def _kept(tensor, mask):
+    """Returns the tensor with masked rows set to 0, and its mask; no mask keeps all."""
+    if mask is None:
+        return tensor, ops.ones(ops.shape(tensor)[:2], dtype="bool")
+    return ops.where(mask[:, :, None], tensor, 0), mask
