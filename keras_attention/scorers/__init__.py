@@ -5,9 +5,11 @@ from keras_attention.scorers.base import Scorer
 from keras_attention.scorers.bilinear import BilinearScorer, LowRankBilinearScorer
 from keras_attention.scorers.concat import ConcatScorer
 from keras_attention.scorers.cosine import CosineScorer
+from keras_attention.scorers.coverage import CoverageScorer
 from keras_attention.scorers.dot import DotScorer, ScaledDotScorer
 from keras_attention.scorers.general import GeneralScorer
 from keras_attention.scorers.location import LocationScorer
+from keras_attention.scorers.location_sensitive import LocationSensitiveScorer
 from keras_attention.scorers.mlp import MLPScorer
 from keras_attention.scorers.names import get
 from keras_attention.scorers.uniform import UniformScorer
@@ -17,9 +19,11 @@ __all__ = [
     "BilinearScorer",
     "ConcatScorer",
     "CosineScorer",
+    "CoverageScorer",
     "DotScorer",
     "GeneralScorer",
     "LocationScorer",
+    "LocationSensitiveScorer",
     "LowRankBilinearScorer",
     "MLPScorer",
     "ScaledDotScorer",

@@ -12,10 +12,23 @@ from keras import initializers, ops
 from keras_attention import checks
 from keras_attention.initialization import independent
 from keras_attention.scorers.base import Scorer
+from keras_attention.scorers.blocked_additive import CHOICES, blocked_additive_scores, pays
 
 
-def additive_scores(query, key, vector):
-    """Returns `vector . tanh(query + key)` for every pair of a query and a key."""
+def additive_scores(query, key, vector, blocked="auto"):
+    """Returns `vector . tanh(query + key)` for every pair of a query and a key.
+
+    Args:
+        query: Float tensor `(batch, query, units)`.
+        key: Float tensor `(batch, key, units)`.
+        vector: Float tensor `(units,)`.
+        blocked: Whether the pairs are computed a few at a time: True, False or "auto".
+
+    Returns:
+        Scores `(batch, query, key)`.
+    """
+    if blocked is True or (blocked == "auto" and pays(query.shape, key.shape)):
+        return blocked_additive_scores(query, key, vector)
     pairs = ops.tanh(query[:, :, None, :] + key[:, None, :, :])  # (batch, query, key, units)
     return ops.einsum("bqku,u->bqk", pairs, vector)
 
@@ -26,7 +39,8 @@ class AdditiveScorer(Scorer):
 
     Use it where query and key differ in size, or where dot products of long vectors
     would saturate the normalizer. The key is projected once a source (`prepare`), the
-    query once a step. It costs `query * key * units` memory.
+    query once a step. By blocks it needs memory for the scores and takes the time of
+    `query * key * units` quotients; otherwise it holds `query * key * units` numbers.
 
     Args:
         units: Positive int, the size both sides are projected to.
@@ -36,6 +50,10 @@ class AdditiveScorer(Scorer):
         vector_initializer: Initializer of the vector that turns units into a score.
             RNNsearch starts it at zero, which makes the first weights uniform.
         bias_initializer: Initializer of the bias.
+        blocked: "auto" computes the scores by blocks, forward and backward, where the pairs
+            would take more than 16 MB or a length is unknown, except for a single query; True
+            always does and False never. The numbers are the same. Blocks are fastest under XLA
+            and have no second derivative.
 
     Call arguments:
         query: Float tensor of shape `(batch, query, query_dim)` or `(batch, query_dim)`.
@@ -45,7 +63,8 @@ class AdditiveScorer(Scorer):
         Scores of shape `(batch, query, key)` or `(batch, key)` in the compute dtype.
 
     Raises:
-        ValueError: If `units` is not a positive int, or a shape has another rank.
+        ValueError: If `units` is not a positive int, `blocked` is another word, or a shape has
+            another rank.
 
     Masking: reads no mask and passes none on; the normalizer applies it.
 
@@ -65,6 +84,7 @@ class AdditiveScorer(Scorer):
         kernel_initializer="glorot_uniform",
         vector_initializer="glorot_uniform",
         bias_initializer="zeros",
+        blocked="auto",
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -73,6 +93,7 @@ class AdditiveScorer(Scorer):
         self.kernel_initializer = initializers.get(kernel_initializer)
         self.vector_initializer = initializers.get(vector_initializer)
         self.bias_initializer = initializers.get(bias_initializer)
+        self.blocked = checks.one_of(type(self).__name__, "blocked", blocked, CHOICES)
 
     def build(self, query_shape, key_shape):
         self.check_shapes(query_shape, key_shape)
@@ -99,7 +120,8 @@ class AdditiveScorer(Scorer):
     def score(self, query, prepared, previous_weights=None):
         query = ops.cast(query, self.compute_dtype)
         projected = ops.einsum("bqd,du->bqu", query, self.cast_weight(self.query_kernel))
-        return additive_scores(projected, prepared, self.cast_weight(self.vector)[:, 0])
+        vector = self.cast_weight(self.vector)[:, 0]
+        return additive_scores(projected, prepared, vector, self.blocked)
 
     def get_config(self):
         return {
@@ -109,4 +131,5 @@ class AdditiveScorer(Scorer):
             "kernel_initializer": initializers.serialize(self.kernel_initializer),
             "vector_initializer": initializers.serialize(self.vector_initializer),
             "bias_initializer": initializers.serialize(self.bias_initializer),
+            "blocked": self.blocked,
         }

@@ -32,6 +32,9 @@ class Scorer(keras.layers.Layer):
     same_width = False
     #: Which earlier weights `score` looks at: None, "previous" or "accumulated".
     reads_weights = None
+    #: Whether a score depends on where its key stands. Otherwise `score` may be called with a
+    #: part of the keys, as `LocalAttention` does.
+    reads_positions = False
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -79,6 +82,14 @@ class Scorer(keras.layers.Layer):
     def score(self, query, prepared, previous_weights=None):
         """Returns the scores of `query` against what `prepare` returned."""
         raise NotImplementedError
+
+    def dot_query(self, query):
+        """Returns the tensor whose dot products with what `prepare` returned are the scores.
+
+        None where the scores are something else. What reads long sequences uses it, to score
+        piece by piece.
+        """
+        return None
 
     def call(self, query, key, previous_weights=None):
         self.check_shapes(query.shape, key.shape)

@@ -63,7 +63,10 @@ class BilinearScorer(Scorer):
         return ops.einsum("bkd,dq->bkq", key, self.cast_weight(self.kernel))
 
     def score(self, query, prepared, previous_weights=None):
-        return dot_scores(ops.cast(query, self.compute_dtype), prepared)
+        return dot_scores(self.dot_query(query), prepared)
+
+    def dot_query(self, query):
+        return ops.cast(query, self.compute_dtype)
 
     def get_config(self):
         return {
@@ -132,9 +135,11 @@ class LowRankBilinearScorer(Scorer):
         return ops.einsum("bkd,dr->bkr", key, self.cast_weight(self.key_kernel))
 
     def score(self, query, prepared, previous_weights=None):
+        return dot_scores(self.dot_query(query), prepared)
+
+    def dot_query(self, query):
         query = ops.cast(query, self.compute_dtype)
-        projected = ops.einsum("bqd,dr->bqr", query, self.cast_weight(self.query_kernel))
-        return dot_scores(projected, prepared)
+        return ops.einsum("bqd,dr->bqr", query, self.cast_weight(self.query_kernel))
 
     def get_config(self):
         return {

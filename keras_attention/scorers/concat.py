@@ -12,6 +12,7 @@ from keras import initializers, ops
 from keras_attention import checks
 from keras_attention.scorers.additive import additive_scores
 from keras_attention.scorers.base import Scorer
+from keras_attention.scorers.blocked_additive import CHOICES
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -27,6 +28,8 @@ class ConcatScorer(Scorer):
             query, as in the paper.
         kernel_initializer: Initializer of the kernel `(query_dim + key_dim, units)`.
         vector_initializer: Initializer of the vector `(units, 1)`.
+        blocked: "auto", True or False, whether the scores are computed by blocks; see
+            `AdditiveScorer`.
 
     Call arguments:
         query: Float tensor of shape `(batch, query, query_dim)` or `(batch, query_dim)`.
@@ -36,7 +39,7 @@ class ConcatScorer(Scorer):
         Scores of shape `(batch, query, key)` or `(batch, key)` in the compute dtype.
 
     Raises:
-        ValueError: If `units` is neither None nor a positive int.
+        ValueError: If `units` is neither None nor a positive int, or `blocked` is another word.
 
     Example:
 
@@ -52,6 +55,7 @@ class ConcatScorer(Scorer):
         units=None,
         kernel_initializer="glorot_uniform",
         vector_initializer="glorot_uniform",
+        blocked="auto",
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -61,6 +65,7 @@ class ConcatScorer(Scorer):
         )
         self.kernel_initializer = initializers.get(kernel_initializer)
         self.vector_initializer = initializers.get(vector_initializer)
+        self.blocked = checks.one_of("ConcatScorer", "blocked", blocked, CHOICES)
 
     def build(self, query_shape, key_shape):
         self.check_shapes(query_shape, key_shape)
@@ -81,7 +86,8 @@ class ConcatScorer(Scorer):
     def score(self, query, prepared, previous_weights=None):
         kernel = self.cast_weight(self.kernel)[: self.query_dim]
         query = ops.einsum("bqd,du->bqu", ops.cast(query, self.compute_dtype), kernel)
-        return additive_scores(query, prepared, self.cast_weight(self.vector)[:, 0])
+        vector = self.cast_weight(self.vector)[:, 0]
+        return additive_scores(query, prepared, vector, self.blocked)
 
     def get_config(self):
         return {
@@ -89,4 +95,5 @@ class ConcatScorer(Scorer):
             "units": self.units,
             "kernel_initializer": initializers.serialize(self.kernel_initializer),
             "vector_initializer": initializers.serialize(self.vector_initializer),
+            "blocked": self.blocked,
         }

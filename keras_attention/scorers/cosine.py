@@ -67,11 +67,13 @@ class CosineScorer(Scorer):
         return ops.cast(unit_vectors(ops.cast(key, self.compute_dtype)), self.compute_dtype)
 
     def score(self, query, prepared, previous_weights=None, strength=None):
-        query = ops.cast(unit_vectors(ops.cast(query, self.compute_dtype)), self.compute_dtype)
-        scores = dot_scores(query, prepared)
+        scores = dot_scores(self.dot_query(query), prepared)
         if strength is None:
             return scores
         return scores * ops.expand_dims(ops.cast(strength, self.compute_dtype), -1)
+
+    def dot_query(self, query):
+        return ops.cast(unit_vectors(ops.cast(query, self.compute_dtype)), self.compute_dtype)
 
     def call(self, query, key, previous_weights=None, strength=None):
         self.check_shapes(query.shape, key.shape)

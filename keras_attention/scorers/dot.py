@@ -48,7 +48,10 @@ class DotScorer(Scorer):
     same_width = True
 
     def score(self, query, prepared, previous_weights=None):
-        return dot_scores(ops.cast(query, self.compute_dtype), prepared)
+        return dot_scores(self.dot_query(query), prepared)
+
+    def dot_query(self, query):
+        return ops.cast(query, self.compute_dtype)
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -81,6 +84,9 @@ class ScaledDotScorer(Scorer):
     same_width = True
 
     def score(self, query, prepared, previous_weights=None):
+        return dot_scores(self.dot_query(query), prepared)
+
+    def dot_query(self, query):
         # The query is scaled, not the scores: fewer products, and no overflow in float16.
-        scale = float(prepared.shape[-1]) ** -0.5
-        return dot_scores(ops.cast(query, self.compute_dtype) * scale, prepared)
+        scale = float(query.shape[-1]) ** -0.5  # query and key are of one width
+        return ops.cast(query, self.compute_dtype) * scale

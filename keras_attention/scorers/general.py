@@ -60,7 +60,10 @@ class GeneralScorer(Scorer):
         return ops.einsum("bkd,qd->bkq", key, self.cast_weight(self.kernel))
 
     def score(self, query, prepared, previous_weights=None):
-        return dot_scores(ops.cast(query, self.compute_dtype), prepared)
+        return dot_scores(self.dot_query(query), prepared)
+
+    def dot_query(self, query):
+        return ops.cast(query, self.compute_dtype)
 
     def get_config(self):
         return {

@@ -47,6 +47,8 @@ class LocationScorer(Scorer):
     Reference: Luong et al. 2015, https://arxiv.org/abs/1508.04025, equation 9.
     """
 
+    reads_positions = True
+
     def __init__(self, max_length, kernel_initializer="glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         self.max_length = checks.positive_int("LocationScorer", "max_length", max_length)
