@@ -1,0 +1,205 @@
+"""Several heads at once: their axes, and one scorer that serves all of them or one each.
+
+Heads are an axis behind the batch, `(batch, heads, length, dim)`. With fewer key/value heads
+than query heads, query head h reads key head `h // (heads // key_value_heads)`: the queries of
+one key head are laid behind one another, so that no key is copied.
+"""
+
+import copy
+import dataclasses
+
+import keras
+from keras import ops
+
+from keras_attention import checks
+from keras_attention.mechanisms.reading import Reading
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadsReading(Reading):
+    """A `Reading` of several heads; earlier weights and noise have the axis of the weights.
+
+    Attributes:
+        bias: Float tensor that broadcasts to `(batch, heads, query, key)`, or None.
+    """
+
+    bias: keras.KerasTensor | None = None
+
+    def with_query_axis(self):
+        """Returns the reading of one decoder step as one of many queries, here 1."""
+        return dataclasses.replace(
+            self,
+            query_mask=with_axis(self.query_mask),
+            attention_mask=with_axis(self.attention_mask),
+            previous_weights=with_axis(self.previous_weights, 2),
+            bias=with_axis(self.bias, 2),
+            noise=self.noise and {name: with_axis(part, 2) for name, part in self.noise.items()},
+        )
+
+    def keeps_rows(self, num_queries, num_keys):
+        """Returns which queries may read anything, boolean `(1 or batch, query)`, or None."""
+        if self.attention_mask is not None:
+            return ops.any(self.mask(num_queries, num_keys), axis=-1)
+        rows = self.query_mask
+        if self.source_mask is not None:
+            kept = ops.any(self.source_mask, axis=-1, keepdims=True)
+            if self.causal:  # a query reaches some key if it reaches the first one
+                first = ops.argmax(ops.cast(self.source_mask, "int32"), axis=-1)[:, None]
+                reached = ops.cast(first, "int32") <= self.positions(num_queries)
+                kept = ops.logical_and(kept, reached)
+            rows = kept if rows is None else ops.logical_and(rows, kept)
+        return rows
+
+
+def projected(dense, inputs):
+    """Returns `dense(inputs)` as one product of two matrices, whatever the rank of `inputs`."""
+    outputs = dense(ops.reshape(inputs, (-1, inputs.shape[-1])))
+    return ops.reshape(outputs, (*ops.shape(inputs)[:-1], outputs.shape[-1]))
+
+
+def split_heads(tensor, num_heads):
+    """Returns `(batch, length, heads * dim)` as `(batch, heads, length, dim)`."""
+    batch, length = ops.shape(tensor)[:2]
+    tensor = ops.reshape(tensor, (batch, length, num_heads, tensor.shape[-1] // num_heads))
+    return ops.transpose(tensor, (0, 2, 1, 3))
+
+
+def join_heads(tensor):
+    """Returns `(batch, heads, length, dim)` as `(batch, length, heads * dim)`."""
+    batch, heads, length, dim = ops.shape(tensor)
+    return ops.reshape(ops.transpose(tensor, (0, 2, 1, 3)), (batch, length, heads * dim))
+
+
+def scorer_copies(scorer, count):
+    """Returns `count` more scorers like `scorer`, with initial weights of their own."""
+    copies = []
+    for index in range(1, count + 1):
+        config = _other_seeds(copy.deepcopy(scorer.get_config()), index)
+        copies.append(type(scorer).from_config({**config, "name": f"{scorer.name}_{index}"}))
+    return copies
+
+
+def _other_seeds(config, index):
+    """Returns a config in which every int seed of an initializer is another one."""
+    if isinstance(config, list):
+        return [_other_seeds(item, index) for item in config]
+    if isinstance(config, dict):
+        return {
+            key: value + index
+            if key == "seed" and isinstance(value, int)
+            else _other_seeds(value, index)
+            for key, value in config.items()
+        }
+    return config
+
+
+def prepare_heads(scorers, key):
+    """Returns what the scorers prepare from `key`, every leaf `(batch, ...)`.
+
+    Args:
+        scorers: A list of one scorer for all heads, or of one for each query head.
+        key: Float tensor `(batch, key_value_heads, key, key_dim)`.
+    """
+    if len(scorers) == 1:
+        batch, heads = ops.shape(key)[:2]
+        prepared = scorers[0].prepare(_folded(key))
+        return keras.tree.map_structure(
+            lambda leaf: ops.reshape(leaf, (batch, heads, *ops.shape(leaf)[1:])), prepared
+        )
+    group = len(scorers) // key.shape[1]
+    return [scorer.prepare(key[:, head // group]) for head, scorer in enumerate(scorers)]
+
+
+def head_scores(scorers, query, prepared, key_value_heads, previous_weights=None):
+    """Returns the scores `(batch, heads, query, key)` of every head.
+
+    Args:
+        scorers: As in `prepare_heads`.
+        query: Float tensor `(batch, heads, query, key_dim)`.
+        prepared: What `prepare_heads` returned.
+        key_value_heads: Int, the number of key heads.
+        previous_weights: Optional float tensor like the scores.
+    """
+    if len(scorers) == 1:
+        batch, heads, queries = ops.shape(query)[:3]
+        if previous_weights is not None:
+            previous_weights = _folded(grouped(previous_weights, key_value_heads))
+        scores = scorers[0].score(
+            _folded(grouped(query, key_value_heads)),
+            keras.tree.map_structure(_folded, prepared),
+            previous_weights,
+        )
+        return ops.reshape(scores, (batch, heads, queries, ops.shape(scores)[-1]))
+    scores = [
+        scorer.score(
+            query[:, head],
+            prepared[head],
+            None if previous_weights is None else previous_weights[:, head],
+        )
+        for head, scorer in enumerate(scorers)
+    ]
+    return ops.stack(scores, axis=1)
+
+
+def head_contexts(weights, value):
+    """Returns the contexts `(batch, heads, query, dim)` of weights and grouped values."""
+    batch, heads, queries = ops.shape(weights)[:3]
+    contexts = ops.matmul(grouped(weights, value.shape[1]), value)
+    return ops.reshape(contexts, (batch, heads, queries, value.shape[-1]))
+
+
+def grouped(tensor, groups):
+    """Returns `(batch, heads, query, dim)` as `(batch, groups, heads // groups * query, dim)`."""
+    batch, heads, queries, dim = ops.shape(tensor)
+    if heads == groups:
+        return tensor
+    return ops.reshape(tensor, (batch, groups, heads // groups * queries, dim))
+
+
+def _folded(tensor):
+    batch, heads, *sizes = ops.shape(tensor)
+    return ops.reshape(tensor, (batch * heads, *sizes))
+
+
+def with_axis(tensor, axis=1):
+    """Returns the tensor with one more axis of size 1; None stays None."""
+    return None if tensor is None else ops.expand_dims(tensor, axis)
+
+
+def spread(mask, shape):
+    """Returns the mask with its axes of size 1 spread to `shape`; None stays None."""
+    return mask if mask is None or 1 not in mask.shape else ops.broadcast_to(mask, shape)
+
+
+def check_shapes(owner: str, shapes: dict, widths: dict | None) -> None:
+    """Raises unless query, key and value fit together and the `widths` a layer was built for."""
+    for name, shape in shapes.items():
+        ranks, axes = ((2, 3), "(batch, query, dim) or (batch, dim)")
+        if name != "query":
+            ranks, axes = ((3,), "(batch, key, dim)")
+        if len(shape) not in ranks or shape[-1] is None:
+            raise ValueError(
+                f"{owner} expects `{name}` of shape {axes} with a known last dimension. "
+                f"Received: {name}.shape={tuple(shape)}"
+            )
+    sources = {"value": shapes["value"], "key": shapes["key"]}
+    checks.same_dim(owner, 1, "Each key belongs to one value.", **sources)
+    checks.same_dim(owner, 0, query=shapes["query"], value=shapes["value"])
+    if widths not in (None, {name: shape[-1] for name, shape in shapes.items()}):
+        received = ", ".join(f"{name}.shape={tuple(shape)}" for name, shape in shapes.items())
+        raise ValueError(f"{owner} was built for the widths {widths}. Received: {received}")
+
+
+def check_bias(owner: str, bias, shape: tuple) -> None:
+    """Raises unless `bias` is None or broadcasts to `(batch, heads, query, key)`, the `shape`."""
+    if bias is None:
+        return
+    pairs = zip(bias.shape, shape, strict=False)
+    fits = all(None in pair or pair[0] in (1, pair[1]) for pair in pairs)
+    if len(bias.shape) != len(shape) or not fits:
+        axes = "(1 or batch, 1 or heads, query, key)"
+        axes = axes if len(shape) == 4 else "(1 or batch, 1 or heads, key) for a query of rank 2"
+        raise ValueError(
+            f"{owner} expects `attention_bias` of shape {axes}, here {shape}. "
+            f"Received: attention_bias.shape={tuple(bias.shape)}"
+        )

@@ -1,0 +1,58 @@
+"""Room for the keys and values of a decoder that writes one position after another.
+
+A cache is a dict of tensors, so that it can live in a decoder's state: every leaf has rows
+first, and beams are reordered by gathering rows. Rows may stand at different positions. What
+was not written yet is masked and 0.
+"""
+
+from keras import ops
+
+
+def empty_cache(rows, max_length, sizes, dtype):
+    """Returns a cache in which nothing is written.
+
+    Args:
+        rows: Int or int tensor, the number of sequences.
+        max_length: Int, the number of positions there is room for.
+        sizes: Dict of leaf name to `(heads, dim)`.
+        dtype: Their dtype.
+
+    Returns:
+        A dict of the leaves `(rows, heads, max_length, dim)` and `mask`, boolean
+        `(rows, max_length)`, True where something was written.
+    """
+    cache = {
+        name: ops.zeros((rows, heads, max_length, dim), dtype=dtype)
+        for name, (heads, dim) in sizes.items()
+    }
+    return {**cache, "mask": ops.zeros((rows, max_length), dtype="bool")}
+
+
+def written(cache, new, position):
+    """Returns the cache with `new` at `position` and after it.
+
+    It is one `where` over the whole cache: no scatter, which XLA runs as a loop on a CPU.
+
+    Args:
+        cache: A dict, see `empty_cache`.
+        new: A dict of the same names: leaves `(rows, heads, new, dim)` and `mask`
+            `(rows, new)`.
+        position: Int `(rows,)`, where the first new one goes. What falls outside of the
+            cache is not written.
+    """
+    num_new = ops.shape(new["mask"])[1]
+    slots = ops.arange(ops.shape(cache["mask"])[1], dtype="int32")[None, :]
+    offsets = slots - ops.cast(position, "int32")[:, None]  # (rows, slot), which new one fits
+    here = ops.logical_and(offsets >= 0, offsets < num_new)
+    source = ops.clip(offsets, 0, num_new - 1)
+
+    def put(old, leaf):
+        axis = len(leaf.shape) // 2  # length is axis 2 of 4, or 1 of 2
+        lead, tail = [1] * (axis - 1), [1] * (len(leaf.shape) - axis - 1)
+        rows, length = ops.shape(source)
+        if leaf.shape[axis] != 1:  # one new position broadcasts
+            index = ops.reshape(source, (rows, *lead, length, *tail))
+            leaf = ops.take_along_axis(leaf, index, axis=axis)
+        return ops.where(ops.reshape(here, (rows, *lead, length, *tail)), leaf, old)
+
+    return {name: put(cache[name], new[name]) for name in cache}
