@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_attention.recurrent.loop import run_loop
+from keras_attention.loop import run_loop
 
 B, T, D = 3, 5, 2
 LENGTHS = np.array([5, 2, 0])

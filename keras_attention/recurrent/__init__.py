@@ -3,18 +3,30 @@
 from keras_attention.recurrent.attention_rnn import AttentionRNN
 from keras_attention.recurrent.bahdanau_decoder import BahdanauDecoder
 from keras_attention.recurrent.bahdanau_gru import BahdanauGRU, BahdanauGRUCell
+from keras_attention.recurrent.context_cells import ContextAdd, ContextConcat, ContextMLP
+from keras_attention.recurrent.decay import ExponentialDecay, InverseSigmoidDecay, LinearDecay
 from keras_attention.recurrent.decoder import RecurrentDecoder
 from keras_attention.recurrent.first_step import SkipFirstUpdate
+from keras_attention.recurrent.intra_attention import IntraAttention
 from keras_attention.recurrent.luong_decoder import LuongDecoder
 from keras_attention.recurrent.maxout import maxout
+from keras_attention.recurrent.scheduled_sampling import ScheduledSampling
 
 __all__ = [
     "AttentionRNN",
     "BahdanauDecoder",
     "BahdanauGRU",
     "BahdanauGRUCell",
+    "ContextAdd",
+    "ContextConcat",
+    "ContextMLP",
+    "ExponentialDecay",
+    "IntraAttention",
+    "InverseSigmoidDecay",
+    "LinearDecay",
     "LuongDecoder",
     "RecurrentDecoder",
+    "ScheduledSampling",
     "SkipFirstUpdate",
     "maxout",
 ]

@@ -12,6 +12,7 @@ none is kept: tanh(q + p_j) is computed again.
 
 from keras import ops
 
+from keras_attention.loop import run_loop
 from keras_attention.mechanisms import AttentionMechanism
 from keras_attention.normalizers import SoftmaxNormalizer
 from keras_attention.normalizers.softmax import masked_softmax
@@ -24,7 +25,6 @@ from keras_attention.recurrent.gru_sequence import (
     split,
     summed_product,
 )
-from keras_attention.recurrent.loop import run_loop
 from keras_attention.scorers import AdditiveScorer
 
 

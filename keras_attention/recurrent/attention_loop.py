@@ -8,8 +8,8 @@ recurrence of RNNsearch has a loop with its own gradient (`attended_gru.py`).
 import keras
 from keras import ops
 
+from keras_attention.loop import run_loop
 from keras_attention.recurrent import attended_gru, drawn
-from keras_attention.recurrent.loop import run_loop
 
 
 def run(recurrence, inputs, state, memory, inputs_mask=None, training=None):

@@ -103,6 +103,12 @@ class AttentionRNN(keras.layers.Layer):
                 "example `BahdanauAttention(units)` or `Attention(scorer)`. "
                 f"Received: attention={attention!r}"
             )
+        if attention.has_heads:
+            raise ValueError(
+                "AttentionRNN reads with one set of weights a step and cannot keep those of "
+                "several heads. Use a mechanism without heads, for example `Attention(scorer)`. "
+                f"Received: attention={attention!r}"
+            )
         self.adapter = CellAdapter("AttentionRNN", cell)
         self.cell = self.adapter.cell
         self.attention = attention

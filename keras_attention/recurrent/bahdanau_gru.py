@@ -167,6 +167,8 @@ class BahdanauGRU(keras.layers.Layer):
         initial_state: Optional float tensor `(batch, units)`, or a list of one; zeros by
             default.
         mask: Optional boolean `(batch, time)`. A masked step keeps the state.
+        sequences_mask: Where the mask attached to `sequences` arrives when an initial state is
+            given too; used where `mask` is None.
 
     Returns:
         States `(batch, time, units)`, or the last one `(batch, units)`, and with
@@ -223,7 +225,8 @@ class BahdanauGRU(keras.layers.Layer):
             self.cell.build((sequences_shape[0], sequences_shape[-1]))
         self.built = True
 
-    def call(self, sequences, initial_state=None, mask=None, training=None):
+    def call(self, sequences, initial_state=None, mask=None, sequences_mask=None, training=None):
+        mask = sequences_mask if mask is None else mask
         checks.boolean_mask(
             "BahdanauGRU", "mask", mask, tuple(sequences.shape[:2]), "(batch, time)"
         )

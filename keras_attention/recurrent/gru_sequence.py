@@ -13,7 +13,7 @@ product each, after the loop. The numbers are the same.
 import keras
 from keras import ops
 
-from keras_attention.recurrent.loop import run_loop
+from keras_attention.loop import run_loop
 
 
 def gru_sequence(projected, state, recurrent_kernel, mask=None):

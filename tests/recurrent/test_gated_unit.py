@@ -121,3 +121,12 @@ def test_maxout_takes_the_larger_of_neighbors():
 def test_bad_input_says_what_was_expected(run, message):
     with pytest.raises(ValueError, match=message):
         run()
+
+
+def test_an_attached_mask_is_read_beside_an_initial_state():
+    sequences = tf.random.stateless_normal((2, 5, 3), (1, 2))
+    mask = tf.sequence_mask([5, 2], 5)
+    layer = BahdanauGRU(4)
+    expected = layer(sequences, initial_state=tf.ones((2, 4)), mask=mask)
+    sequences._keras_mask = mask
+    np.testing.assert_array_equal(layer(sequences, initial_state=tf.ones((2, 4))), expected)

@@ -1,0 +1,338 @@
+"""The long short-term memory-network (LSTMN) as a layer, Cheng et al. 2016
+(https://arxiv.org/abs/1601.06733). `intra_step` has its equations and names, `intra_sequence`
+the loop.
+"""
+
+import keras
+from keras import initializers, ops
+
+from keras_attention import checks, normalizers
+from keras_attention.initialization import independent, side_by_side
+from keras_attention.normalizers import SoftmaxNormalizer
+from keras_attention.recurrent.bahdanau_gru import drawn_wide
+from keras_attention.recurrent.intra_sequence import intra_sequence
+from keras_attention.recurrent.intra_shapes import (
+    check_memory,
+    check_shapes,
+    checked_mask,
+    symbolic_outputs,
+)
+from keras_attention.recurrent.intra_step import first_state, step
+from keras_attention.scorers.base import check_ready
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class IntraAttention(keras.layers.Layer):
+    """Runs an LSTM that attends over all of its own earlier states at every step.
+
+    Use it where a step must find one of many earlier ones, and to see which one it took: the
+    weights relate a sequence to itself. Layers stack by reading one another's outputs. An
+    ordinary attention from its outputs to an encoder's is the paper's shallow fusion; in
+    deep fusion the encoder's cells enter the cell's update. It costs `time * time * units`
+    operations and, with the softmax, memory for the weights alone: other normalizers have
+    the automatic gradient, which keeps the tape of every step.
+
+    Args:
+        units: Positive int, the size of hidden state and cell.
+        attention_units: Positive int, the size inside the scores; None is `units`.
+        fusion: "deep" to read an encoder too, or None.
+        normalizer: A `Normalizer` without noise or memory of earlier weights, or its name.
+        kernel_initializer: Initializer of every kernel but the recurrent ones.
+        recurrent_initializer: Initializer of each of the four recurrent matrices.
+        bias_initializer: Initializer of the biases, which the paper does not show.
+
+    Call arguments:
+        inputs: Float tensor `(batch, time, input_dim)`.
+        memory: With deep fusion, float tensor `(batch, source, memory_dim)`: the encoder's
+            hidden states.
+        memory_cells: With deep fusion, float tensor `(batch, source, units)`: its cells.
+        mask, inputs_mask: Boolean `(batch, time)`, two names of one argument. A masked step
+            copies the state, leaves its slot of the tape empty, and gives 0.
+        memory_mask: Boolean `(batch, source)`, True for positions that may be read.
+        return_cells: Whether the cells are returned too, for deep fusion in a decoder.
+        return_attention_scores: Whether the weights are returned too.
+        return_state: Whether the last state is returned too.
+
+    Returns:
+        The hidden states `(batch, time, units)`, followed by what was asked for, in this
+        order: cells `(batch, time, units)`; weights `(batch, time, time + 1)` over the slots
+        of the tape, where slot 0 is the state of zeros before the first step and slot i + 1
+        that of step i, and with deep fusion weights `(batch, time, source)`; state.
+
+    State: a dict with the tape, `key` `(rows, slots, attention_units)`, `value`
+        `(rows, slots, 2 * units)` (hidden state and cell side by side) and boolean `mask`
+        `(rows, slots)`; `attended` `(rows, units)`; `position`, int32 `(rows,)`, the number
+        of steps done; with deep fusion `memory_attended` `(rows, memory_dim)`.
+
+    Raises:
+        ValueError: If an argument lies outside its range, the memory does not go with
+            `fusion`, or shapes do not fit.
+
+    Masking: reads the masks of the inputs and of the memory; passes the inputs' on.
+
+    Example:
+
+    >>> layer = IntraAttention(units=6)
+    >>> inputs = keras.ops.ones((2, 5, 3))
+    >>> outputs, weights = layer(inputs, return_attention_scores=True)
+    >>> tuple(outputs.shape), tuple(weights.shape)
+    ((2, 5, 6), (2, 5, 6))
+    >>> encoder, decoder = IntraAttention(units=6), IntraAttention(units=6, fusion="deep")
+    >>> hidden, cells = encoder(keras.ops.ones((2, 7, 4)), return_cells=True)
+    >>> tuple(decoder(inputs, hidden, cells).shape)
+    (2, 5, 6)
+
+    Reference: Cheng et al. 2016, https://arxiv.org/abs/1601.06733, sections 3.2 and 4.
+    """
+
+    def __init__(
+        self,
+        units,
+        attention_units=None,
+        fusion=None,
+        normalizer="softmax",
+        kernel_initializer="glorot_uniform",
+        recurrent_initializer="orthogonal",
+        bias_initializer="zeros",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        owner = "IntraAttention"
+        self.supports_masking = True
+        self.units = checks.positive_int(owner, "units", units)
+        self.attention_units = attention_units
+        if attention_units is not None:
+            checks.positive_int(owner, "attention_units", attention_units)
+        self.fusion = checks.one_of(owner, "fusion", fusion, (None, "deep"))
+        self.normalizer = normalizers.get(normalizer, dtype=self.dtype_policy)
+        if self.normalizer.random or self.normalizer.reads_weights:
+            raise ValueError(
+                f"{owner} expects a `normalizer` that neither draws noise nor looks at earlier "
+                "weights, for example 'softmax' or 'sparsemax'. "
+                f"Received: normalizer={normalizer!r}"
+            )
+        self.kernel_initializer = initializers.get(kernel_initializer)
+        self.recurrent_initializer = initializers.get(recurrent_initializer)
+        self.bias_initializer = initializers.get(bias_initializer)
+
+    def build(self, inputs_shape, memory_shape=None, memory_cells_shape=None):
+        check_shapes(self, inputs_shape, memory_shape, memory_cells_shape)
+        units, query_units = self.units, self.attention_units or self.units
+        self.input_dim = inputs_shape[-1]
+        self.memory_dim = memory_shape[-1] if self.fusion else None
+        initializer = drawn_wide(side_by_side(self.recurrent_initializer, 4))
+        self.kernel = self._add_kernel(0, "kernel", self.input_dim, 4 * units)
+        self.recurrent_kernel = self.add_weight(
+            (units, 4 * units), initializer, name="recurrent_kernel"
+        )
+        self.bias = self.add_weight((4 * units,), self.bias_initializer, name="bias")
+        self.input_query_kernel = self._add_kernel(
+            1, "input_query_kernel", self.input_dim, query_units
+        )
+        self.query_kernel = self._add_kernel(2, "query_kernel", units, query_units)
+        self.key_kernel = self._add_kernel(3, "key_kernel", units, query_units)
+        self.vector = self._add_kernel(4, "vector", query_units, 1)
+        if self.fusion:
+            self._build_fusion(units, query_units)
+        if not self.normalizer.built:
+            self.normalizer.build((None, 1, None))
+        self.built = True
+
+    def _build_fusion(self, units, query_units):
+        memory_dim, input_dim = self.memory_dim, self.input_dim
+        self.memory_key_kernel = self._add_kernel(5, "memory_key_kernel", memory_dim, query_units)
+        self.memory_input_kernel = self._add_kernel(
+            6, "memory_input_kernel", input_dim, query_units
+        )
+        self.memory_query_kernel = self._add_kernel(
+            7, "memory_query_kernel", memory_dim, query_units
+        )
+        self.memory_vector = self._add_kernel(8, "memory_vector", query_units, 1)
+        self.memory_gate_kernel = self._add_kernel(
+            9, "memory_gate_kernel", memory_dim + input_dim, units
+        )
+        self.memory_gate_bias = self.add_weight(
+            (units,), self.bias_initializer, name="memory_gate_bias"
+        )
+
+    def _add_kernel(self, index, name, *shape):
+        return self.add_weight(shape, independent(self.kernel_initializer, index), name=name)
+
+    def prepare(self, memory, memory_cells, memory_mask=None):
+        """Returns what deep fusion reads: a dict of `key`, `value` and boolean `mask`."""
+        check_ready(self, memory)
+        check_memory(self, memory.shape, memory_cells.shape)
+        checks.boolean_mask(
+            "IntraAttention", "memory_mask", memory_mask, tuple(memory.shape[:2]), "(batch, source)"
+        )
+        memory, cells = (ops.cast(tensor, self.compute_dtype) for tensor in (memory, memory_cells))
+        value = ops.concatenate([memory, cells], axis=-1)
+        if memory_mask is None:
+            memory_mask = ops.ones(ops.shape(value)[:2], dtype="bool")
+        else:
+            # Padding may hold anything, even NaN, which a weight of 0 would not silence.
+            value = ops.where(memory_mask[:, :, None], value, 0)
+        hidden = value[:, :, : self.memory_dim]
+        key = ops.einsum("bsd,du->bsu", hidden, self._cast(self.memory_key_kernel))
+        return {"key": key, "value": value, "mask": memory_mask}
+
+    def get_initial_state(self, batch_size, max_length):
+        """Returns the state before the first step, with a tape for `max_length` steps.
+
+        A step beyond `max_length` is computed, but not written on the tape.
+        """
+        check_ready(self, None)
+        return first_state(batch_size, max_length + 1, self._weights(), self.compute_dtype)
+
+    def extend(self, state, max_length):
+        """Returns the state that a call returned, on a tape for `max_length` steps in all."""
+        empty = self.get_initial_state(ops.shape(state["mask"])[0], max_length)
+        tape = {
+            name: ops.concatenate([state[name], empty[name][:, ops.shape(state[name])[1] :]], 1)
+            for name in ("key", "value", "mask")
+        }
+        return {**state, **tape}
+
+    def step(self, inputs, state, memory=None):
+        """Does one step.
+
+        Args:
+            inputs: Float tensor `(rows, input_dim)`; rows is the batch of the memory, or
+                that times beam, row-major by batch.
+            state: The state, every leaf with leading dimension rows.
+            memory: With deep fusion what `prepare` returned, with leading dimension batch.
+
+        Returns:
+            Output `(rows, units)`, weights `(rows, slots)`, with deep fusion also weights
+            `(rows, source)`, and the state.
+        """
+        check_ready(self, inputs)
+        normalize = self._normalize
+        done, state = step(self._project(inputs), state, self._weights(), memory, None, normalize)
+        weights = [done[name] for name in ("weights", "memory_weights") if name in done]
+        return done["hidden"], *weights, state
+
+    def call(
+        self,
+        inputs,
+        memory=None,
+        memory_cells=None,
+        mask=None,
+        inputs_mask=None,
+        memory_mask=None,
+        return_cells=False,
+        return_attention_scores=False,
+        return_state=False,
+    ):
+        shapes = [None if tensor is None else tensor.shape for tensor in (memory, memory_cells)]
+        check_shapes(self, inputs.shape, *shapes)
+        mask = checked_mask(inputs.shape, mask, inputs_mask)
+        prepared = self.prepare(memory, memory_cells, memory_mask) if self.fusion else None
+        if mask is None:
+            mask = ops.ones(ops.shape(inputs)[:2], dtype="bool")
+        # Padding may hold anything, even NaN, which would reach the gradients of weights.
+        projected = self._project(ops.where(mask[:, :, None], inputs, 0))
+        weights = self._weights()
+        softmax = type(self.normalizer) is SoftmaxNormalizer
+        done = intra_sequence(
+            projected, mask, weights, prepared, None if softmax else self._normalize
+        )
+        results = [done["hidden"]]
+        if return_cells:
+            results.append(done["cell"])
+        if return_attention_scores:
+            results += [done[name] for name in ("weights", "memory_weights") if name in done]
+        if return_state:
+            results.append(_last_state(done, mask, weights["key"]))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _normalize(self, scores, mask):
+        return self.normalizer(scores, mask=mask)
+
+    def _cast(self, weight):
+        return ops.cast(weight, self.compute_dtype)
+
+    def _weights(self):
+        """Returns the weights that `intra_step` names, in the compute dtype."""
+        weights = {
+            "query": self._cast(self.query_kernel),
+            "key": self._cast(self.key_kernel),
+            "vector": self._cast(self.vector)[:, 0],
+            "recurrent": self._cast(self.recurrent_kernel),
+        }
+        if self.fusion:
+            weights["memory_query"] = self._cast(self.memory_query_kernel)
+            weights["memory_vector"] = self._cast(self.memory_vector)[:, 0]
+            weights["memory_gate"] = self._cast(self.memory_gate_kernel)[: self.memory_dim]
+        return weights
+
+    def _project(self, inputs):
+        """Returns all that the input meets, side by side, as `intra_step` says."""
+        kernels = [self._cast(self.input_query_kernel), self._cast(self.kernel)]
+        biases = [ops.zeros_like(kernels[0][0]), self._cast(self.bias)]
+        if self.fusion:
+            kernels += [
+                self._cast(self.memory_input_kernel),
+                self._cast(self.memory_gate_kernel)[self.memory_dim :],
+            ]
+            biases += [biases[0], self._cast(self.memory_gate_bias)]
+        flat = ops.reshape(self._cast(inputs), (-1, self.input_dim))
+        projected = ops.matmul(flat, ops.concatenate(kernels, axis=-1))
+        projected = projected + ops.concatenate(biases, axis=-1)
+        return ops.reshape(projected, (*ops.shape(inputs)[:-1], projected.shape[-1]))
+
+    def compute_mask(self, inputs, previous_mask=None):
+        return previous_mask
+
+    def compute_output_shape(self, inputs_shape, memory_shape=None, memory_cells_shape=None):
+        return (*tuple(inputs_shape)[:2], self.units)
+
+    def compute_output_spec(
+        self,
+        inputs,
+        memory=None,
+        memory_cells=None,
+        mask=None,
+        inputs_mask=None,
+        memory_mask=None,
+        return_cells=False,
+        return_attention_scores=False,
+        return_state=False,
+    ):
+        shapes = [None if tensor is None else tensor.shape for tensor in (memory, memory_cells)]
+        check_shapes(self, inputs.shape, *shapes)
+        checked_mask(inputs.shape, mask, inputs_mask)
+        return symbolic_outputs(
+            self, inputs, memory, return_cells, return_attention_scores, return_state
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "attention_units": self.attention_units,
+            "fusion": self.fusion,
+            "normalizer": keras.saving.serialize_keras_object(self.normalizer),
+            "kernel_initializer": initializers.serialize(self.kernel_initializer),
+            "recurrent_initializer": initializers.serialize(self.recurrent_initializer),
+            "bias_initializer": initializers.serialize(self.bias_initializer),
+        }
+
+
+def _last_state(done, mask, key_kernel):
+    """Returns the state after the last step of `intra_sequence`."""
+    value = ops.concatenate([done["hidden"], done["cell"]], axis=-1)
+    value = ops.pad(value, ((0, 0), (1, 0), (0, 0)))
+    hidden = value[:, :, : key_kernel.shape[0]]
+    written = ops.concatenate([ops.ones_like(mask[:, :1]), mask], axis=1)
+    batch, time = ops.shape(mask)
+    state = {
+        "key": ops.einsum("bsd,du->bsu", hidden, key_kernel),
+        "value": value,
+        "mask": written,
+        "attended": done["attended"][:, -1],
+        "position": ops.zeros((batch,), dtype="int32") + time,
+    }
+    if "memory_attended" in done:
+        state["memory_attended"] = done["memory_attended"][:, -1]
+    return state
