@@ -12,6 +12,8 @@ from benchmarks.harness import BenchmarkError
 SUITES = {
     "train": "a training step of RNNsearch, beside the same model in eager PyTorch",
     "attention": "one attention layer, forward and backward, beside Keras' own: time and memory",
+    "heads": "multi-head attention, forward and backward, beside Keras' and PyTorch's",
+    "windows": "windowed attention at two lengths: how time and memory grow",
     "pieces": "what each of our own optimizations brings, beside the form it replaced",
 }
 DESCRIPTION = """\

@@ -18,8 +18,11 @@ WITHOUT_EXAMPLE = {
 PUBLIC = (
     "keras_attention",
     "keras_attention.decoding",
+    "keras_attention.glimpses",
+    "keras_attention.losses",
     "keras_attention.mechanisms",
     "keras_attention.normalizers",
+    "keras_attention.readers",
     "keras_attention.recurrent",
     "keras_attention.scorers",
 )

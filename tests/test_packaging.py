@@ -13,6 +13,15 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES = PROJECT["tool"]["setuptools"]["packages"]
 FOLDERS = PROJECT["tool"]["setuptools"]["package-dir"]
+LAYER_FOLDERS = (
+    "scorers",
+    "normalizers",
+    "mechanisms",
+    "readers",
+    "glimpses",
+    "recurrent",
+    "losses",
+)
 
 
 def _packages_of_the_tree():
@@ -96,7 +105,7 @@ def test_all_is_sorted_and_everything_in_it_exists(package):
 
 def test_layers_have_one_public_path_beside_their_folder():
     top = importlib.import_module("keras_attention")
-    for package in ("scorers", "normalizers", "mechanisms", "recurrent"):
+    for package in LAYER_FOLDERS:
         module = importlib.import_module(f"keras_attention.{package}")
         classes = {n for n in module.__all__ if isinstance(getattr(module, n), type)}
         assert classes <= set(top.__all__)
@@ -126,11 +135,14 @@ def test_dependencies_point_one_way():
 @pytest.mark.parametrize(
     ("folder", "above"),
     [
-        ("scorers", ("normalizers", "mechanisms", "recurrent", "decoding")),
-        ("normalizers", ("scorers", "mechanisms", "recurrent", "decoding")),
-        ("mechanisms", ("recurrent", "decoding")),
-        ("recurrent", ("decoding",)),
-        ("decoding", ("scorers", "normalizers", "mechanisms", "recurrent")),
+        ("scorers", (*LAYER_FOLDERS[1:], "decoding")),
+        ("normalizers", ("scorers", *LAYER_FOLDERS[2:], "decoding")),
+        ("mechanisms", ("readers", "glimpses", "recurrent", "decoding")),
+        ("readers", ("glimpses", "recurrent", "losses", "decoding")),
+        ("glimpses", ("readers", "recurrent", "losses", "decoding")),
+        ("recurrent", ("readers", "glimpses", "losses", "decoding")),
+        ("losses", (*LAYER_FOLDERS[:-1], "decoding")),
+        ("decoding", LAYER_FOLDERS),
     ],
 )
 def test_a_folder_does_not_import_those_above_it(folder, above):

@@ -227,6 +227,8 @@ def check_rows(owner, name, tensor, batch):
 
 def concrete(tensor):
     """Returns the tensor's value as a NumPy array, or None while a graph is being traced."""
+    if isinstance(tensor, np.ndarray):
+        return tensor
     if keras.backend.backend() == "tensorflow" and not hasattr(tensor, "numpy"):
         return None
     try:

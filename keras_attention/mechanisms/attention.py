@@ -16,7 +16,8 @@ class Attention(AttentionMechanism):
     Args:
         scorer: A `Scorer`, or the name of one without required arguments: "dot",
             "scaled_dot", "cosine", "concat", "general", "bilinear", "uniform".
-        normalizer: A `Normalizer`, or its name, "softmax".
+        normalizer: A `Normalizer`, or its name: "softmax", "sparsemax", "entmax", "argmax",
+            "sample", "gumbel_softmax", "monotonic".
         dropout: Float in [0, 1), the share of weights dropped while training.
         seed: Optional int, the seed of the dropout.
 

@@ -33,6 +33,8 @@ class BahdanauAttention(AttentionMechanism):
         vector_initializer: Initializer of v_a; the paper's is zero, which makes the first
             weights exactly uniform.
         seed: Optional int, the seed of the dropout.
+        blocked: "auto", True or False, whether scores are computed by blocks; see
+            `AdditiveScorer`.
 
     Call arguments: those of every mechanism, see `AttentionMechanism`: `query`, `value`,
         `key=None`, the masks, `return_attention_scores`, `training`, `use_causal_mask`.
@@ -64,6 +66,7 @@ class BahdanauAttention(AttentionMechanism):
         kernel_initializer="glorot_uniform",
         vector_initializer="glorot_uniform",
         seed=None,
+        blocked="auto",
         **kwargs,
     ):
         super().__init__(normalizer, dropout, seed, **kwargs)
@@ -76,8 +79,10 @@ class BahdanauAttention(AttentionMechanism):
             use_bias=use_bias,
             kernel_initializer=self.kernel_initializer,
             vector_initializer=self.vector_initializer,
+            blocked=blocked,
             dtype=self.dtype_policy,
         )
+        self.blocked = self.scorer.blocked
 
     def get_config(self):
         return {
@@ -86,5 +91,6 @@ class BahdanauAttention(AttentionMechanism):
             "use_bias": self.use_bias,
             "kernel_initializer": initializers.serialize(self.kernel_initializer),
             "vector_initializer": initializers.serialize(self.vector_initializer),
+            "blocked": self.blocked,
             **self.pieces_config(),
         }

@@ -51,6 +51,8 @@ class AttentionMechanism(keras.layers.Layer):
 
     #: Names of what a reading tells besides context and weights.
     details = ()
+    #: Whether the weights have an axis of heads between batch and query.
+    has_heads = False
 
     def __init__(self, normalizer="softmax", dropout=0.0, seed=None, **kwargs):
         super().__init__(**kwargs)
@@ -198,6 +200,7 @@ class AttentionMechanism(keras.layers.Layer):
             previous_weights=previous_weights,
             training=training,
             wants_weights=return_attention_scores,
+            whole=not step,
         )
         context, weights, details = self._read(query, prepared, reading)
         results = [context]

@@ -27,6 +27,8 @@ class Reading:
         training: Whether this is training.
         wants_weights: Whether the weights are returned; a reader that never builds them may
             be used where they are not.
+        whole: Whether these are all queries of a call outside of any loop, the place where a
+            loss may be added.
     """
 
     source_mask: KerasTensor | None = None
@@ -38,6 +40,7 @@ class Reading:
     noise: dict | None = None
     training: bool | None = None
     wants_weights: bool = True
+    whole: bool = False
 
     def positions(self, num_queries):
         """Returns the position of each query, int32 `(1 or batch, query)`."""

@@ -76,7 +76,7 @@ def encoder_outputs(seed=0):
     return ops.array(np.random.default_rng(seed).normal(size=(3, 5, 3)).astype("float32"))
 
 
-@pytest.mark.parametrize("masks", [{}, {"memory_mask": ops.array(MASK)}])
+@pytest.mark.parametrize("masks", [{}, {"memory_mask": ops.array(MASK)}, {"memory_mask": MASK}])
 @pytest.mark.parametrize("states", [{}, {"initial_state": np.ones((3, 3), "float32")}])
 def test_a_right_decoder_passes(masks, states):
     difference = check_decoder(SumDecoder(), IDS, encoder_outputs(), **masks, **states)
