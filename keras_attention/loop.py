@@ -29,41 +29,37 @@ def run_loop(step, sequence, initial_state, mask=None, go_backwards=False):
         The outputs with a time axis, `(batch, time, ...)` each, in the order in which they
         were computed, and the last state.
     """
-    ranks = [len(leaf.shape) for leaf in keras.tree.flatten(initial_state)]
-
-    def masked_step(inputs, states):
-        outputs, states = step(inputs, _with_ranks(list(states), ranks))
-        return outputs, _as_columns(states)
-
+    if mask is not None:
+        # Keras' own masking knows neither tuples of outputs (on JAX) nor state of rank 1.
+        kept = ops.cast(mask[:, :, None], sequence.dtype)
+        sequence, step = ops.concatenate([sequence, kept], axis=-1), _masked(step)
     loop = SimpleNamespace(
-        cell=step if mask is None else masked_step,
+        cell=step,
         go_backwards=go_backwards,
         unroll=False,
-        zero_output_for_mask=True,
+        zero_output_for_mask=False,
         return_sequences=True,
         stateful=False,
     )
-    if mask is not None:
-        initial_state = _as_columns(initial_state)
-    _, outputs, state = keras.layers.RNN.inner_loop(loop, sequence, initial_state, mask)
-    return outputs, _with_ranks(list(state), ranks)
+    _, outputs, state = keras.layers.RNN.inner_loop(loop, sequence, initial_state, None)
+    return outputs, list(state)
 
 
-def _as_columns(state):
-    """Returns the state with `(batch,)` leaves as `(batch, 1)`.
+def _masked(step):
+    """Returns a step whose inputs end with a 1 where it is done and a 0 where it is not."""
 
-    Keras' loop applies a mask as a column, which would spread a leaf of rank 1 to
-    `(batch, batch)`.
-    """
-    return keras.tree.map_structure(
-        lambda leaf: ops.expand_dims(leaf, 1) if len(leaf.shape) == 1 else leaf, state
-    )
+    def masked_step(inputs, states):
+        outputs, new_states = step(inputs[:, :-1], states)
+        kept = inputs[:, -1] > 0.5
+        outputs = keras.tree.map_structure(lambda new: _where(kept, new, 0), outputs)
+        new_states = keras.tree.map_structure(
+            lambda new, old: _where(kept, new, old), list(new_states), list(states)
+        )
+        return outputs, new_states
+
+    return masked_step
 
 
-def _with_ranks(state, ranks):
-    """Returns the state with the ranks that its leaves had before `_as_columns`."""
-    leaves = [
-        ops.squeeze(leaf, 1) if len(leaf.shape) > rank else leaf
-        for leaf, rank in zip(keras.tree.flatten(state), ranks, strict=True)
-    ]
-    return keras.tree.pack_sequence_as(state, leaves)
+def _where(kept, new, old):
+    """Returns the rows of `new` that are kept and of `old` that are not."""
+    return ops.where(ops.reshape(kept, (-1, *[1] * (len(new.shape) - 1))), new, old)
