@@ -40,6 +40,7 @@ class Mask:
         by_position: Whether `zeros` speaks of each masked position of the output, or of the
             batch rows where every position is masked.
         implicit: Whether a mask attached to the covered input means the same.
+        passes: Indices of the outputs that carry the mask on when it came attached.
     """
 
     axes: tuple
@@ -47,6 +48,7 @@ class Mask:
     zeros: tuple = ()
     by_position: bool = False
     implicit: bool = True
+    passes: tuple = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,11 +59,13 @@ class Row:
         layer: The class.
         make: Callable that takes the base layer's keyword arguments and returns one.
         inputs: Call argument to its axes, or to a list of axes; words of `SIZES` and widths.
-            An argument called `target_ids` holds ids, all others floats.
+            Arguments that end in `ids` hold ids, all others floats.
         masks: Mask argument to `Mask`.
         flags: Further call arguments.
         label: What tells two rows of one class apart.
         output_dtype: The dtype of all outputs; None is the compute dtype.
+        noisy: Like `make`, a layer that draws noise while training; None if `make`'s does.
+        trains: Whether the gradient of the outputs reaches every trainable weight.
     """
 
     layer: type
@@ -71,6 +75,8 @@ class Row:
     flags: dict = dataclasses.field(default_factory=dict)
     label: str = ""
     output_dtype: str | None = None
+    noisy: Callable | None = None
+    trains: bool = True
 
     def __str__(self):
         return self.layer.__name__ + (f"-{self.label}" if self.label else "")
@@ -86,7 +92,7 @@ class Row:
         """Returns a `keras.Input` for every tensor, by default of unknown batch and length."""
         symbols = {}
         for name, axes in self.inputs.items():
-            dtype = "int32" if name == "target_ids" else "float32"
+            dtype = "int32" if holds_ids(name) else "float32"
             if isinstance(axes, list):
                 symbols[name] = [
                     _symbol(f"{name}_{index}", one, sizes, dtype) for index, one in enumerate(axes)
@@ -98,11 +104,11 @@ class Row:
                 symbols[name] = _symbol(name, mask.axes, sizes, "bool")
         return symbols
 
-    def call(self, layer, data):
+    def call(self, layer, data, **flags):
         """Returns the layer's outputs as a flat list; inputs by position, masks by name."""
         positional = [data[name] for name in self.inputs]
         masks = {name: data[name] for name in self.masks if name in data}
-        return keras.tree.flatten(layer(*positional, **masks, **self.flags))
+        return keras.tree.flatten(layer(*positional, **masks, **self.flags, **flags))
 
     def built(self, seed=1, **options):
         """Returns a built layer whose weights follow from `seed`."""
@@ -115,6 +121,11 @@ class Row:
         """Returns a functional model from named inputs to a list of outputs, lengths unknown."""
         symbols = self.symbols(masks=masks)
         return keras.Model(flat_data(symbols), self.call(layer, symbols))
+
+
+def holds_ids(name):
+    """Returns whether an input of this name holds ids."""
+    return name.endswith("ids")
 
 
 def flat_data(data):
@@ -148,7 +159,7 @@ def _values(name, axes, sizes, scale):
         return [_values(f"{name}{index}", one, sizes, scale) for index, one in enumerate(axes)]
     shape = tuple(sizes.get(axis, axis) for axis in axes)
     random = np.random.RandomState(sum(map(ord, name)) + sum(shape))
-    if name == "target_ids":
+    if holds_ids(name):
         return random.randint(1, VOCABULARY, size=shape).astype("int32")
     return (scale * random.randn(*shape)).astype("float32")
 
@@ -158,19 +169,49 @@ def _symbol(name, axes, sizes, dtype):
     return keras.Input(batch_shape=shape, dtype=dtype, name=name)
 
 
+def encoder(units, **options):
+    """Returns a bidirectional encoder; an orthogonal initializer cannot draw in bfloat16."""
+    cell = keras.layers.GRUCell(units, recurrent_initializer="normal", **options)
+    layer = keras.layers.RNN(cell, return_sequences=True, **options)
+    return keras.layers.Bidirectional(layer, **options)
+
+
 def lstm_cell(units, **options):
     """Returns a cell of Keras; its orthogonal initializer cannot draw in bfloat16."""
     return keras.layers.LSTMCell(units, recurrent_initializer="normal", **options)
+
+
+def monotonic(mode):
+    """Returns how to make a monotonic normalizer whose bias differs from seed to seed."""
+    return lambda **o: ka.MonotonicNormalizer(
+        mode, sigmoid_noise=0.5, score_bias_init=np.random.randn(), seed=3, **o
+    )
 
 
 PAIRS = {"query": ("batch", "query", 11), "key": ("batch", "key", 13)}
 ALIKE = {"query": ("batch", "query", 11), "key": ("batch", "key", 11)}
 READ = {"query": ("batch", "query", 11), "value": ("batch", "key", 13)}
 READ_MASKS = {
-    "query_mask": Mask(("batch", "query"), "query", zeros=(0, 1), by_position=True),
+    "query_mask": Mask(("batch", "query"), "query", zeros=(0, 1), by_position=True, passes=(0,)),
     "value_mask": Mask(("batch", "key"), "value", zeros=(0, 1)),
 }
+SCORES = {"scores": ("batch", "query", "key")}
+SCORES_MASK = {
+    "mask": Mask(("batch", "query", "key"), "scores", zeros=(0,), by_position=True, implicit=False)
+}
+SELF_MASK = {"mask": Mask(("batch", "key"), "inputs", zeros=(0, 1), by_position=True, passes=(0,))}
+#: As READ_MASKS, where the weights have an axis of heads before that of the queries.
+HEADS_MASKS = {
+    "query_mask": Mask(("batch", "query"), "query", zeros=(0,), by_position=True, passes=(0,)),
+    "value_mask": Mask(("batch", "key"), "value", zeros=(0,)),
+}
 WITH_WEIGHTS = {"return_attention_scores": True}
+CONVOLUTIONAL = {
+    "query": ("batch", "query", 11),
+    "target": ("batch", "query", 13),
+    "key": ("batch", "key", 13),
+    "source": ("batch", "key", 13),
+}
 DECODED = {"target_ids": ("batch", "query"), "encoder_outputs": ("batch", "key", 13)}
 DECODER_MASKS = {"memory_mask": Mask(("batch", "key"), "encoder_outputs", zeros=(1,))}
 
@@ -190,29 +231,59 @@ TABLE = [
         {"inputs": ("batch", "query", 11)},
     ),
     Row(ka.CosineScorer, lambda **o: ka.CosineScorer(**o), ALIKE),
+    Row(
+        ka.CoverageScorer,
+        lambda **o: ka.CoverageScorer(5, **o),
+        {**PAIRS, "previous_weights": ("batch", "query", "key")},
+    ),
     Row(ka.DotScorer, lambda **o: ka.DotScorer(**o), ALIKE),
     Row(ka.GeneralScorer, lambda **o: ka.GeneralScorer(**o), PAIRS),
     Row(ka.LocationScorer, lambda **o: ka.LocationScorer(13, **o), PAIRS),
+    Row(
+        ka.LocationSensitiveScorer,
+        lambda **o: ka.LocationSensitiveScorer(5, 3, 5, **o),
+        {**PAIRS, "previous_weights": ("batch", "query", "key")},
+    ),
     Row(ka.LowRankBilinearScorer, lambda **o: ka.LowRankBilinearScorer(5, **o), PAIRS),
     Row(ka.MLPScorer, lambda **o: ka.MLPScorer([5, 3], **o), PAIRS),
     Row(ka.ScaledDotScorer, lambda **o: ka.ScaledDotScorer(**o), ALIKE),
     Row(ka.UniformScorer, lambda **o: ka.UniformScorer(**o), PAIRS),
+    Row(ka.ArgmaxNormalizer, lambda **o: ka.ArgmaxNormalizer(**o), SCORES, SCORES_MASK),
+    Row(ka.EntmaxNormalizer, lambda **o: ka.EntmaxNormalizer(**o), SCORES, SCORES_MASK),
     Row(
-        ka.SoftmaxNormalizer,
-        lambda **o: ka.SoftmaxNormalizer(**o),
-        {"scores": ("batch", "query", "key")},
-        {
-            "mask": Mask(
-                ("batch", "query", "key"), "scores", zeros=(0,), by_position=True, implicit=False
-            )
-        },
+        ka.EntmaxNormalizer,
+        # Two seeds give two weights, as for every other row.
+        lambda **o: ka.EntmaxNormalizer(1.2 + np.random.rand(), learnable=True, **o),
+        SCORES,
+        SCORES_MASK,
+        label="learnable",
     ),
+    Row(
+        ka.GumbelSoftmaxNormalizer,
+        lambda **o: ka.GumbelSoftmaxNormalizer(0.7, seed=3, **o),
+        SCORES,
+        SCORES_MASK,
+    ),
+    Row(
+        ka.GumbelSoftmaxNormalizer,
+        lambda **o: ka.GumbelSoftmaxNormalizer(straight_through=True, seed=3, **o),
+        SCORES,
+        SCORES_MASK,
+        label="straight",
+    ),
+    Row(ka.MonotonicNormalizer, monotonic("parallel"), SCORES, SCORES_MASK),
+    Row(ka.MonotonicNormalizer, monotonic("recursive"), SCORES, SCORES_MASK, label="recursive"),
+    Row(ka.MonotonicNormalizer, monotonic("hard"), SCORES, SCORES_MASK, label="hard"),
+    Row(ka.SampleNormalizer, lambda **o: ka.SampleNormalizer(seed=3, **o), SCORES, SCORES_MASK),
+    Row(ka.SoftmaxNormalizer, lambda **o: ka.SoftmaxNormalizer(**o), SCORES, SCORES_MASK),
+    Row(ka.SparsemaxNormalizer, lambda **o: ka.SparsemaxNormalizer(**o), SCORES, SCORES_MASK),
     Row(
         ka.Attention,
         lambda **o: ka.Attention("scaled_dot", **o),
         {"query": ("batch", "query", 11), "value": ("batch", "key", 11)},
         READ_MASKS,
         WITH_WEIGHTS,
+        noisy=lambda **o: ka.Attention("scaled_dot", dropout=0.5, seed=3, **o),
     ),
     Row(
         ka.BahdanauAttention,
@@ -220,6 +291,7 @@ TABLE = [
         READ,
         READ_MASKS,
         WITH_WEIGHTS,
+        noisy=lambda **o: ka.BahdanauAttention(5, dropout=0.5, seed=3, **o),
     ),
     Row(
         ka.BahdanauAttention,
@@ -229,7 +301,222 @@ TABLE = [
         WITH_WEIGHTS,
         label="step",
     ),
-    Row(ka.LuongAttention, lambda **o: ka.LuongAttention(**o), READ, READ_MASKS, WITH_WEIGHTS),
+    Row(
+        ka.LuongAttention,
+        lambda **o: ka.LuongAttention(**o),
+        READ,
+        READ_MASKS,
+        WITH_WEIGHTS,
+        noisy=lambda **o: ka.LuongAttention(dropout=0.5, seed=3, **o),
+    ),
+    Row(
+        ka.LocalAttention,
+        lambda **o: ka.LocalAttention(3, **o),
+        READ,
+        READ_MASKS,
+        WITH_WEIGHTS,
+        noisy=lambda **o: ka.LocalAttention(3, dropout=0.5, seed=3, **o),
+    ),
+    Row(
+        ka.LocalAttention,
+        lambda **o: ka.LocalAttention(5, "predictive", units=3, **o),
+        READ,
+        READ_MASKS,
+        WITH_WEIGHTS,
+        label="predictive",
+        noisy=lambda **o: ka.LocalAttention(5, "predictive", dropout=0.5, seed=3, **o),
+    ),
+    Row(
+        ka.LocalAttention,
+        lambda **o: ka.LocalAttention(3, "predictive", renormalize=True, **o),
+        {"query": ("batch", 11), "value": ("batch", "key", 13)},
+        {"value_mask": READ_MASKS["value_mask"]},
+        WITH_WEIGHTS,
+        label="step",
+    ),
+    Row(
+        ka.SelfAttention,
+        lambda **o: ka.SelfAttention(5, 3, use_bias=True, **o),
+        {"inputs": ("batch", "key", 13)},
+        SELF_MASK,
+        WITH_WEIGHTS,
+        noisy=lambda **o: ka.SelfAttention(5, dropout=0.5, seed=3, **o),
+    ),
+    Row(
+        ka.SelfAttention,
+        lambda **o: ka.SelfAttention(window=3, scorer="general", **o),
+        {"inputs": ("batch", "key", 13)},
+        SELF_MASK,
+        WITH_WEIGHTS,
+        label="window",
+        noisy=lambda **o: ka.SelfAttention(window=3, dropout=0.5, seed=3, **o),
+    ),
+    Row(
+        ka.SoftAttention,
+        lambda **o: ka.SoftAttention(5, doubly_stochastic=1.0, **o),
+        READ,
+        READ_MASKS,
+        WITH_WEIGHTS,
+        noisy=lambda **o: ka.SoftAttention(5, dropout=0.5, seed=3, **o),
+    ),
+    Row(
+        ka.HardAttention,
+        lambda **o: ka.HardAttention(5, seed=3, **o),
+        READ,
+        READ_MASKS,
+        WITH_WEIGHTS,
+    ),
+    Row(
+        ka.GaussianGlimpse,
+        lambda **o: ka.GaussianGlimpse(3, **o),
+        {"image": ("batch", "query", "key", 2), "state": ("batch", 11)},
+    ),
+    Row(
+        ka.GaussianWriter,
+        lambda **o: ka.GaussianWriter(7, 5, **o),
+        {"patch": ("batch", "query", "query"), "state": ("batch", 11)},
+    ),
+    Row(
+        ka.RetinaGlimpse,
+        lambda **o: ka.RetinaGlimpse(3, 2, **o),
+        {"image": ("batch", "query", "key"), "location": ("batch", 2)},
+    ),
+    Row(
+        ka.AttentionPooling,
+        lambda **o: ka.AttentionPooling(5, **o),
+        {"inputs": ("batch", "key", 13)},
+        {"mask": Mask(("batch", "key"), "inputs", zeros=(0, 1))},
+        WITH_WEIGHTS,
+    ),
+    Row(
+        ka.HierarchicalAttention,
+        lambda **o: ka.HierarchicalAttention(5, encoder(3, **o), keras.layers.Dense(2, **o), **o),
+        {"inputs": ("batch", "query", "key", 13)},
+        {"mask": Mask(("batch", "query", "key"), "inputs", zeros=(1, 2))},
+        WITH_WEIGHTS,
+    ),
+    Row(
+        ka.AttentionOverAttention,
+        lambda **o: ka.AttentionOverAttention(**o),
+        {"document": ("batch", "key", 11), "query": ("batch", "query", 11)},
+        {
+            "document_mask": Mask(("batch", "key"), "document", zeros=(0, 1, 2)),
+            "query_mask": Mask(("batch", "query"), "query", zeros=(0, 1, 2)),
+        },
+        WITH_WEIGHTS,
+    ),
+    Row(
+        ka.SumOverMentions,
+        lambda **o: ka.SumOverMentions(VOCABULARY, **o),
+        {"weights": ("batch", "key"), "document_ids": ("batch", "key")},
+        output_dtype="float32",
+    ),
+    Row(
+        ka.SumOverMentions,
+        lambda **o: ka.SumOverMentions(**o),
+        {
+            "weights": ("batch", "key"),
+            "document_ids": ("batch", "key"),
+            "candidate_ids": ("batch", "query"),
+        },
+        label="candidates",
+        output_dtype="float32",
+    ),
+    Row(
+        ka.MultiStepAttention,
+        lambda **o: ka.MultiStepAttention(**o),
+        CONVOLUTIONAL,
+        {
+            "query_mask": Mask(
+                ("batch", "query"), "query", zeros=(0, 1), by_position=True, passes=(0,)
+            ),
+            "target_mask": Mask(("batch", "query"), "target", zeros=(0, 1), by_position=True),
+            "key_mask": Mask(("batch", "key"), "key", zeros=(1,)),
+            "source_mask": Mask(("batch", "key"), "source", zeros=(1,)),
+        },
+        WITH_WEIGHTS,
+    ),
+    Row(
+        ka.MultiStepAttention,
+        lambda **o: ka.MultiStepAttention("paper", weight_normalization=False, **o),
+        {**CONVOLUTIONAL, "query": ("batch", 11), "target": ("batch", 13)},
+        {"key_mask": Mask(("batch", "key"), "key", zeros=(1,))},
+        WITH_WEIGHTS,
+        label="step",
+    ),
+    Row(
+        ka.MemoryHops,
+        lambda **o: ka.MemoryHops(VOCABULARY, 5, hops=2, memory_size=7, **o),
+        {"story_ids": ("batch", "key", 3), "question_ids": ("batch", "query")},
+        flags=WITH_WEIGHTS,
+        noisy=lambda **o: ka.MemoryHops(VOCABULARY, 5, memory_size=7, noise=0.5, seed=3, **o),
+    ),
+    Row(
+        ka.MemoryHops,
+        lambda **o: ka.MemoryHops(
+            VOCABULARY, 5, 2, "layer_wise", "centered", activation=ka.half_relu, **o
+        ),
+        {"story_ids": ("batch", "key")},
+        flags=WITH_WEIGHTS,
+        label="language",
+    ),
+    Row(
+        ka.TextGuidedAttention,
+        # The offset cancels in the softmax: no gradient reaches it.
+        lambda **o: ka.TextGuidedAttention(5, use_offset=False, **o),
+        {"query": ("batch", 11), "value": ("batch", "key", 13)},
+        {"value_mask": READ_MASKS["value_mask"]},
+        WITH_WEIGHTS,
+        noisy=lambda **o: ka.TextGuidedAttention(5, dropout=0.5, seed=3, **o),
+    ),
+    Row(
+        ka.MultiHeadAttention,
+        lambda **o: ka.MultiHeadAttention(4, 6, 5, 2, rotary=ka.RotaryPositions(**o), **o),
+        READ,
+        HEADS_MASKS,
+        WITH_WEIGHTS,
+        noisy=lambda **o: ka.MultiHeadAttention(2, 3, dropout=0.5, seed=3, **o),
+    ),
+    Row(
+        ka.MultiHeadAttention,
+        lambda **o: ka.MultiHeadAttention(2, 3, use_bias=True, bias_initializer="normal", **o),
+        READ,
+        HEADS_MASKS,
+        label="unweighed",
+        trains=False,  # a bias of the keys cancels in the softmax
+    ),
+    Row(
+        ka.MultiHeadAttention,
+        lambda **o: ka.MultiHeadAttention(
+            2, 3, scorer=ka.AdditiveScorer(5, **o), normalizer="sparsemax", output_dim=7, **o
+        ),
+        {"query": ("batch", 11), "value": ("batch", "key", 13)},
+        {"value_mask": READ_MASKS["value_mask"]},
+        WITH_WEIGHTS,
+        label="step",
+        trains=False,
+    ),
+    Row(
+        ka.RotaryPositions,
+        lambda **o: ka.RotaryPositions(**o),
+        {"inputs": ("batch", "query", 6)},
+    ),
+    Row(
+        ka.MultiQueryPooling,
+        lambda **o: ka.MultiQueryPooling("general", **o),
+        READ,
+        {
+            "query_mask": Mask(("batch", "query"), "query", zeros=(1,), by_position=True),
+            "value_mask": READ_MASKS["value_mask"],
+        },
+        WITH_WEIGHTS,
+        noisy=lambda **o: ka.MultiQueryPooling("general", dropout=0.5, seed=3, **o),
+    ),
+    Row(
+        ka.LearnedQueries,
+        lambda **o: ka.LearnedQueries(3, 5, **o),
+        {"inputs": ("batch", "key", 13)},
+    ),
     Row(
         ka.AttentionRNN,
         lambda **o: ka.AttentionRNN(
@@ -240,16 +527,49 @@ TABLE = [
         ),
         {"inputs": ("batch", "query", 11), "memory": ("batch", "key", 13)},
         {
-            "inputs_mask": Mask(("batch", "query"), "inputs", zeros=(0, 1, 2), by_position=True),
+            "inputs_mask": Mask(
+                ("batch", "query"), "inputs", zeros=(0, 1, 2), by_position=True, passes=(0,)
+            ),
             "memory_mask": Mask(("batch", "key"), "memory", zeros=(1, 2)),
         },
         {"return_context": True, "return_attention_scores": True},
+        noisy=lambda **o: ka.AttentionRNN(
+            lstm_cell(5, **o), ka.BahdanauAttention(3, dropout=0.5, seed=3, **o), **o
+        ),
+    ),
+    Row(
+        ka.IntraAttention,
+        lambda **o: ka.IntraAttention(5, 3, **o),
+        {"inputs": ("batch", "query", 11)},
+        {
+            "mask": Mask(
+                ("batch", "query"), "inputs", zeros=(0, 1, 2), by_position=True, passes=(0,)
+            )
+        },
+        {"return_cells": True, "return_attention_scores": True},
+    ),
+    Row(
+        ka.IntraAttention,
+        lambda **o: ka.IntraAttention(5, fusion="deep", **o),
+        {
+            "inputs": ("batch", "query", 11),
+            "memory": ("batch", "key", 13),
+            "memory_cells": ("batch", "key", 5),
+        },
+        {
+            "inputs_mask": Mask(
+                ("batch", "query"), "inputs", zeros=(0, 1, 2), by_position=True, passes=(0,)
+            ),
+            "memory_mask": Mask(("batch", "key"), "memory", zeros=(2,)),
+        },
+        WITH_WEIGHTS,
+        label="deep",
     ),
     Row(
         ka.BahdanauGRU,
         lambda **o: ka.BahdanauGRU(5, return_sequences=True, return_state=True, **o),
         {"sequences": ("batch", "query", 11)},
-        {"mask": Mask(("batch", "query"), "sequences", zeros=(0,), by_position=True)},
+        {"mask": Mask(("batch", "query"), "sequences", zeros=(0,), by_position=True, passes=(0,))},
     ),
     Row(
         ka.BahdanauGRUCell,
@@ -262,12 +582,28 @@ TABLE = [
         {"inputs": ("batch", 11), "states": [("batch", 5), ("batch", 5), ("batch", 1)]},
     ),
     Row(
+        ka.ContextAdd,
+        lambda **o: ka.ContextAdd(lstm_cell(5, **o), 3, **o),
+        {"inputs": ("batch", 11), "states": [("batch", 5), ("batch", 5)]},
+    ),
+    Row(
+        ka.ContextConcat,
+        lambda **o: ka.ContextConcat(lstm_cell(5, **o), 3, "tanh", carry=True, **o),
+        {"inputs": ("batch", 11), "states": [("batch", 5), ("batch", 5)]},
+    ),
+    Row(
+        ka.ContextMLP,
+        lambda **o: ka.ContextMLP(lstm_cell(5, **o), 3, **o),
+        {"inputs": ("batch", 11), "states": [("batch", 5), ("batch", 5)]},
+    ),
+    Row(
         ka.BahdanauDecoder,
         lambda **o: ka.BahdanauDecoder(VOCABULARY, 3, 5, maxout_units=7, **o),
         DECODED,
         DECODER_MASKS,
         WITH_WEIGHTS,
         output_dtype="float32",
+        noisy=lambda **o: ka.BahdanauDecoder(VOCABULARY, 3, 5, dropout=0.5, seed=3, **o),
     ),
     Row(
         ka.LuongDecoder,
@@ -275,6 +611,34 @@ TABLE = [
         DECODED,
         DECODER_MASKS,
         WITH_WEIGHTS,
+        output_dtype="float32",
+        noisy=lambda **o: ka.LuongDecoder(VOCABULARY, 3, 5, dropout=0.5, seed=3, **o),
+    ),
+    Row(
+        ka.ScheduledSampling,
+        lambda **o: ka.ScheduledSampling(
+            ka.LuongDecoder(VOCABULARY, 3, 5, cells=lstm_cell(5, **o), **o), 0.5, seed=3, **o
+        ),
+        DECODED,
+        DECODER_MASKS,
+        WITH_WEIGHTS,
+        output_dtype="float32",
+    ),
+    Row(
+        ka.DoublyStochasticLoss,
+        lambda **o: ka.DoublyStochasticLoss(**o),
+        {"logits": ("batch", "query", VOCABULARY), "weights": ("batch", "query", "key")},
+        output_dtype="float32",
+    ),
+    Row(
+        ka.ReinforceLoss,
+        lambda **o: ka.ReinforceLoss(**o),
+        {
+            "logits": ("batch", "query", VOCABULARY),
+            "target_ids": ("batch", "query"),
+            "log_alpha": ("batch", "query"),
+            "entropy": ("batch", "query"),
+        },
         output_dtype="float32",
     ),
 ]

@@ -2,16 +2,19 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
+from backends import tensorflow_only, tensors
 from layer_table import SIZES, TABLE, arrays, flat_data
 
 
+@tensorflow_only
 @pytest.mark.parametrize("row", TABLE, ids=str)
 def test_a_saved_model_serves_other_batch_sizes_and_lengths(row, tmp_path):
+    import tensorflow as tf
+
     model = row.model(row.built())
     model.export(tmp_path / "model", verbose=False)
     served = tf.saved_model.load(tmp_path / "model")
     for sizes in SIZES[:2]:
-        data = {k: tf.constant(v) for k, v in flat_data(row.data(sizes, masks=True)).items()}
+        data = tensors(flat_data(row.data(sizes, masks=True)))
         for one, other in zip(arrays(served.serve(data)), arrays(model(data)), strict=True):
             np.testing.assert_allclose(one, other, atol=1e-5)
