@@ -10,6 +10,7 @@ from keras import ops
 
 from keras_attention import checks, normalizers
 from keras_attention.dropout import dropout_noise
+from keras_attention.mechanisms import blocked_dot
 from keras_attention.mechanisms.reading import Reading, joined
 from keras_attention.scorers.base import check_ready
 
@@ -211,7 +212,13 @@ class AttentionMechanism(keras.layers.Layer):
         return results[0] if len(results) == 1 else tuple(results)
 
     def _read(self, query, prepared, reading):
-        """The three stages for a query of rank 3: context, weights and the dict of details."""
+        """The three stages for a query of rank 3: context, weights and the dict of details.
+
+        The weights are None where nobody asks for them and they would be too large to hold.
+        """
+        if blocked_dot.covers(self, reading, query.shape[1], prepared["value"].shape[1]):
+            tensors = query, prepared["key"], prepared["value"]
+            return blocked_dot.read(self.scorer, *tensors, reading), None, {}
         scores = self.scorer.score(query, prepared["key"], reading.previous_weights)
         weights = self._weigh(scores, reading)
         return ops.matmul(self._dropped(weights, reading), prepared["value"]), weights, {}

@@ -21,10 +21,52 @@ from keras_attention.blocks import (
     upstream_gradient,
     with_row,
 )
-from keras_attention.normalizers.softmax import masked_softmax
+from keras_attention.normalizers.softmax import SoftmaxNormalizer, masked_softmax
+from keras_attention.scorers import DotScorer, ScaledDotScorer
 
 BLOCK = 2**19  # scores in a block where the number of keys is known
 ROWS = 64  # queries in a block where it is not
+#: From so many pairs of a query and a key on, all scores are too much to hold.
+LONG = 2**22
+
+
+def covers(mechanism, reading, num_queries, num_keys):
+    """Whether a mechanism's reading is computed here: long, and nobody asks for its weights.
+
+    Args:
+        mechanism: An `AttentionMechanism`.
+        reading: Its `Reading`.
+        num_queries: Int, or None where it is not known.
+        num_keys: The same.
+    """
+    if None in (num_queries, num_keys) or num_queries * num_keys < LONG:
+        return False
+    plain = type(mechanism.scorer) in (DotScorer, ScaledDotScorer)
+    plain = plain and type(mechanism.normalizer) is SoftmaxNormalizer
+    dropped = reading.training and mechanism.dropout > 0
+    one_by_one = reading.position is not None and len(reading.position.shape) == 2
+    return plain and not (reading.wants_weights or dropped or one_by_one)
+
+
+def read(scorer, query, key, value, reading):
+    """Returns the context of a `Reading`, for tensors as `blocked_dot_attention` takes them."""
+    scale = query.shape[-1] ** -0.5 if isinstance(scorer, ScaledDotScorer) else 1.0
+    sizes = (ops.shape(query)[0], ops.shape(query)[-2], ops.shape(key)[-2])
+
+    def spread(mask, sizes):
+        return mask if mask is None or 1 not in mask.shape else ops.broadcast_to(mask, sizes)
+
+    return blocked_dot_attention(
+        query,
+        key,
+        value,
+        scale,
+        spread(reading.source_mask, sizes[::2]),
+        spread(reading.query_mask, sizes[:2]),
+        spread(reading.attention_mask, sizes),
+        reading.causal,
+        reading.position,
+    )
 
 
 def blocked_dot_attention(

@@ -166,11 +166,6 @@ def with_axis(tensor, axis=1):
     return None if tensor is None else ops.expand_dims(tensor, axis)
 
 
-def spread(mask, shape):
-    """Returns the mask with its axes of size 1 spread to `shape`; None stays None."""
-    return mask if mask is None or 1 not in mask.shape else ops.broadcast_to(mask, shape)
-
-
 def check_shapes(owner: str, shapes: dict, widths: dict | None) -> None:
     """Raises unless query, key and value fit together and the `widths` a layer was built for."""
     for name, shape in shapes.items():

@@ -16,19 +16,14 @@ from keras import initializers, ops
 from keras_attention import checks, scorers
 from keras_attention.blocks import at_least_float32
 from keras_attention.initialization import independent
-from keras_attention.mechanisms import heads
+from keras_attention.mechanisms import blocked_dot, heads
 from keras_attention.mechanisms.base import AttentionMechanism
-from keras_attention.mechanisms.blocked_dot import blocked_dot_attention
 from keras_attention.mechanisms.heads import HeadsReading
 from keras_attention.mechanisms.key_value_cache import empty_cache, written
 from keras_attention.mechanisms.reading import joined
 from keras_attention.mechanisms.rotary import RotaryPositions
 from keras_attention.normalizers import SoftmaxNormalizer
-from keras_attention.scorers import DotScorer, ScaledDotScorer
 from keras_attention.scorers.base import check_ready
-
-#: From so many pairs of a query and a key on, the scores of a head are read by blocks.
-LONG = 2**22
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -351,20 +346,9 @@ class MultiHeadAttention(AttentionMechanism):
         if keys is None:  # a cache
             keys = heads.prepare_heads(self._scorers, prepared["projected"])
         weights = None
-        if self._reads_unweighed(queries, keys, reading):
-            scale = self.key_dim**-0.5 if isinstance(self.scorer, ScaledDotScorer) else 1.0
-            sizes = (ops.shape(query)[0], num_queries, num_keys)
-            contexts = blocked_dot_attention(
-                queries,
-                keys,
-                prepared["value"],
-                scale,
-                reading.source_mask,
-                heads.spread(reading.query_mask, sizes[:2]),
-                heads.spread(reading.attention_mask, sizes),
-                reading.causal,
-                reading.position,
-            )
+        covered = blocked_dot.covers(self, reading, queries.shape[2], prepared["value"].shape[2])
+        if covered and reading.bias is None:
+            contexts = blocked_dot.read(self.scorer, queries, keys, prepared["value"], reading)
         else:
             scores = heads.head_scores(
                 self._scorers, queries, keys, self._groups, reading.previous_weights
@@ -395,17 +379,6 @@ class MultiHeadAttention(AttentionMechanism):
             noise=(reading.noise or {}).get("normalizer"),
         )
         return ops.cast(weights, self.compute_dtype)
-
-    def _reads_unweighed(self, queries, keys, reading):
-        """Whether the contexts are computed by blocks, without all scores at once."""
-        plain = type(self.scorer) in (DotScorer, ScaledDotScorer)
-        plain = plain and type(self.normalizer) is SoftmaxNormalizer and reading.bias is None
-        dropped = reading.training and self.dropout > 0
-        one_by_one = reading.position is not None and len(reading.position.shape) == 2
-        if reading.wants_weights or dropped or one_by_one or not plain:
-            return False
-        lengths = queries.shape[2], keys.shape[2]
-        return None not in lengths and lengths[0] * lengths[1] >= LONG
 
     def _check_shapes(self, query_shape, value_shape, key_shape):
         shapes = {"query": query_shape, "key": key_shape, "value": value_shape}

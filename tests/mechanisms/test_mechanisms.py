@@ -12,6 +12,7 @@ from keras_attention import (
     LuongAttention,
     ScaledDotScorer,
 )
+from keras_attention.mechanisms import blocked_dot
 
 B, T, S, DQ, DV = 3, 5, 7, 11, 13
 
@@ -206,7 +207,7 @@ def test_symbolic_shapes_equal_eager_shapes(make):
         (lambda: LuongAttention("dot", max_length=3), "max_length=3"),
         (lambda: LuongAttention("dot", units=3), "`units` only with score='concat'"),
         (lambda: Attention("addictive"), "`Scorer` object or one of.*'scaled_dot'.*'addictive'"),
-        (lambda: Attention("dot", "sofmax"), "`Normalizer` object or one of 'softmax'"),
+        (lambda: Attention("dot", "sofmax"), "`Normalizer` object or one of 'argmax'"),
         (lambda: Attention("dot", dropout=1.0), r"\[0, 1\).*dropout=1.0"),
         (lambda: LuongAttention("dot")(QUERY, VALUE), "of one width"),
         (lambda: BahdanauAttention(2)(QUERY, VALUE[:2]), "same size on axis 0"),
@@ -234,3 +235,32 @@ def test_symbolic_shapes_equal_eager_shapes(make):
 def test_bad_input_says_what_was_expected(run, message):
     with pytest.raises(ValueError, match=message):
         run()
+
+
+@pytest.mark.parametrize("score", ["dot", "scaled_dot"])
+def test_a_long_reading_without_weights_equals_the_one_with_them(score, monkeypatch):
+    attention, value = LuongAttention(score, dtype="float64"), _random(B, S, DQ)
+    masks = {"query_mask": QUERY_MASK, "value_mask": VALUE_MASK, "use_causal_mask": True}
+    masks["attention_mask"] = _random(1, T, S) > -0.5
+    for names in ([], ["value_mask"], ["use_causal_mask"], masks):
+        given = {name: masks[name] for name in names}
+        expected, _ = attention(QUERY, value, return_attention_scores=True, **given)
+        monkeypatch.setattr(blocked_dot, "LONG", 2**40)
+        np.testing.assert_allclose(attention(QUERY, value, **given), expected, atol=1e-12)
+        monkeypatch.setattr(blocked_dot, "LONG", 1)
+        np.testing.assert_allclose(attention(QUERY, value, **given), expected, atol=1e-12)
+
+
+def test_only_plain_softmax_over_dot_products_is_read_by_blocks(monkeypatch):
+    def refuse(*arguments):
+        raise AssertionError("read by blocks")
+
+    monkeypatch.setattr(blocked_dot, "LONG", 1)
+    monkeypatch.setattr(blocked_dot, "read", refuse)
+    value = _random(B, S, DQ)
+    Attention("scaled_dot")(QUERY, value, return_attention_scores=True)
+    Attention("scaled_dot", normalizer="sparsemax")(QUERY, value)
+    Attention("scaled_dot", dropout=0.5)(QUERY, value, training=True)
+    LuongAttention("general")(QUERY, value)
+    with pytest.raises(AssertionError, match="by blocks"):
+        Attention("scaled_dot", dropout=0.5)(QUERY, value)

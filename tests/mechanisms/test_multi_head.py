@@ -8,7 +8,7 @@ from heads_reference import multi_head
 from keras import ops
 
 import keras_attention as ka
-from keras_attention.mechanisms import multi_head as module
+from keras_attention.mechanisms import blocked_dot
 
 SIZES = {"batch": 3, "query": 5, "key": 7, "query_dim": 11, "value_dim": 13, "key_dim": 10}
 
@@ -300,7 +300,7 @@ def test_a_row_with_nothing_to_keep_is_zero_in_every_path(policy, path, monkeypa
     value_mask = np.arange(7) < np.array([[7], [0], [3]])
     flags = {"training": path == "dropout", "return_attention_scores": path == "weights"}
     if path == "blocks":
-        monkeypatch.setattr(module, "LONG", 1)
+        monkeypatch.setattr(blocked_dot, "LONG", 1)
     if path == "bias":
         flags["attention_bias"] = np.ones((1, 1, 5, 7), "float32")
     with tf.GradientTape() as tape:
@@ -328,15 +328,15 @@ def test_blocks_compute_what_all_scores_at_once_do(monkeypatch):
     spread = {"query_mask": masks["query_mask"][:1], "attention_mask": _kept()[:, :1]}
     for names in ([], ["value_mask"], ["use_causal_mask", "query_position", "value_mask"], masks):
         given = {name: masks[name] for name in names}
-        monkeypatch.setattr(module, "LONG", 2**40)
+        monkeypatch.setattr(blocked_dot, "LONG", 2**40)
         expected = layer(query, value, key, **given)
-        monkeypatch.setattr(module, "LONG", 1)
+        monkeypatch.setattr(blocked_dot, "LONG", 1)
         np.testing.assert_allclose(layer(query, value, key, **given), expected, atol=1e-12)
     one_by_one = {"use_causal_mask": True, "query_position": np.arange(5)[None]}
     for given in (spread, {"value_mask": masks["value_mask"][2:]}, one_by_one):
-        monkeypatch.setattr(module, "LONG", 2**40)
+        monkeypatch.setattr(blocked_dot, "LONG", 2**40)
         expected = layer(query, value, key, **given)
-        monkeypatch.setattr(module, "LONG", 1)
+        monkeypatch.setattr(blocked_dot, "LONG", 1)
         np.testing.assert_allclose(layer(query, value, key, **given), expected, atol=1e-12)
 
 
