@@ -1,4 +1,6 @@
-"""Imports TensorFlow without its remarks on CUDA, which TF_CPP_MIN_LOG_LEVEL does not reach.
+"""Imports TensorFlow without its remarks on CUDA and oneDNN.
+
+TF_CPP_MIN_LOG_LEVEL does not reach them; which ones come depends on the processor.
 
 Everything else that TensorFlow writes while it starts, errors above all, is passed on.
 """
@@ -7,11 +9,16 @@ import os
 import sys
 import tempfile
 
-REMARKS = ("cudart_stub.cc", "cuda_platform.cc", "absl::InitializeLog()")
+REMARKS = (
+    "cudart_stub.cc",
+    "cuda_platform.cc",
+    "absl::InitializeLog()",
+    "oneDNN custom operations are on",
+)
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow and looks at its devices, leaving out remarks on a missing GPU."""
+    """Imports TensorFlow and looks at its devices, leaving out remarks that are no errors."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     sys.stderr.flush()
     kept = os.dup(2)

@@ -282,7 +282,7 @@ def test_a_time_budget_ends_in_the_middle_and_more_time_goes_on_from_there(tmp_p
 
 
 def test_divergence_stops_the_run_and_leaves_the_last_checkpoint(tmp_path):
-    optimizer = keras.optimizers.SGD(1e30)
+    optimizer = keras.optimizers.SGD(1e38)  # products of such weights overflow
     changes = {"clip_norm": None, "checkpoint_steps": 1}
     with pytest.raises(TrainingDiverged, match=r"diverged at step \d+ \(epoch 1\).*Lower the"):
         run(tmp_path, changes, optimizer=optimizer)
