@@ -7,7 +7,12 @@ Additive: `BahdanauAttention(units)` beside `keras.layers.AdditiveAttention`, wh
 projections, so that ours computes two matrix products more. Dot: `LuongAttention("dot")` beside
 `keras.layers.Attention`. The loss is the sum of the outputs; gradients are taken with respect to
 query, value and all weights. Every side in graph mode and under XLA. Extra memory is the peak
-resident set of a fresh process minus what it held before the first call.
+resident set of a fresh process minus what it held before the first call; under XLA some 100 to 200
+MB of it are the compiler's.
+
+The long part measures memory alone, where the dense forms need many GB: additive scores of 1,024
+queries and keys, and dot attention by blocks at 8,192, batch 1. `--long-peers` adds Keras' layers
+to it; the additive one needs 16 GB.
 """
 
 import numpy as np
@@ -19,6 +24,11 @@ from benchmarks.harness import Case, measure_memory, measure_times
 REPEATS = 11
 SCORES = ("additive", "dot")
 MODES = ("graph", "XLA")
+#: The sizes of the long part.
+LONG = {
+    "additive": {"batch": 8, "queries": 1024, "keys": 1024, "units": 256},
+    "dot": {"batch": 1, "queries": 8192, "keys": 8192, "units": 64},
+}
 
 
 def add_arguments(parser) -> None:
@@ -40,6 +50,8 @@ def add_arguments(parser) -> None:
     )
     add_number(parser, "--memory-repeats", 3, "fresh processes a side; the memory is their median")
     parser.add_argument("--no-memory", action="store_true", help="measure time only")
+    parser.add_argument("--no-long", action="store_true", help="leave the long part out")
+    parser.add_argument("--long-peers", action="store_true", help="measure Keras there, too")
 
 
 def run(arguments, command: str, progress) -> dict:
@@ -74,6 +86,12 @@ def run(arguments, command: str, progress) -> dict:
                 sides, arguments.memory_repeats, threads=arguments.threads, progress=progress
             )
         fill(report, score, times, memory)
+        if not (arguments.no_memory or arguments.no_long):
+            sides = long_cases(score, arguments.long_peers)
+            memory = measure_memory(
+                sides, arguments.memory_repeats, threads=arguments.threads, progress=progress
+            )
+            fill_long(report, score, memory)
     report["notes"].append("The first call includes tracing and compiling.")
     return report
 
@@ -89,6 +107,52 @@ def cases(score: str, options: dict) -> list[Case]:
         for mode in MODES
         for owner in ("ours", "Keras")
     ]
+
+
+def long_cases(score: str, with_peers: bool) -> list[Case]:
+    """Returns the sides of a score's long part, ours by blocks."""
+    sizes = LONG[score]
+    ours = "attention" if score == "additive" else "long_dot"
+    options = {**sizes, "score": score}
+    cases = []
+    for mode in MODES:
+        jit = {"jit_compile": mode == "XLA"}
+        name = long_name(score, "ours", mode)
+        factory = f"benchmarks.attention:{ours}_side"
+        cases.append(Case(name, factory, {**options, "owner": "ours", **jit}))
+        if with_peers:
+            name = long_name(score, "Keras", mode)
+            factory = "benchmarks.attention:attention_side"
+            cases.append(Case(name, factory, {**options, "owner": "Keras", **jit}))
+    return cases
+
+
+def long_name(score: str, owner: str, mode: str) -> str:
+    """Returns what the table calls a side of the long part."""
+    sizes = LONG[score]
+    return f"{score} {sizes['queries']:,} x {sizes['keys']:,}, {owner}, {mode}"
+
+
+def fill_long(report: dict, score: str, memory: dict[str, dict]) -> None:
+    """Adds the rows and lines of a score's long part, and what the dense form holds."""
+    for name, result in memory.items():
+        peer = memory.get(long_name(score, "Keras", name.rsplit(", ", 1)[1]))
+        row = {"name": name, **result, "memory_ratio": None}
+        if peer is not None:
+            row["memory_ratio"] = row["median_extra_bytes"] / peer["median_extra_bytes"]
+        report["rows"].append(row)
+        text = reports.bytes_text(row["median_extra_bytes"])
+        share = "-" if row["memory_ratio"] is None else f"{row['memory_ratio']:.2f}"
+        report["lines"].append([name, "-", "-", "-", "-", text, share, "-"])
+    sizes = LONG[score]
+    held = 4 * sizes["batch"] * sizes["queries"] * sizes["keys"]
+    what = "score matrix"
+    if score == "additive":
+        held, what = held * sizes["units"], "tensor of all pairs"
+    report["notes"].append(
+        f"The {what} of {score} {sizes['queries']:,} x {sizes['keys']:,} takes "
+        f"{reports.bytes_text(held)}."
+    )
 
 
 def side_name(score: str, owner: str, mode: str) -> str:
@@ -152,5 +216,25 @@ def attention_side(batch, queries, keys, units, score, owner, jit_compile):
             tape.watch([query, value])
             loss = tf.reduce_sum(attend(query, value))
         return loss, tape.gradient(loss, [query, value, *weights])
+
+    return lambda: float(step(query, value)[0])
+
+
+def long_dot_side(batch, queries, keys, units, score, owner, jit_compile):
+    """Returns a function that makes one forward and backward pass of dot attention by blocks."""
+    import tensorflow as tf
+
+    from keras_attention.mechanisms.blocked_dot import blocked_dot_attention
+
+    generator = np.random.default_rng(1)
+    query = tf.constant(generator.normal(size=(batch, queries, units)), "float32")
+    value = tf.constant(generator.normal(size=(batch, keys, units)), "float32")
+
+    @tf.function(jit_compile=jit_compile)
+    def step(query, value):
+        with tf.GradientTape() as tape:
+            tape.watch([query, value])
+            loss = tf.reduce_sum(blocked_dot_attention(query, value, value))
+        return loss, tape.gradient(loss, [query, value])
 
     return lambda: float(step(query, value)[0])

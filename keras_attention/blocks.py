@@ -55,6 +55,12 @@ def with_row(tensor, index, value):
     return ops.scatter_update(tensor, ops.reshape(index, (1, 1)), value[None])
 
 
+def with_added(tensor, index, value):
+    """Returns `tensor` with `value` added to `tensor[index]`, in place where the backend can."""
+    value = ops.cast(value, tensor.dtype)[None]
+    return ops.scatter_update(tensor, ops.reshape(index, (1, 1)), value, reduction="add")
+
+
 def upstream_gradient(arguments, upstream):
     """Returns the gradient of the one output; backends pass it by position or by name."""
     return arguments[0] if upstream is None else upstream

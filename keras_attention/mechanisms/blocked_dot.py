@@ -19,6 +19,7 @@ from keras_attention.blocks import (
     run_blocks,
     split_axis,
     upstream_gradient,
+    with_added,
     with_row,
 )
 from keras_attention.normalizers.softmax import SoftmaxNormalizer, masked_softmax
@@ -180,8 +181,8 @@ def _attention(query, key, value, kept):
                 for_value = ops.einsum("qk,qd->kd", weights, given[index])
                 return [
                     with_row(to_query, index, ops.matmul(to_scores, key[row])),
-                    with_row(to_key, row, to_key[row] + ops.cast(for_key, to_key.dtype)),
-                    with_row(to_value, row, to_value[row] + ops.cast(for_value, to_value.dtype)),
+                    with_added(to_key, row, for_key),
+                    with_added(to_value, row, for_value),
                 ]
 
             sums = [at_least_float32(ops.zeros_like(side)) for side in (key, value)]

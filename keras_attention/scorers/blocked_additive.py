@@ -7,13 +7,14 @@ Code name -> symbol: `query` -> a, `key` -> b, `vector` -> v, `given` -> g, the 
     ds/db_uk = v_u sum_q g_qk (1 - t_uqk^2)           ds/da_uq = v_u sum_k g_qk (1 - t_uqk^2)
     ds/dv_u  = sum_qk g_qk t_uqk
 
-Each of the four is a sum of matrices over one axis (u, q, k and q), so a few of them are added at
-a time and t is computed again for each. While no projection is larger than `LIMIT`, the
+In one batch row each is a sum of matrices over one axis (u, q, k and q), so a few of them are
+added at a time, and t is computed again for each. Where no projection is larger than `LIMIT`, the
 hyperbolic tangent costs one division a pair and no exponential:
 
     tanh(a + b) = s / (s + 2)       s = e^(2a + 2b) - 1 = (e^(2a) - 1) e^(2b) + (e^(2b) - 1)
 
-which is as exact as the tangent itself, near zero as well. There is no second derivative.
+It is exact near zero, where e^(2a + 2b) - 1 would cancel, and elsewhere if no b is positive:
+so the largest b of a unit is first moved to a. There is no second derivative.
 """
 
 import math
@@ -30,7 +31,7 @@ from keras_attention.blocks import (
     with_row,
 )
 
-LIMIT = 20.0  # e^80 is still a float32, and so is every s
+LIMIT = 20.0  # with what is moved |2a| and |2b| reach 80, and e^80 is a float32
 BLOCK = 2**20  # numbers in a block where the sizes are known
 ADDED = 8  # the most matrices added at a time; more are no faster
 SMALL = 2**22  # pairs times units, 16 MB in float32, that are not worth a loop
@@ -54,25 +55,31 @@ def blocked_additive_scores(query, key, vector):
 
     @ops.custom_gradient
     def run(query, key, vector):
-        sides = (ops.transpose(query, (0, 2, 1)), ops.transpose(key, (0, 2, 1)))
-        scores = _for_size(sides, lambda form: score_sums(form, *sides, vector))
+        def forward(row, state):
+            sides = ops.transpose(query[row]), ops.transpose(key[row])
+            scores = _for_size(lambda form: row_scores(form, *sides, vector), *sides)
+            return [with_row(state[0], row, scores)]
+
+        batch, queries, _ = ops.shape(query)
+        scores = ops.zeros((batch, queries, ops.shape(key)[1]), query.dtype)
+        (scores,) = run_blocks(batch, forward, [scores])
 
         def gradient(*arguments, upstream=None):
             given = upstream_gradient(arguments, upstream)
-            turned = ops.transpose(given, (0, 2, 1))
 
-            def sums(form):
-                for_query = pair_sums(form, turned, key, sides[0], slope)
-                for_key = pair_sums(form, given, query, sides[1], slope)
-                for_vector = pair_sums(form, given, query, sides[1], lambda hidden: hidden)
-                return for_query, for_key, for_vector
+            def backward(row, state):
+                sides = query[row], key[row]
+                turned, weights = [ops.transpose(side) for side in sides], given[row]
+                weights = weights, ops.transpose(weights)
+                sums = _for_size(lambda form: row_sums(form, sides, turned, weights), *sides)
+                to_query, to_key, to_vector = sums
+                return [
+                    with_row(state[0], row, ops.transpose(to_query) * vector),
+                    with_row(state[1], row, ops.transpose(to_key) * vector),
+                    state[2] + ops.sum(to_vector, axis=1),
+                ]
 
-            for_query, for_key, for_vector = _for_size(sides, sums)
-            return (
-                ops.transpose(for_query, (0, 2, 1)) * vector,
-                ops.transpose(for_key, (0, 2, 1)) * vector,
-                ops.sum(for_vector, axis=(0, 2)),
-            )
+            return run_blocks(batch, backward, [ops.zeros_like(x) for x in (query, key, vector)])
 
         return scores, gradient
 
@@ -87,50 +94,64 @@ def pays(query_shape, key_shape) -> bool:
     return None in sizes or math.prod(sizes) > SMALL
 
 
-def score_sums(form, query, key, vector):
-    """Returns `sum_u vector[u] t[u]`, `(batch, query, key)`, from sides `(batch, units, ...)`."""
-    added = _added(query.shape[2], key.shape[2])
-    left, right = (
-        [_flat_blocks(part, added) for part in parts]
-        for parts in (form.left(query), form.right(key))
-    )
-    vector = split_axis(vector, added, 0)[:, :, None, None]
-    blocks = ops.shape(vector)[0]
-
-    def add(index, state):
-        hidden = form.hidden(
-            *(part[index][:, :, None] for part in left),
-            *(part[index][:, None, :] for part in right),
-        )
-        part = ops.sum(vector[index % blocks] * hidden, axis=0)
-        return [_with_added(state[0], index // blocks, part)]
-
-    shape = (ops.shape(query)[0], ops.shape(query)[2], ops.shape(key)[2])
-    return run_blocks(shape[0] * blocks, add, [ops.zeros(shape, query.dtype)])[0]
-
-
-def pair_sums(form, given, moving, fixed, function):
-    """Returns `sum_i given[i] function(t[i])`, `(batch, units, other)`.
+def row_scores(form, query, key, vector):
+    """Returns the scores of one batch row, `(query, key)`.
 
     Args:
         form: How t is computed.
-        given: Float tensor `(batch, i, other)`.
-        moving: The side that the sum runs over, `(batch, i, units)`.
-        fixed: The other side, `(batch, units, other)`.
+        query: Float tensor `(units, query)`.
+        key: Float tensor `(units, key)`.
+        vector: Float tensor `(units,)`.
+    """
+    moved = form.moved(key)
+    added = _added(query.shape[1], key.shape[1])
+    left = [split_axis(part, added, 0)[:, :, :, None] for part in form.left(query + moved)]
+    right = [split_axis(part, added, 0)[:, :, None, :] for part in form.right(key - moved)]
+    vector = split_axis(vector, added, 0)[:, :, None, None]
+
+    def add(block, state):
+        hidden = form.hidden(*(part[block] for part in (*left, *right)))
+        return [state[0] + ops.sum(vector[block] * hidden, axis=0)]
+
+    start = ops.zeros((ops.shape(query)[1], ops.shape(key)[1]), query.dtype)
+    return run_blocks(ops.shape(vector)[0], add, [start])[0]
+
+
+def row_sums(form, sides, turned, given):
+    """Returns the sums for query, key and vector in one batch row, `(units, ...)` each.
+
+    Args:
+        form: How t is computed.
+        sides: Float tensors `(query, units)` and `(key, units)`.
+        turned: The same transposed.
+        given: Float tensors `(query, key)` and its transpose.
+    """
+    return (
+        pair_sums(form, given[1], sides[1], turned[0], slope),
+        pair_sums(form, given[0], sides[0], turned[1], slope),
+        pair_sums(form, given[0], sides[0], turned[1], lambda hidden: hidden),
+    )
+
+
+def pair_sums(form, given, moving, fixed, function):
+    """Returns `sum_i given[i] function(t[i])`, `(units, other)`.
+
+    Args:
+        form: How t is computed.
+        given: Float tensor `(i, other)`.
+        moving: The side that the sum runs over, `(i, units)`.
+        fixed: The other side, `(units, other)`.
         function: What of t is summed.
     """
-    added = _added(*fixed.shape[1:])
-    left, right = [_flat_blocks(part, added) for part in form.left(moving)], form.right(fixed)
-    given = _flat_blocks(given, added)
-    blocks = ops.shape(given)[0] // ops.shape(fixed)[0]
+    moved = form.moved(fixed)
+    added = _added(*fixed.shape)
+    left = form.left(moving + ops.transpose(moved))
+    left = [split_axis(part, added, 0)[:, :, :, None] for part in left]
+    given, right = split_axis(given, added, 0)[:, :, None, :], form.right(fixed - moved)
 
-    def add(index, state):
-        row = index // blocks
-        hidden = form.hidden(
-            *(part[index][:, :, None] for part in left), *(part[row] for part in right)
-        )
-        part = ops.sum(given[index][:, None, :] * function(hidden), axis=0)
-        return [_with_added(state[0], row, part)]
+    def add(block, state):
+        hidden = form.hidden(*(part[block] for part in left), *right)
+        return [state[0] + ops.sum(given[block] * function(hidden), axis=0)]
 
     return run_blocks(ops.shape(given)[0], add, [ops.zeros_like(fixed)])[0]
 
@@ -145,32 +166,25 @@ def _quotient(left, factor, right):
     return power / (power + 2.0)
 
 
-#: How t is computed from what each side becomes once: the quotient, and the tangent of the sum.
+#: How t is computed, from what each side becomes once; `moved` is told `(units, ...)`.
 QUOTIENT = SimpleNamespace(
+    moved=lambda side: ops.max(side, axis=1, keepdims=True),
     left=lambda side: (ops.expm1(2.0 * side),),
     right=lambda side: (ops.exp(2.0 * side), ops.expm1(2.0 * side)),
     hidden=_quotient,
 )
 TANGENT = SimpleNamespace(
+    moved=lambda side: ops.zeros_like(side[:, :1]),
     left=lambda side: (side,),
     right=lambda side: (side,),
     hidden=lambda left, right: ops.tanh(left + right),
 )
 
 
-def _for_size(sides, compute):
-    """Returns `compute(form)` with the quotient if it holds for all of `sides`."""
+def _for_size(compute, *sides):
+    """Returns `compute(form)`, by quotients if they hold for these sides of a batch row."""
     largest = ops.maximum(*(ops.max(ops.abs(side)) for side in sides))
     return ops.cond(largest <= LIMIT, lambda: compute(QUOTIENT), lambda: compute(TANGENT))
-
-
-def _flat_blocks(tensor, size):
-    """Returns `(batch, n, dim)` as `(batch * blocks, size, dim)`."""
-    return ops.reshape(split_axis(tensor, size, 1), (-1, size, ops.shape(tensor)[2]))
-
-
-def _with_added(total, row, part):
-    return with_row(total, row, total[row] + part)
 
 
 def _added(rows, columns):

@@ -132,13 +132,13 @@ def test_a_missing_peer_stands_in_the_table(monkeypatch, capsys, tmp_path):
 def test_attention_table_and_ratios(measured, capsys, tmp_path):
     path = tmp_path / "attention.json"
     assert main(["attention", "--memory-repeats", "2", "--json", str(path)]) == 0
-    assert [call[0] for call in measured] == ["times", "memory"] * 2
+    assert [call[0] for call in measured] == ["times", "memory", "memory"] * 2
     names = [
         f"additive, {owner}, {mode}" for mode in ("graph", "XLA") for owner in ("ours", "Keras")
     ]
     assert measured[0][1] == measured[1][1] == names and measured[1][2] == 2
     rows = rows_of(path)
-    assert len(rows) == 8
+    assert len(rows) == 8 + 4
     for mode in ("graph", "XLA"):
         assert rows[f"dot, ours, {mode}"]["speed_ratio"] == pytest.approx(2)
         assert rows[f"dot, ours, {mode}"]["memory_ratio"] == pytest.approx(0.25)
@@ -146,6 +146,36 @@ def test_attention_table_and_ratios(measured, capsys, tmp_path):
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "dot, ours, graph 0.100 s 0.100 to 0.200 s 50.00 ms 2.00 300 MB 0.25 3.000 s" in lines
     assert "dot, Keras, graph 0.200 s 0.100 to 0.200 s 0.100 s 1.00 1.20 GB 1.00 3.000 s" in lines
+
+
+def test_the_long_part_of_attention_measures_memory_alone(measured, capsys, tmp_path):
+    path = tmp_path / "attention.json"
+    assert main(["attention", "--score", "dot", "--json", str(path)]) == 0
+    assert measured[-1][:2] == (
+        "memory",
+        [f"dot 8,192 x 8,192, ours, {m}" for m in attention.MODES],
+    )
+    assert rows_of(path)["dot 8,192 x 8,192, ours, XLA"]["memory_ratio"] is None
+    out = capsys.readouterr().out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "dot 8,192 x 8,192, ours, graph - - - - 300 MB - -" in lines
+    assert "The score matrix of dot 8,192 x 8,192 takes 268 MB." in out
+    words = ["attention", "--score", "dot", "--long-peers", "--json", str(path)]
+    assert main(words) == 0
+    assert rows_of(path)["dot 8,192 x 8,192, ours, XLA"]["memory_ratio"] == pytest.approx(0.25)
+
+
+def test_the_long_part_can_be_left_out(measured):
+    assert main(["attention", "--score", "additive", "--no-long"]) == 0
+    assert [call[0] for call in measured] == ["times", "memory"]
+
+
+@pytest.mark.parametrize("mode", ["graph", "XLA"])
+def test_the_long_dot_side_can_be_built_and_called(mode):
+    sizes = {"batch": 2, "queries": 5, "keys": 7, "units": 3}
+    options = {**sizes, "score": "dot", "jit_compile": mode == "XLA"}
+    ours = attention.long_dot_side(**options, owner="ours")()
+    assert ours == pytest.approx(attention.attention_side(**options, owner="ours")(), rel=1e-5)
 
 
 def test_attention_without_memory_and_with_one_score(measured, tmp_path, capsys):

@@ -231,3 +231,14 @@ def test_known_sizes_choose_blocks_that_fit():
     assert blocked_dot._block_rows((1, 8, 3, 64), (1, 8, 512, 64)) == 3
     assert blocked_dot._block_rows((1, 1, 8, 64), (1, 1, 2**20, 64)) == 1
     assert blocked_dot._block_rows((1, 8, None, 64), (1, 8, 5, 64)) == blocked_dot.ROWS
+
+
+@pytest.mark.slow
+def test_eight_thousand_positions_take_less_than_a_quarter_of_their_score_matrix():
+    from benchmarks.harness import Case, measure_memory
+
+    sizes = {"batch": 1, "queries": 8192, "keys": 8192, "units": 64}
+    options = {**sizes, "score": "dot", "owner": "ours", "jit_compile": False}
+    side = Case("ours", "benchmarks.attention:long_dot_side", options)
+    memory = measure_memory([side], 3, threads=2)["ours"]
+    assert memory["median_extra_bytes"] < 8192 * 8192 * 4 / 4
