@@ -38,7 +38,8 @@ def drawn_ids(logits, draws):
     shares = ops.exp(logits - ops.max(logits, axis=-1, keepdims=True))
     reached = ops.cumsum(shares, axis=-1)
     passed = reached < reached[:, -1:] * draws[:, None]
-    return ops.sum(ops.cast(passed, "int32"), axis=-1)
+    # JAX with 64-bit numbers sums int32 to int64.
+    return ops.cast(ops.sum(ops.cast(passed, "int32"), axis=-1), "int32")
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
