@@ -6,6 +6,12 @@ import pytest
 from layer_table import SIZES, TABLE, flat_data, holds_ids
 
 
+#: Compiling is dear: a variant beside a layer's first row is trained by `make test-slow`.
+ROWS = [
+    pytest.param(row, id=str(row), marks=[pytest.mark.slow] if row.label else []) for row in TABLE
+]
+
+
 class Scale(keras.layers.Layer):
     """One trainable number, so that a model around a layer without weights has one."""
 
@@ -16,7 +22,7 @@ class Scale(keras.layers.Layer):
         return keras.ops.multiply(inputs, self.scale)
 
 
-@pytest.mark.parametrize("row", TABLE, ids=str)
+@pytest.mark.parametrize("row", ROWS)
 def test_one_compiled_fit_over_three_shapes(row):
     keras.utils.set_random_seed(1)
     layer, symbols = row.make(), row.symbols(masks=True)
