@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from layer_table import SIZES, TABLE, flat_data, holds_ids
 
-
 #: Compiling is dear: a variant beside a layer's first row is trained by `make test-slow`.
 ROWS = [
     pytest.param(row, id=str(row), marks=[pytest.mark.slow] if row.label else []) for row in TABLE
