@@ -4,7 +4,6 @@ Nothing here is differentiated: the functions that use these loops write their g
 (`keras.ops.custom_gradient`) and compute the blocks again in it.
 """
 
-import keras
 from keras import ops
 
 
@@ -64,9 +63,3 @@ def with_added(tensor, index, value):
 def upstream_gradient(arguments, upstream):
     """Returns the gradient of the one output; backends pass it by position or by name."""
     return arguments[0] if upstream is None else upstream
-
-
-def at_least_float32(tensor):
-    """Returns `tensor` in float32, or unchanged if it is float64."""
-    wide = keras.backend.standardize_dtype(tensor.dtype) == "float64"
-    return tensor if wide else ops.cast(tensor, "float32")

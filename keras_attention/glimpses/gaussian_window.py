@@ -19,6 +19,7 @@ import keras
 from keras import initializers, ops
 
 from keras_attention import checks
+from keras_attention.precision import wide_dtype
 
 LOG_LIMIT = 10.0
 SMALLEST_SUM = 1e-8
@@ -122,16 +123,12 @@ class GaussianWindow(keras.layers.Layer):
 
     def window_of(self, state, size, height, width):
         """Returns what `gaussian_window` returns for a state `(batch, dim)`."""
-        numbers = ops.cast(state, self.wide_dtype)
+        wide = wide_dtype(self.compute_dtype)  # of windows
+        numbers = ops.cast(state, wide)
         if self.project_state:
-            kernel = ops.cast(self.kernel, self.wide_dtype)
-            numbers = ops.matmul(numbers, kernel) + ops.cast(self.bias, self.wide_dtype)
+            kernel = ops.cast(self.kernel, wide)
+            numbers = ops.matmul(numbers, kernel) + ops.cast(self.bias, wide)
         return gaussian_window(numbers, size, height, width)
-
-    @property
-    def wide_dtype(self):
-        """The dtype of windows: float32, or float64 under that policy."""
-        return "float64" if self.compute_dtype == "float64" else "float32"
 
     def check_shapes(self, name, image_shape, axes, state_shape):
         """Raises `ValueError` unless an image (or a patch) and a state have these shapes."""
@@ -166,7 +163,7 @@ class GaussianWindow(keras.layers.Layer):
         output = keras.KerasTensor(shape, dtype=self.compute_dtype)
         if not return_window:
             return output
-        return output, keras.KerasTensor((batch, NUMBERS), dtype=self.wide_dtype)
+        return output, keras.KerasTensor((batch, NUMBERS), dtype=wide_dtype(self.compute_dtype))
 
     def get_config(self):
         return {

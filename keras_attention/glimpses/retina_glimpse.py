@@ -20,6 +20,7 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.glimpses.gaussian_window import read_through
+from keras_attention.precision import wide_dtype
 
 
 def mean_filters(center, side, size, length):
@@ -91,7 +92,7 @@ class RetinaGlimpse(keras.layers.Layer):
 
     def call(self, image, location):
         self._check_shapes(image.shape, location.shape)
-        wide = "float64" if self.compute_dtype == "float64" else "float32"
+        wide = wide_dtype(self.compute_dtype)
         location = ops.cast(location, wide)
         sizes = ops.shape(image)[1:3]
         height, width = (ops.cast(size, wide) for size in sizes)

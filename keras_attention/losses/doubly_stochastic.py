@@ -12,6 +12,7 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.losses.masking import batch_mean, silenced
+from keras_attention.precision import at_least_float32
 
 
 def doubly_stochastic_penalty(weights, mask=None, source_mask=None, target=1.0):
@@ -32,7 +33,7 @@ def doubly_stochastic_penalty(weights, mask=None, source_mask=None, target=1.0):
     >>> round(float(doubly_stochastic_penalty(weights)), 6)
     0.42
     """
-    weights = ops.cast(weights, keras.backend.result_type(weights.dtype, "float32"))
+    weights = at_least_float32(weights)
     sums = ops.sum(silenced(weights, mask), axis=1)
     missed = silenced(ops.square(target - silenced(sums, source_mask)), source_mask)
     real = None

@@ -15,6 +15,7 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.losses.masking import batch_mean, silenced
+from keras_attention.precision import at_least_float32, wide_dtype
 
 REWARDS = ("sum", "mean")
 
@@ -36,8 +37,7 @@ def target_log_probs(logits, targets, mask=None):
     >>> [round(float(value), 4) for value in log_probs[0]]
     [-1.3863, -1.3863]
     """
-    wide = keras.backend.result_type(logits.dtype, "float32")
-    log_probs = ops.log_softmax(ops.cast(silenced(logits, mask), wide), axis=-1)
+    log_probs = ops.log_softmax(at_least_float32(silenced(logits, mask)), axis=-1)
     targets = ops.cast(silenced(targets, mask), "int32")
     chosen = ops.take_along_axis(log_probs, ops.expand_dims(targets, -1), axis=-1)
     return silenced(ops.squeeze(chosen, -1), mask)
@@ -110,7 +110,7 @@ class ReinforceLoss(keras.layers.Layer):
         self.reward = checks.one_of(owner, "reward", reward, REWARDS)
 
     def build(self, logits_shape, *args, **kwargs):
-        dtype = "float64" if self.variable_dtype == "float64" else "float32"
+        dtype = wide_dtype(self.variable_dtype)
         self.baseline = self.add_weight(
             (), "zeros", dtype=dtype, trainable=False, autocast=False, name="baseline"
         )

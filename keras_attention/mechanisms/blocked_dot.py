@@ -15,7 +15,6 @@ Masks come as pieces and are joined block by block. There is no second derivativ
 from keras import ops
 
 from keras_attention.blocks import (
-    at_least_float32,
     run_blocks,
     split_axis,
     upstream_gradient,
@@ -23,6 +22,7 @@ from keras_attention.blocks import (
     with_row,
 )
 from keras_attention.normalizers.softmax import SoftmaxNormalizer, masked_softmax
+from keras_attention.precision import at_least_float32
 from keras_attention.scorers import DotScorer, ScaledDotScorer
 
 BLOCK = 2**19  # scores in a block where the number of keys is known

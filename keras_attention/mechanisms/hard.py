@@ -21,6 +21,7 @@ from keras_attention.mechanisms.gated import GatedAttention
 from keras_attention.noise import uniform
 from keras_attention.normalizers import SampleNormalizer
 from keras_attention.normalizers.softmax import masked_softmax
+from keras_attention.precision import at_least_float32
 
 INFERENCES = ("argmax", "sample", "expected")
 
@@ -125,7 +126,7 @@ class HardAttention(GatedAttention):
         chosen = self._weigh(scores, reading)
         mask = reading.mask(sizes[1], sizes[2])
         mask = None if mask is None else ops.broadcast_to(mask, sizes)
-        scores = ops.cast(scores, keras.backend.result_type(scores.dtype, "float32"))
+        scores = at_least_float32(scores)
         log_alpha = SampleNormalizer.log_prob(scores, chosen, mask)
         weights, is_mean = chosen, self._is_mean(reading)
         if is_mean is not None:

@@ -19,6 +19,7 @@ from keras import initializers, ops
 from keras_attention import checks, scorers
 from keras_attention.mechanisms.base import AttentionMechanism
 from keras_attention.mechanisms.windows import Windows, last_kept, radius_of
+from keras_attention.precision import at_least_float32, wide_dtype
 
 MODES = ("monotonic", "predictive")
 RANGES = ("paper", "inside")
@@ -171,10 +172,10 @@ class LocalAttention(AttentionMechanism):
         """Returns p_t of every query, `(batch, query)` in at least float32; 0 where masked."""
         # Rounded to the compute dtype, then widened: the same numbers in and out of `call`.
         query, kernel, vector = (
-            ops.cast(ops.cast(tensor, self.compute_dtype), self._wide)
+            ops.cast(ops.cast(tensor, self.compute_dtype), wide_dtype(self.compute_dtype))
             for tensor in (query, self.position_kernel, self.position_vector[:, 0])
         )
-        lengths = ops.cast(last, self._wide)
+        lengths = ops.cast(last, wide_dtype(self.compute_dtype))
         if self.position_range == "paper":
             lengths = lengths + 1
         position = predicted_positions(query, kernel, vector, lengths)
@@ -184,17 +185,13 @@ class LocalAttention(AttentionMechanism):
 
     def _favored(self, weights, windows, position):
         """Returns the weights times the Gaussian around p_t."""
-        keys = ops.cast(windows.keys, self._wide)
+        keys = ops.cast(windows.keys, wide_dtype(self.compute_dtype))
         position = windows.of_queries(position)[:, :, None]
-        favored = ops.cast(weights, self._wide) * gaussian(keys, position, self.radius / 2)
+        favored = at_least_float32(weights) * gaussian(keys, position, self.radius / 2)
         if self.renormalize:
             total = ops.sum(favored, axis=-1, keepdims=True)
             favored = favored / ops.maximum(total, TINY)
         return ops.cast(favored, self.compute_dtype)
-
-    @property
-    def _wide(self):
-        return keras.backend.result_type(self.compute_dtype, "float32")
 
     @property
     def _gathers(self):

@@ -22,6 +22,7 @@ from keras import initializers, ops
 from keras_attention import checks, normalizers
 from keras_attention.initialization import independent
 from keras_attention.mechanisms.reading import joined
+from keras_attention.precision import wide_dtype
 from keras_attention.scorers.base import check_ready
 from keras_attention.weight_normalization import gain_initializer, normalized_kernel
 
@@ -30,8 +31,7 @@ SCALINGS = {"code": 0.5**0.5, "paper": 1.0}
 
 def length_scale(mask, dtype):
     """Returns `m sqrt(1/m)` of each source row, `(batch, 1, 1)`: 0 for an empty row."""
-    wide = "float64" if dtype == "float64" else "float32"
-    lengths = ops.sum(ops.cast(mask, wide), axis=1)
+    lengths = ops.sum(ops.cast(mask, wide_dtype(dtype)), axis=1)
     return ops.cast(ops.sqrt(lengths), dtype)[:, None, None]
 
 

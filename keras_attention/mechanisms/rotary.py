@@ -13,7 +13,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention import checks
-from keras_attention.blocks import at_least_float32
+from keras_attention.precision import at_least_float32
 
 
 def rotated(tensor, positions, base=10000.0):

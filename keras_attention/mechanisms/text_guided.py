@@ -13,6 +13,7 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.mechanisms.base import AttentionMechanism
+from keras_attention.precision import at_least_float32
 from keras_attention.scorers import AdditiveScorer
 
 
@@ -98,8 +99,7 @@ class TextGuidedAttention(AttentionMechanism):
     def _read(self, query, prepared, reading):
         context, weights, details = super()._read(query, prepared, reading)
         if reading.training and self.entropy_bonus > 0:
-            wide = "float64" if self.compute_dtype == "float64" else "float32"
-            self.add_loss(-self.entropy_bonus * ops.mean(entropies(ops.cast(weights, wide))))
+            self.add_loss(-self.entropy_bonus * ops.mean(entropies(at_least_float32(weights))))
         return context, weights, details
 
     def get_config(self):

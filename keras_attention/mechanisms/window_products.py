@@ -8,7 +8,9 @@ a loop takes BLOCK places at a time, forward and backward; the gradient of one p
 other one and a sum by row of the source.
 """
 
-from keras import backend, ops
+from keras import ops
+
+from keras_attention.precision import wide_dtype
 
 BLOCK = 16  # places gathered at once
 
@@ -109,7 +111,7 @@ def _sums(weights, source, places):
         return total + ops.sum(ops.cast(part, total.dtype), axis=1)
 
     shape = (ops.shape(weights)[0], source.shape[1])
-    total = _in_turn(add, places.blocks, ops.zeros(shape, _wide(weights)))
+    total = _in_turn(add, places.blocks, ops.zeros(shape, wide_dtype(weights.dtype)))
     return ops.cast(total, weights.dtype)
 
 
@@ -123,7 +125,7 @@ def _sums_by_row(weights, query, num_rows, places):
         rows = ops.reshape(places.of_block(number), (-1,))
         return total + ops.segment_sum(pairs, rows, num_segments=num_rows)
 
-    total = ops.zeros((num_rows, query.shape[1]), _wide(weights))
+    total = ops.zeros((num_rows, query.shape[1]), wide_dtype(weights.dtype))
     return ops.cast(_in_turn(add, places.blocks, total), weights.dtype)
 
 
@@ -138,8 +140,3 @@ def _in_turn(step, count, initial):
         return step(number + ops.cast(never, "int32"), carried)
 
     return ops.fori_loop(0, count, waiting, initial)
-
-
-def _wide(tensor):
-    """Sums of many numbers are taken in at least float32."""
-    return backend.result_type(tensor.dtype, "float32")

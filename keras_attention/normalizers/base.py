@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.precision import wide_dtype
 
 
 class Normalizer(keras.layers.Layer):
@@ -69,8 +70,7 @@ class Normalizer(keras.layers.Layer):
 
     def _widened(self, tensor):
         """Returns the tensor in float32, or in float64 under that policy."""
-        wide = "float64" if self.compute_dtype == "float64" else "float32"
-        return None if tensor is None else ops.cast(tensor, wide)
+        return None if tensor is None else ops.cast(tensor, wide_dtype(self.compute_dtype))
 
     def check_mask(self, scores, mask):
         """Raises `ValueError` unless `mask` is boolean and broadcasts to `scores`."""

@@ -13,11 +13,11 @@ import keras
 from keras import ops
 
 from keras_attention import checks
-from keras_attention.blocks import at_least_float32
 from keras_attention.noise import gumbel
 from keras_attention.normalizers.argmax import first_maximum
 from keras_attention.normalizers.base import Normalizer
 from keras_attention.normalizers.masking import masked_scores
+from keras_attention.precision import at_least_float32
 
 INFERENCES = ("argmax", "sample")
 

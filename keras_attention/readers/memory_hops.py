@@ -15,6 +15,7 @@ from keras import activations, initializers, ops
 
 from keras_attention import checks, normalizers
 from keras_attention.initialization import independent
+from keras_attention.precision import wide_dtype
 from keras_attention.readers import memory_encoding as encoding
 
 CONSTANT_QUERY = 0.1  # the language model's u
@@ -249,16 +250,13 @@ class MemoryHops(keras.layers.Layer):
         """Returns `C^K u`: the null word's row counts as 0, as in the story."""
         logits = ops.einsum("bd,vd->bv", state, self._cast(self.tables[-1]))
         word = ops.arange(self.vocabulary_size) != 0
-        return ops.where(word, ops.cast(logits, self._wide_dtype()), 0)
+        return ops.where(word, ops.cast(logits, wide_dtype(self.compute_dtype)), 0)
 
     def _encode(self, table, ids):
         weights = encoding.position_weights(
-            ids != 0, self.units, self.position_encoding, self._wide_dtype()
+            ids != 0, self.units, self.position_encoding, wide_dtype(self.compute_dtype)
         )
         return encoding.encode_sentences(self._cast(table), ids, weights)
-
-    def _wide_dtype(self):
-        return "float64" if self.compute_dtype == "float64" else "float32"
 
     def _cast(self, variable):
         return ops.cast(variable, self.compute_dtype)
@@ -307,7 +305,7 @@ class MemoryHops(keras.layers.Layer):
         results = [keras.KerasTensor((batch, self.units), dtype=self.compute_dtype)]
         if return_logits:
             shape = (batch, self.vocabulary_size)
-            results.append(keras.KerasTensor(shape, dtype=self._wide_dtype()))
+            results.append(keras.KerasTensor(shape, dtype=wide_dtype(self.compute_dtype)))
         if return_attention_scores:
             shape = (batch, self.hops, memories)
             results.append(keras.KerasTensor(shape, dtype=self.compute_dtype))

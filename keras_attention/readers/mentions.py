@@ -10,6 +10,7 @@ import keras
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.precision import wide_dtype
 
 
 def mentions_by_word(weights, ids, vocabulary_size):
@@ -97,15 +98,12 @@ class SumOverMentions(keras.layers.Layer):
 
     def call(self, weights, document_ids, candidate_ids=None):
         self._check(weights, document_ids, candidate_ids)
-        weights = ops.cast(weights, self._output_dtype())
+        weights = ops.cast(weights, wide_dtype(self.compute_dtype))
         if candidate_ids is not None:
             return mentions_of_candidates(weights, document_ids, candidate_ids)
         owner = "SumOverMentions"
         checks.ids_in_vocabulary(owner, "document_ids", document_ids, self.vocabulary_size)
         return mentions_by_word(weights, document_ids, self.vocabulary_size)
-
-    def _output_dtype(self):
-        return "float64" if self.compute_dtype == "float64" else "float32"
 
     def _check(self, weights, document_ids, candidate_ids):
         owner = "SumOverMentions"
@@ -129,7 +127,7 @@ class SumOverMentions(keras.layers.Layer):
     def compute_output_spec(self, weights, document_ids, candidate_ids=None):
         self._check(weights, document_ids, candidate_ids)
         size = self.vocabulary_size if candidate_ids is None else candidate_ids.shape[1]
-        return keras.KerasTensor((weights.shape[0], size), dtype=self._output_dtype())
+        return keras.KerasTensor((weights.shape[0], size), dtype=wide_dtype(self.compute_dtype))
 
     def get_config(self):
         return {**super().get_config(), "vocabulary_size": self.vocabulary_size}

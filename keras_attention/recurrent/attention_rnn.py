@@ -13,6 +13,7 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.mechanisms.base import AttentionMechanism
+from keras_attention.precision import wide_dtype
 from keras_attention.recurrent import attention_loop
 from keras_attention.recurrent.beams import attend_by_source
 from keras_attention.recurrent.cells import CellAdapter
@@ -191,10 +192,11 @@ class AttentionRNN(keras.layers.Layer):
             state["fed"] = ops.zeros((rows, self.fed_dim), dtype=self.compute_dtype)
         if self._carries:
             source = ops.shape(memory["mask"])[1]
-            weights = ops.zeros((rows, source), dtype=self._wide_dtype)
+            weights = ops.zeros((rows, source), dtype=wide_dtype(self.compute_dtype))
             if self._carries == "previous":
                 weights = self.attention.normalizer.initial_weights(rows, source)
-            state["weights"] = ops.cast(weights, self._wide_dtype)
+            # Sums over many steps need more than float16.
+            state["weights"] = ops.cast(weights, wide_dtype(self.compute_dtype))
         return state
 
     def step(self, inputs, state, memory):
@@ -250,11 +252,6 @@ class AttentionRNN(keras.layers.Layer):
         return self.order == "luong" and self.input_feeding
 
     @property
-    def _wide_dtype(self):
-        """The dtype of carried weights: sums over many steps need more than float16."""
-        return keras.backend.result_type(self.compute_dtype, "float32")
-
-    @property
     def recurrent_attention(self):
         """Whether a step of the cell needs the attention of this or an earlier step."""
         return self.order == "bahdanau" or self.input_feeding or bool(self._carries)
@@ -288,7 +285,7 @@ class AttentionRNN(keras.layers.Layer):
                 new_state["fed"] = context if self.attentional is None else output
         if self._carries:
             earlier = state["weights"] if self._carries == "accumulated" else 0
-            new_state["weights"] = ops.cast(weights, self._wide_dtype) + earlier
+            new_state["weights"] = ops.cast(weights, wide_dtype(self.compute_dtype)) + earlier
         return (output, context, weights, details), new_state
 
     def attentional_vector(self, context, output):
@@ -387,7 +384,9 @@ class AttentionRNN(keras.layers.Layer):
             if self._feeds_back:
                 state["fed"] = spec(batch, self.attentional_dim or memory.shape[-1])
             if self._carries:
-                state["weights"] = spec(batch, memory.shape[1], dtype=self._wide_dtype)
+                state["weights"] = spec(
+                    batch, memory.shape[1], dtype=wide_dtype(self.compute_dtype)
+                )
             results.append(state)
         return results[0] if len(results) == 1 else tuple(results)
 

@@ -26,6 +26,7 @@ import keras
 from keras import ops
 
 from keras_attention.normalizers.softmax import masked_softmax
+from keras_attention.precision import wide_dtype
 
 
 def first_state(rows, slots, weights, dtype):
@@ -86,7 +87,7 @@ def read(query, key, vector, value, mask, normalize=masked_softmax):
     queries = ops.reshape(query, (batch, width, 1, query.shape[-1]))
     scores = ops.einsum("bqsu,u->bqs", ops.tanh(queries + key[:, None]), vector)
     dtype = keras.backend.standardize_dtype(value.dtype)
-    scores = ops.cast(scores, "float64" if dtype == "float64" else "float32")
+    scores = ops.cast(scores, wide_dtype(dtype))
     mask = ops.broadcast_to(mask[:, None], ops.shape(scores))
     weights = ops.cast(normalize(scores, mask), dtype)
     reading = ops.einsum("bqs,bsd->bqd", weights, value)

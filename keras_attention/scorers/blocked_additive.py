@@ -24,12 +24,12 @@ import keras
 from keras import ops
 
 from keras_attention.blocks import (
-    at_least_float32,
     run_blocks,
     split_axis,
     upstream_gradient,
     with_row,
 )
+from keras_attention.precision import at_least_float32
 
 LIMIT = 20.0  # with what is moved |2a| and |2b| reach 80, and e^80 is a float32
 BLOCK = 2**20  # numbers in a block where the sizes are known

@@ -12,6 +12,7 @@ import keras
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.precision import wide_dtype
 from keras_attention.scorers.weight_reader import WeightReader
 
 
@@ -25,7 +26,7 @@ def location_features(weights, kernel):
     Returns:
         Float tensor `(batch, query, key, filters)`, at least float32.
     """
-    wide = "float64" if keras.backend.standardize_dtype(weights.dtype) == "float64" else "float32"
+    wide = wide_dtype(weights.dtype)
     rows = ops.reshape(ops.cast(weights, wide), (-1, ops.shape(weights)[-1], 1))
     kernel = ops.cast(kernel, wide)[:, None, :]
     features = ops.conv(rows, kernel, padding="same", data_format="channels_last")
