@@ -51,15 +51,15 @@ def _masked(step):
     def masked_step(inputs, states):
         outputs, new_states = step(inputs[:, :-1], states)
         kept = inputs[:, -1] > 0.5
-        outputs = keras.tree.map_structure(lambda new: _where(kept, new, 0), outputs)
+        outputs = keras.tree.map_structure(lambda new: choose_rows(kept, new, 0), outputs)
         new_states = keras.tree.map_structure(
-            lambda new, old: _where(kept, new, old), list(new_states), list(states)
+            lambda new, old: choose_rows(kept, new, old), list(new_states), list(states)
         )
         return outputs, new_states
 
     return masked_step
 
 
-def _where(kept, new, old):
-    """Returns the rows of `new` that are kept and of `old` that are not."""
+def choose_rows(kept, new, old):
+    """Returns the rows of `new` where `kept` `(batch,)` is True, and those of `old` elsewhere."""
     return ops.where(ops.reshape(kept, (-1, *[1] * (len(new.shape) - 1))), new, old)
