@@ -26,6 +26,12 @@ from keras_attention.mechanisms import (
     TextGuidedAttention,
     alibi_bias,
 )
+from keras_attention.memory import (
+    NTM,
+    NTMCell,
+    ScalarShift,
+    SoftmaxShift,
+)
 from keras_attention.normalizers import (
     ArgmaxNormalizer,
     EntmaxNormalizer,
@@ -129,12 +135,15 @@ __all__ = [
     "MultiHeadAttention",
     "MultiQueryPooling",
     "MultiStepAttention",
+    "NTM",
+    "NTMCell",
     "Normalizer",
     "RecurrentDecoder",
     "ReinforceLoss",
     "RetinaGlimpse",
     "RotaryPositions",
     "SampleNormalizer",
+    "ScalarShift",
     "ScaledDotScorer",
     "ScheduledSampling",
     "Scorer",
@@ -142,6 +151,7 @@ __all__ = [
     "SkipFirstUpdate",
     "SoftAttention",
     "SoftmaxNormalizer",
+    "SoftmaxShift",
     "SparsemaxNormalizer",
     "SumOverMentions",
     "TextGuidedAttention",

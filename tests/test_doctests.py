@@ -21,6 +21,7 @@ PUBLIC = (
     "keras_attention.glimpses",
     "keras_attention.losses",
     "keras_attention.mechanisms",
+    "keras_attention.memory",
     "keras_attention.normalizers",
     "keras_attention.readers",
     "keras_attention.recurrent",

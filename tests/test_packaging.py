@@ -20,6 +20,7 @@ LAYER_FOLDERS = (
     "readers",
     "glimpses",
     "recurrent",
+    "memory",
     "losses",
 )
 
@@ -137,10 +138,11 @@ def test_dependencies_point_one_way():
     [
         ("scorers", (*LAYER_FOLDERS[1:], "decoding")),
         ("normalizers", ("scorers", *LAYER_FOLDERS[2:], "decoding")),
-        ("mechanisms", ("readers", "glimpses", "recurrent", "decoding")),
-        ("readers", ("glimpses", "recurrent", "losses", "decoding")),
-        ("glimpses", ("readers", "recurrent", "losses", "decoding")),
-        ("recurrent", ("readers", "glimpses", "losses", "decoding")),
+        ("mechanisms", ("readers", "glimpses", "recurrent", "memory", "decoding")),
+        ("readers", ("glimpses", "recurrent", "memory", "losses", "decoding")),
+        ("glimpses", ("readers", "recurrent", "memory", "losses", "decoding")),
+        ("recurrent", ("readers", "glimpses", "memory", "losses", "decoding")),
+        ("memory", ("mechanisms", "readers", "glimpses", "losses", "decoding")),
         ("losses", (*LAYER_FOLDERS[:-1], "decoding")),
         ("decoding", LAYER_FOLDERS),
     ],

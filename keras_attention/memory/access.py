@@ -18,6 +18,12 @@ def read(memory, weights):
     Args:
         memory: Float tensor `(batch, slots, slot_dim)`.
         weights: Float tensor `(batch, heads, slots)`.
+
+    Example:
+
+    >>> memory = ops.array([[[1.0, 2.0], [3.0, 4.0]]])
+    >>> [float(number) for number in read(memory, ops.array([[[0.5, 0.5]]]))[0, 0]]
+    [2.0, 3.0]
     """
     return ops.einsum("bhn,bnd->bhd", weights, memory)
 
@@ -30,6 +36,13 @@ def write(memory, weights, erase, addition):
         weights: Float tensor `(batch, heads, slots)`.
         erase: Float tensor `(batch, heads, slot_dim)` in [0, 1].
         addition: Float tensor `(batch, heads, slot_dim)`.
+
+    Example:
+
+    >>> memory, weights = ops.array([[[1.0, 2.0], [3.0, 4.0]]]), ops.array([[[0.0, 1.0]]])
+    >>> written = write(memory, weights, ops.array([[[1.0, 0.5]]]), ops.array([[[7.0, 0.0]]]))
+    >>> [[float(number) for number in slot] for slot in written[0]]
+    [[1.0, 2.0], [7.0, 2.0]]
     """
     for head in range(weights.shape[1]):
         memory = memory * (1.0 - outer(weights, erase, head))

@@ -16,8 +16,8 @@ Every function takes all heads at once, `(batch, heads, ...)`, and computes in a
 from keras import ops
 
 from keras_attention.precision import at_least_float32
+from keras_attention.scorers.cosine import inverse_norms
 
-NORM_EPSILON = 1e-12  # inside the root: a slot of zeros has similarity 0 and a finite gradient
 LOG_EPSILON = 1e-12
 
 
@@ -33,11 +33,6 @@ def similarities(key, memory):
     return products * inverse_norms(key)[:, :, None] * inverse_norms(memory)[:, None, :]
 
 
-def inverse_norms(vectors):
-    """Returns 1 over the length of every vector."""
-    return ops.rsqrt(ops.sum(vectors * vectors, axis=-1) + NORM_EPSILON)
-
-
 def content_weights(key, strength, memory):
     """Returns the weights of addressing by content, `(batch, heads, slots)`.
 
@@ -45,6 +40,13 @@ def content_weights(key, strength, memory):
         key: Float tensor `(batch, heads, slot_dim)`.
         strength: Float tensor `(batch, heads)`, beta, not negative.
         memory: Float tensor `(batch, slots, slot_dim)`.
+
+    Example:
+
+    >>> memory = ops.array([[[1.0, 0.0], [0.0, 1.0]]])
+    >>> weights = content_weights(ops.array([[[2.0, 0.0]]]), ops.array([[1.0]]), memory)
+    >>> [round(float(weight), 4) for weight in weights[0, 0]]
+    [0.7311, 0.2689]
     """
     return ops.softmax(at_least_float32(strength)[:, :, None] * similarities(key, memory))
 
@@ -56,6 +58,12 @@ def interpolate(content, previous, gate):
         content: Float tensor `(batch, heads, slots)`.
         previous: Float tensor `(batch, heads, slots)`.
         gate: Float tensor `(batch, heads)` in [0, 1]; 0 keeps the previous weights.
+
+    Example:
+
+    >>> content, previous = ops.array([[[1.0, 0.0]]]), ops.array([[[0.0, 1.0]]])
+    >>> [float(weight) for weight in interpolate(content, previous, ops.array([[0.25]]))[0, 0]]
+    [0.25, 0.75]
     """
     previous = at_least_float32(previous)
     return previous + at_least_float32(gate)[:, :, None] * (content - previous)
@@ -68,6 +76,12 @@ def circular_shift(weights, shift):
         weights: Float tensor `(batch, heads, slots)`.
         shift: Float tensor `(batch, heads, shifts)`: the share of every whole shift, an odd
             number of them around 0. The last moves the focus to a higher index.
+
+    Example:
+
+    >>> one_up = ops.array([[[0.0, 0.0, 1.0]]])
+    >>> [float(weight) for weight in circular_shift(ops.array([[[0.5, 0.0, 0.5]]]), one_up)[0, 0]]
+    [0.5, 0.5, 0.0]
     """
     shares, reach = shift.shape[-1], shift.shape[-1] // 2
     around = wrapped(weights, reach)
@@ -94,6 +108,12 @@ def scalar_shift(weights, shift):
     Args:
         weights: Float tensor `(batch, heads, slots)`.
         shift: Float tensor `(batch, heads)`.
+
+    Example:
+
+    >>> weights = scalar_shift(ops.array([[[1.0, 0.0, 0.0]]]), ops.array([[4.25]]))
+    >>> [float(weight) for weight in weights[0, 0]]
+    [0.0, 0.75, 0.25]
     """
     shift = at_least_float32(shift)
     slots = weights.shape[-1]
@@ -114,6 +134,12 @@ def sharpen(weights, sharpening):
     Args:
         weights: Float tensor `(batch, heads, slots)`, not negative.
         sharpening: Float tensor `(batch, heads)`, gamma, at least 1.
+
+    Example:
+
+    >>> weights = sharpen(ops.array([[[0.25, 0.75]]]), ops.array([[2.0]]))
+    >>> [round(float(weight), 4) for weight in weights[0, 0]]
+    [0.1, 0.9]
     """
     logarithms = ops.log(at_least_float32(weights) + LOG_EPSILON)
     return ops.softmax(at_least_float32(sharpening)[:, :, None] * logarithms)

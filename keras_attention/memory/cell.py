@@ -16,16 +16,16 @@ import keras
 from keras import activations, initializers, ops
 
 from keras_attention import checks
-from keras_attention.memory import shifts
+from keras_attention.initialization import independent
+from keras_attention.memory import control, shifts
 from keras_attention.memory.access import read, write
 from keras_attention.memory.addressing import content_weights, interpolate, sharpen
 from keras_attention.memory.controllers import product
 from keras_attention.memory.heads import Heads
 from keras_attention.memory.initial_state import InitialState
+from keras_attention.memory.state import pack, state_sizes, unpack
 from keras_attention.precision import wide_dtype
 from keras_attention.scorers.base import check_ready
-
-CONTROLLERS = ("lstm", "feed_forward")
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -58,7 +58,8 @@ class NTMCell(keras.layers.Layer):
 
     Call arguments:
         inputs: Float tensor `(batch, input_dim)`.
-        states: List of tensors, as `get_initial_state` returns it.
+        states: List of float tensors `(batch, size)`, as `get_initial_state` returns it.
+        training: Whether the controller's dropout is applied.
 
     Returns:
         The output `(batch, output_dim)` and the list of new states.
@@ -67,8 +68,7 @@ class NTMCell(keras.layers.Layer):
         `state_size`. `start` and `step` speak of the same as a dict: `controller`, the list of
         the controller's states; `memory` `(batch, slots, slot_dim)`; `reads` `(batch,
         num_read_heads, slot_dim)`; `read_weights` `(batch, num_read_heads, slots)`;
-        `write_weights` `(batch, num_write_heads, slots)`. All but the controller's are at least
-        float32.
+        `write_weights` `(batch, num_write_heads, slots)`. All are at least float32.
 
     Weights: the controller's; `head_kernel` `(controller units, head width)` and `head_bias`,
         where the head width is `(slot_dim + 3 + shift.size)` a head and `2 * slot_dim` more a
@@ -77,11 +77,15 @@ class NTMCell(keras.layers.Layer):
 
     Raises:
         ValueError: If an argument lies outside its range, the shifts do not fit into the slots,
-            the controller's input or output does not fit, or a state has another structure.
+            the controller's input or output does not fit, a state has another structure, or
+            the controller has a dropout that `keras.layers.RNN` cannot draw: `NTM` can.
+
+    Masking: reads no mask; what runs the cell copies the state in masked steps.
 
     Example:
 
     >>> cell = NTMCell(output_dim=3, slots=16, slot_dim=5)
+    >>> cell.build((None, 4))
     >>> output, states = cell(keras.ops.ones((2, 4)), cell.get_initial_state(2))
     >>> tuple(output.shape)
     (2, 3)
@@ -112,6 +116,7 @@ class NTMCell(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        self.autocast = False  # a memory rounded to half precision would forget its constant
         owner = "NTMCell"
         self.output_dim = checks.positive_int(owner, "output_dim", output_dim)
         self.slots = checks.positive_int(owner, "slots", slots)
@@ -132,7 +137,8 @@ class NTMCell(keras.layers.Layer):
         )
         self.kernel_initializer = initializers.get(kernel_initializer)
         self.bias_initializer = initializers.get(bias_initializer)
-        self.controller = _controller(owner, controller, self.dtype_policy)
+        self.controller = control.get(owner, controller, self.dtype_policy)
+        self.control = control.Control(owner, self.controller)
         self.heads = Heads(
             self.num_read_heads,
             self.num_write_heads,
@@ -149,14 +155,7 @@ class NTMCell(keras.layers.Layer):
     @property
     def state_size(self):
         """The sizes of the states in a flat list: controller, memory, reads, weights."""
-        heads = self.heads
-        return [
-            *keras.tree.flatten(getattr(self.controller, "state_size", [])),
-            self.slots * self.slot_dim,
-            heads.num_read * self.slot_dim,
-            heads.num_read * self.slots,
-            heads.num_write * self.slots,
-        ]
+        return state_sizes(self)
 
     def build(self, input_shape):
         if len(input_shape) != 2 or input_shape[-1] is None:
@@ -165,8 +164,7 @@ class NTMCell(keras.layers.Layer):
                 f"Received: inputs.shape={tuple(input_shape)}"
             )
         self.input_dim = input_shape[-1]
-        fed = self.input_dim + self.num_read_heads * self.slot_dim
-        units = self._build_controller((input_shape[0], fed))
+        units = self.control.build((input_shape[0], self.fed_dim))
         self.head_kernel = self.add_weight(
             (units, self.heads.width), self.kernel_initializer, name="head_kernel"
         )
@@ -175,73 +173,51 @@ class NTMCell(keras.layers.Layer):
         )
         wide = units + self.num_read_heads * self.slot_dim
         self.output_kernel = self.add_weight(
-            (wide, self.output_dim), self.kernel_initializer, name="output_kernel"
+            (wide, self.output_dim), independent(self.kernel_initializer, 1), name="output_kernel"
         )
         self.output_bias = self.add_weight(
-            (self.output_dim,), self.bias_initializer, name="output_bias"
+            (self.output_dim,), independent(self.bias_initializer, 1), name="output_bias"
         )
-        sizes = keras.tree.flatten(getattr(self.controller, "state_size", []))
-        self.initial_state.build(self, sizes)
+        self.initial_state.build(self, self.control.state_sizes)
         self.built = True
 
-    def _build_controller(self, shape):
-        """Builds the controller for inputs of `shape`; returns the size of its output."""
-        controller, width = self.controller, shape[-1]
-        if not controller.built:
-            controller.build(shape)
-        kernel = getattr(controller, "kernel", None)
-        if kernel is not None and kernel.shape[0] != width:
-            raise ValueError(
-                "NTMCell expects a `controller` that takes inputs of the width input_dim + "
-                f"num_read_heads * slot_dim, here {self.input_dim} + {width - self.input_dim}. "
-                f"Received: controller={controller.name!r}, built for the width {kernel.shape[0]}"
-            )
-        if hasattr(controller, "state_size"):
-            first = keras.tree.flatten(controller.state_size)[0]
-            output_shape = (None, getattr(controller, "output_size", first))
-        else:
-            output = controller.compute_output_spec(keras.KerasTensor(shape, self.compute_dtype))
-            output_shape = tuple(getattr(output, "shape", (None,)))
-        if len(output_shape) != 2 or not isinstance(output_shape[-1], int):
-            raise ValueError(
-                "NTMCell expects a `controller` whose output has the shape (batch, units). "
-                f"Received: controller={controller.name!r} with the output shape {output_shape}"
-            )
-        return output_shape[-1]
-
-    def _control(self, inputs, states):
-        """Returns the controller's output and its new states, a flat list."""
-        if not hasattr(self.controller, "state_size"):
-            return self.controller(inputs), []
-        packed = keras.tree.pack_sequence_as(_listed(self.controller.state_size), list(states))
-        output, new = self.controller(inputs, packed)
-        return output, keras.tree.flatten(new)
+    @property
+    def fed_dim(self):
+        """The width of the controller's input, `[x_t; r_{t-1}]`."""
+        return self.input_dim + self.num_read_heads * self.slot_dim
 
     def start(self, batch_size):
         """Returns the dict of the state before the first step."""
         check_ready(self, None)
-        controller = []
-        if hasattr(self.controller, "state_size"):
-            controller = keras.tree.flatten(self.controller.get_initial_state(batch_size))
         dtype = wide_dtype(self.compute_dtype)
+        controller = self.control.start(batch_size, dtype)
         return self.initial_state.make(self, batch_size, controller, dtype)
 
-    def step(self, inputs, state):
-        """Returns the output of one step and the dict of the new state."""
-        hidden, state = self.advance(inputs, state)
+    def step(self, inputs, state, training=None):
+        """Returns the output of one step and the dict of the new state.
+
+        Args:
+            inputs: Float tensor `(batch, input_dim)`.
+            state: Dict, as `start` returns it.
+            training: Whether the controller's dropout is applied.
+        """
+        hidden, state = self.advance(inputs, state, training)
         return self.read_out(hidden, state["reads"]), state
 
-    def advance(self, inputs, state):
+    def advance(self, inputs, state, training=None):
         """Returns the controller's output and the dict of the new state."""
         check_ready(self, inputs)
         wide, heads = wide_dtype(self.compute_dtype), self.heads
+        state = keras.tree.map_structure(lambda part: ops.cast(part, wide), state)
         reads = ops.reshape(state["reads"], (-1, heads.num_read * self.slot_dim))
-        fed = ops.concatenate([ops.cast(inputs, wide), ops.cast(reads, wide)], axis=-1)
-        hidden, controller = self._control(ops.cast(fed, self.compute_dtype), state["controller"])
+        fed = ops.concatenate([ops.cast(inputs, wide), reads], axis=-1)
+        hidden, controller = self.control.step(
+            ops.cast(fed, self.compute_dtype), state["controller"], training
+        )
         row = product(hidden, ops.cast(self.head_kernel, self.compute_dtype))
         raw = heads.split(row + ops.cast(self.head_bias, row.dtype))
         told = heads.parameters(raw)
-        memory = ops.cast(state["memory"], wide)
+        memory = state["memory"]
         previous = ops.concatenate([state["read_weights"], state["write_weights"]], axis=1)
         content = content_weights(told["key"], told["strength"][:, :, 0], memory)
         gated = interpolate(content, previous, told["gate"][:, :, 0])
@@ -279,43 +255,12 @@ class NTMCell(keras.layers.Layer):
         return ops.cast(outputs, self.compute_dtype)
 
     def call(self, inputs, states, training=None):
-        output, state = self.step(inputs, self.unpack(states))
-        return output, self.pack(state)
+        output, state = self.step(inputs, unpack(self, states), training)
+        return output, pack(self, state)
 
     def get_initial_state(self, batch_size=None):
-        return self.pack(self.start(batch_size))
-
-    def pack(self, state):
-        """Returns the dict of a state as the flat list that `keras.layers.RNN` carries."""
-        parts = [state[name] for name in ("memory", "reads", "read_weights", "write_weights")]
-        sizes = self.state_size[-4:]
-        flat = [ops.reshape(part, (-1, size)) for part, size in zip(parts, sizes, strict=True)]
-        return [*state["controller"], *flat]
-
-    def unpack(self, states):
-        """Returns the dict of a state from the flat list.
-
-        Raises:
-            ValueError: If the list has another length.
-        """
-        states, sizes = list(states), self.state_size
-        found = [tuple(part.shape) for part in keras.tree.flatten(states)]
-        if len(found) != len(sizes) or any(
-            len(shape) != 2 or shape[-1] not in (None, size)
-            for shape, size in zip(found, sizes, strict=False)
-        ):
-            raise ValueError(
-                f"NTMCell expects `states` of the sizes {sizes}: the controller's, memory, reads, "
-                f"read weights, write weights, each (batch, size). Received: shapes {found}"
-            )
-        *controller, memory, reads, read_weights, write_weights = states
-        return {
-            "controller": controller,
-            "memory": ops.reshape(memory, (-1, self.slots, self.slot_dim)),
-            "reads": ops.reshape(reads, (-1, self.num_read_heads, self.slot_dim)),
-            "read_weights": ops.reshape(read_weights, (-1, self.num_read_heads, self.slots)),
-            "write_weights": ops.reshape(write_weights, (-1, self.num_write_heads, self.slots)),
-        }
+        """Returns the flat list of the state before the first step."""
+        return pack(self, self.start(batch_size))
 
     def get_config(self):
         return {
@@ -337,23 +282,3 @@ class NTMCell(keras.layers.Layer):
             "kernel_initializer": initializers.serialize(self.kernel_initializer),
             "bias_initializer": initializers.serialize(self.bias_initializer),
         }
-
-
-def _listed(sizes):
-    """Returns the sizes of a controller's states as it wants its states: one stands in a list."""
-    return [sizes] if isinstance(sizes, int) else list(sizes)
-
-
-def _controller(owner, controller, dtype_policy):
-    if isinstance(controller, dict):
-        controller = keras.saving.deserialize_keras_object(controller)
-    if controller == "lstm":
-        return keras.layers.LSTMCell(100, dtype=dtype_policy, name="controller")
-    if controller == "feed_forward":
-        return keras.layers.Dense(100, activation="tanh", dtype=dtype_policy, name="controller")
-    if not isinstance(controller, keras.layers.Layer):
-        raise ValueError(
-            f"{owner} expects `controller` to be a Keras cell or layer, or one of "
-            f"{', '.join(map(repr, CONTROLLERS))}. Received: controller={controller!r}"
-        )
-    return controller

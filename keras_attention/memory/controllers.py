@@ -15,6 +15,7 @@ import keras
 from keras import ops
 
 from keras_attention.precision import at_least_float32
+from keras_attention.written_gradient import summed_product
 
 ACTIVATIONS = {
     keras.activations.tanh: lambda hidden: 1.0 - hidden * hidden,
@@ -98,7 +99,7 @@ class FeedForward:
 
     def weight_gradients(self, inside, fed, states, weights):
         """Returns the gradients of `weights` from those of all steps."""
-        return [summed_product(fed, inside[0], weights[0].dtype)]
+        return [ops.cast(summed_product(fed, inside[0]), weights[0].dtype)]
 
 
 class LSTMStack:
@@ -197,7 +198,7 @@ class LSTMStack:
         for number, inside in enumerate(insides):
             before, after = states[2 * number]
             both = ops.concatenate([fed, before], axis=-1)
-            kernels.append(summed_product(both, inside, weights[number].dtype))
+            kernels.append(ops.cast(summed_product(both, inside), weights[number].dtype))
             if number:
                 bias = ops.sum(inside, axis=(0, 1))
                 biases.append(ops.cast(bias, weights[number].dtype))
@@ -213,10 +214,3 @@ def projected(inputs, kernel, bias, dtype):
     if bias is not None:
         flat = flat + ops.cast(bias, flat.dtype)
     return ops.reshape(flat, (*ops.shape(inputs)[:-1], kernel.shape[-1]))
-
-
-def summed_product(left, right, dtype):
-    """Returns the sum over batch and time of the outer products of two sequences, in `dtype`."""
-    left = ops.reshape(left, (-1, left.shape[-1]))
-    right = ops.reshape(right, (-1, right.shape[-1]))
-    return ops.cast(ops.matmul(ops.transpose(left), right), dtype)

@@ -12,9 +12,9 @@ from keras_attention.memory.addressing import (
     LOG_EPSILON,
     circular_shift,
     interpolate,
-    inverse_norms,
     wrapped,
 )
+from keras_attention.scorers.cosine import inverse_norms
 
 
 def addressed(parameters, shares, similarity, memory_scale, previous):

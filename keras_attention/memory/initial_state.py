@@ -6,6 +6,7 @@ random one. A constant has a price: slots that are all alike, under weights that
 stay alike. So the weights start uneven: learned from random numbers, or on the first slot.
 """
 
+import math
 import numbers
 
 from keras import initializers, ops
@@ -17,18 +18,21 @@ class InitialState:
     """Makes the weights of the initial state and the state itself.
 
     Args:
+        owner: The name of the class the user called.
         memory: A number, every element of the memory; or "learned".
         reads: "learned", a tanh of weights; or "zeros".
         weights: "learned", a softmax of weights; or "first", all on slot 0.
-        controller: "zeros" or "learned".
+        controller: "zeros" or "learned", a tanh of weights.
+
+    Raises:
+        ValueError: If an argument is none of these.
     """
 
     def __init__(self, owner, memory, reads, weights, controller):
-        if memory != "learned" and (
-            isinstance(memory, bool) or not isinstance(memory, numbers.Real) or memory != memory
-        ):
+        real = isinstance(memory, numbers.Real) and not isinstance(memory, bool)
+        if memory != "learned" and not (real and math.isfinite(memory)):
             raise ValueError(
-                f"{owner} expects `initial_memory` to be a number or 'learned'. "
+                f"{owner} expects `initial_memory` to be a finite number or 'learned'. "
                 f"Received: initial_memory={memory!r}"
             )
         self.memory = memory
@@ -41,7 +45,6 @@ class InitialState:
     def build(self, cell, controller_sizes):
         """Adds the learned parts to the cell's weights, in the order of the state."""
         slots, slot_dim, reads = cell.slots, cell.slot_dim, cell.heads.num_read
-        small = initializers.RandomUniform(-0.1, 0.1)
         shapes = {}
         if self.controller == "learned":
             shapes |= {f"initial_controller_{i}": (n,) for i, n in enumerate(controller_sizes)}
@@ -52,16 +55,26 @@ class InitialState:
         if self.weights == "learned":
             shapes["initial_weights"] = (cell.heads.count, slots)
         self.learned = {
+            # A new object each: one draws the same numbers again for weights of one shape.
             name: cell.add_weight(
                 shape,
-                initializers.GlorotUniform() if name == "initial_weights" else small,
+                initializers.GlorotUniform()
+                if name == "initial_weights"
+                else initializers.RandomUniform(-0.1, 0.1),
                 name=name,
             )
             for name, shape in shapes.items()
         }
 
     def make(self, cell, batch_size, controller_state, dtype):
-        """Returns the state for `batch_size` rows; `controller_state` is the controller's zeros."""
+        """Returns the dict of the state for `batch_size` rows.
+
+        Args:
+            cell: The `NTMCell` that was handed to `build`.
+            batch_size: Int, or a scalar tensor.
+            controller_state: List of the controller's zeros, `(batch, size)`.
+            dtype: The dtype of the state.
+        """
         learned = {name: ops.cast(value, dtype) for name, value in self.learned.items()}
         slots, slot_dim, heads = cell.slots, cell.slot_dim, cell.heads
 
@@ -74,15 +87,19 @@ class InitialState:
                 rows(ops.tanh(learned[f"initial_controller_{i}"]), (state.shape[-1],))
                 for i, state in enumerate(controller_state)
             ]
-        memory = learned.get("initial_memory", ops.full((slots, slot_dim), self.memory_constant))
-        reads = ops.tanh(learned.get("initial_reads", ops.zeros((heads.num_read * slot_dim,))))
+        memory = learned.get(
+            "initial_memory", ops.full((slots, slot_dim), self.memory_constant, dtype)
+        )
+        reads = ops.tanh(
+            learned.get("initial_reads", ops.zeros((heads.num_read * slot_dim,), dtype))
+        )
         if self.weights == "learned":
             weights = ops.softmax(learned["initial_weights"])
         else:
             weights = ops.one_hot(ops.zeros((heads.count,), dtype="int32"), slots)
         weights = rows(weights, (heads.count, slots))
         return {
-            "controller": list(controller_state),
+            "controller": controller_state,
             "memory": rows(memory, (slots, slot_dim)),
             "reads": rows(reads, (heads.num_read, slot_dim)),
             "read_weights": weights[:, : heads.num_read],

@@ -11,6 +11,7 @@ from keras_attention.loop import choose_rows, run_loop
 from keras_attention.memory.cell import NTMCell
 from keras_attention.memory.controllers import written_out
 from keras_attention.memory.sequence import ntm_sequence
+from keras_attention.memory.state import check_state, map_shapes, state_shapes
 from keras_attention.precision import wide_dtype
 
 HISTORY = ("read_weights", "write_weights", "memory")
@@ -35,6 +36,7 @@ class NTM(keras.layers.Layer):
         mask, inputs_mask: Boolean `(batch, time)`, two names of one argument. A masked step
             copies the state, writes nothing, and gives 0.
         return_history: Whether the history of heads and memory is returned too.
+        training: Whether the controller's dropout is applied.
 
     Returns:
         Outputs `(batch, time, output_dim)`, or the last one `(batch, output_dim)`, followed by
@@ -45,9 +47,10 @@ class NTM(keras.layers.Layer):
         step.
 
     Raises:
-        ValueError: If `cell` is not an `NTMCell`, or a state has another structure.
+        ValueError: If `cell` is not an `NTMCell`, the inputs are not of rank 3 or of another
+            width than before, the state has another structure, or the mask is not boolean.
 
-    Masking: reads the mask of the inputs and passes it on.
+    Masking: reads the mask of the inputs, and passes it on where it returns sequences.
 
     Example:
 
@@ -62,6 +65,7 @@ class NTM(keras.layers.Layer):
     def __init__(self, cell, return_sequences=True, return_state=False, **kwargs):
         super().__init__(**kwargs)
         self.supports_masking = True
+        self.autocast = False  # a memory rounded to half precision would forget its constant
         cell = keras.saving.deserialize_keras_object(cell) if isinstance(cell, dict) else cell
         if not isinstance(cell, NTMCell):
             raise ValueError(
@@ -73,11 +77,7 @@ class NTM(keras.layers.Layer):
         self.return_state = return_state
 
     def build(self, inputs_shape, initial_state_shape=None):
-        if len(inputs_shape) != 3 or inputs_shape[-1] is None:
-            raise ValueError(
-                "NTM expects `inputs` of shape (batch, time, input_dim) with a known input_dim. "
-                f"Received: inputs.shape={tuple(inputs_shape)}"
-            )
+        self._check_inputs(inputs_shape)
         if not self.cell.built:
             self.cell.build((inputs_shape[0], inputs_shape[-1]))
         self.built = True
@@ -91,20 +91,26 @@ class NTM(keras.layers.Layer):
         return_history=False,
         training=None,
     ):
-        self._check(inputs, initial_state)
+        self._check_inputs(inputs.shape)
+        if initial_state is not None:
+            check_state("NTM", self.cell, initial_state)
         mask = inputs_mask if mask is None else mask
         checks.boolean_mask("NTM", "mask", mask, tuple(inputs.shape[:2]), "(batch, time)")
         inputs = ops.cast(inputs, wide_dtype(self.cell.compute_dtype))
         kept = ops.ones_like(inputs[:, :, :1])
         if mask is not None:
             inputs = ops.where(mask[:, :, None], inputs, 0)  # padding may hold NaN
-            kept = ops.cast(mask, inputs.dtype)[:, :, None]
+            kept = kept * ops.cast(mask, inputs.dtype)[:, :, None]
         state = self.cell.start(ops.shape(inputs)[0]) if initial_state is None else initial_state
+        state = keras.tree.map_structure(lambda part: ops.cast(part, inputs.dtype), state)
         controller = None
         if self.cell.shift.reach is not None:
             controller = written_out(self.cell.controller, training)
-        run = self._run if controller is None else self._run_written_out
-        outputs, history, state = run(inputs, kept, state, controller, return_history)
+        if controller is None:
+            results = self._run(inputs, kept, state, return_history, training)
+        else:
+            results = self._run_written_out(inputs, kept, state, return_history, controller)
+        outputs, history, state = results
         if mask is not None:
             outputs = ops.where(mask[:, :, None], outputs, 0)
             for name in HISTORY[:2]:
@@ -114,54 +120,38 @@ class NTM(keras.layers.Layer):
         results += [state] if self.return_state else []
         return tuple(results) if len(results) > 1 else results[0]
 
-    def _check(self, inputs, state):
-        """Raises unless the layer can be called with such inputs and such a state."""
-        if inputs.shape[-1] != self.cell.input_dim:
+    def _check_inputs(self, shape):
+        """Raises unless the layer can be called with inputs of that shape."""
+        shape, built = tuple(shape), getattr(self.cell, "input_dim", None)
+        if len(shape) != 3 or shape[-1] is None or shape[1] == 0:
             raise ValueError(
-                f"NTM was built for inputs of width {self.cell.input_dim}. "
-                f"Received: inputs.shape={tuple(inputs.shape)}"
+                "NTM expects `inputs` of shape (batch, time, input_dim) with a known input_dim, "
+                f"and at least one time step. Received: inputs.shape={shape}"
             )
-        if state is None:
-            return
-        expected = self._state_shapes(None)
-        found = keras.tree.map_structure(lambda part: (None, *part.shape[1:]), state)
-        if found != expected:
+        if built not in (None, shape[-1]):
             raise ValueError(
-                "NTM expects `initial_state` to be a dict as `NTMCell.start` returns it, with the "
-                f"shapes {expected}. Received: {found}"
+                f"NTM was built for `inputs` of width {built}. Received: inputs.shape={shape}"
             )
 
-    def _state_shapes(self, batch):
-        """Returns the dict of the shapes of a state."""
-        cell = self.cell
-        sizes = cell.state_size[:-4]
-        return {
-            "controller": [(batch, size) for size in sizes],
-            "memory": (batch, cell.slots, cell.slot_dim),
-            "reads": (batch, cell.num_read_heads, cell.slot_dim),
-            "read_weights": (batch, cell.num_read_heads, cell.slots),
-            "write_weights": (batch, cell.num_write_heads, cell.slots),
-        }
-
-    def _run(self, inputs, kept, state, _, with_memory):
+    def _run(self, inputs, kept, state, with_memory, training=None):
         """All steps of any cell; the gradient is the backend's."""
         names = HISTORY if with_memory else HISTORY[:2]
 
         def step(step_inputs, states):
-            output, new = self.cell.step(step_inputs[:, :-1], states[0])
+            output, new = self.cell.step(step_inputs[:, :-1], states[0], training)
             keep = step_inputs[:, -1] > 0
             new = keras.tree.map_structure(
-                lambda after, before: choose_rows(keep, after, ops.cast(before, after.dtype)),
-                new,
-                states[0],
+                lambda after, before: choose_rows(keep, after, before), new, states[0]
             )
             return (output, *(new[name] for name in names)), [new]
 
         sequence = ops.concatenate([inputs, kept], axis=-1)
-        (outputs, *history), (last,) = run_loop(step, sequence, [state])
+        rows, width = ops.shape(inputs)[0], self.cell.fed_dim
+        with self.cell.control.dropout_masks(rows, width, training):
+            (outputs, *history), (last,) = run_loop(step, sequence, [state])
         return outputs, dict(zip(names, history, strict=True)), last
 
-    def _run_written_out(self, inputs, kept, state, controller, with_memory):
+    def _run_written_out(self, inputs, kept, state, with_memory, controller):
         """All steps of a cell whose controller's gradient is written out."""
         cell, dtype = self.cell, self.cell.compute_dtype
         slot_dim, num_read = cell.slot_dim, cell.num_read_heads
@@ -169,7 +159,7 @@ class NTM(keras.layers.Layer):
             controller.project(inputs, dtype),
             kept,
             {
-                "controller": [ops.cast(part, inputs.dtype) for part in state["controller"]],
+                "controller": list(state["controller"]),
                 "memory": ops.swapaxes(state["memory"], 1, 2),
                 "reads": ops.reshape(state["reads"], (-1, num_read * slot_dim)),
                 "weights": ops.concatenate([state["read_weights"], state["write_weights"]], axis=1),
@@ -204,7 +194,7 @@ class NTM(keras.layers.Layer):
         batch, time = tuple(inputs_shape)[:2]
         last = (batch, self.cell.output_dim)
         outputs = (batch, time, self.cell.output_dim) if self.return_sequences else last
-        return (outputs, self._state_shapes(batch)) if self.return_state else outputs
+        return (outputs, state_shapes(self.cell, batch)) if self.return_state else outputs
 
     def compute_output_spec(
         self,
@@ -215,12 +205,14 @@ class NTM(keras.layers.Layer):
         return_history=False,
         training=None,
     ):
-        self._check(inputs, initial_state)
+        self._check_inputs(inputs.shape)
+        if initial_state is not None:
+            check_state("NTM", self.cell, initial_state)
         (batch, time), cell = inputs.shape[:2], self.cell
         wide = wide_dtype(cell.compute_dtype)
         steps = (time,) if self.return_sequences else ()
         results = [keras.KerasTensor((batch, *steps, cell.output_dim), dtype=cell.compute_dtype)]
-        shapes = self._state_shapes(batch)
+        shapes = state_shapes(cell, batch)
         if return_history:
             results.append(
                 {
@@ -229,7 +221,8 @@ class NTM(keras.layers.Layer):
                 }
             )
         if self.return_state:
-            results.append(_map_shapes(lambda shape: keras.KerasTensor(shape, dtype=wide), shapes))
+            symbol = lambda shape: keras.KerasTensor(shape, dtype=wide)  # noqa: E731
+            results.append(map_shapes(symbol, shapes))
         return tuple(results) if len(results) > 1 else results[0]
 
     def compute_mask(self, inputs, previous_mask=None):
@@ -251,11 +244,3 @@ def _last_kept(outputs, mask):
     later = ops.cumsum(ops.flip(ops.cast(mask, "int32"), 1), axis=1)
     is_last = ops.flip(later == 1, 1) & mask
     return ops.sum(ops.where(is_last[:, :, None], outputs, 0), axis=1)
-
-
-def _map_shapes(function, shapes):
-    """Returns a state's dict with a function applied to its shapes."""
-    return {
-        name: [function(one) for one in shape] if isinstance(shape, list) else function(shape)
-        for name, shape in shapes.items()
-    }

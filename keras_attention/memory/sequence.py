@@ -15,15 +15,16 @@ import keras
 from keras import ops
 
 from keras_attention.loop import run_loop
-from keras_attention.memory.addressing import NORM_EPSILON, interpolate, inverse_norms, sharpen
-from keras_attention.memory.controllers import product, summed_product
+from keras_attention.memory.addressing import interpolate, sharpen
+from keras_attention.memory.controllers import product
 from keras_attention.memory.gradients import (
     addressed,
     addressing_gradient,
     columns,
     write_gradient,
 )
-from keras_attention.recurrent.gru_sequence import flat_upstream
+from keras_attention.scorers.cosine import inverse_norms
+from keras_attention.written_gradient import flat_upstream, summed_product
 
 OUTPUTS = ("hidden", "reads", "weights", "memory")
 
@@ -99,7 +100,7 @@ class _Machine:
         parameters = heads.parameters(heads.split(row))
         similarity = ops.einsum("bhd,bdn->bhn", parameters["key"], memory)
         similarity = similarity * inverse_norms(parameters["key"])[:, :, None]
-        similarity = similarity * _slot_scales(memory, 1)[:, None, :]
+        similarity = similarity * inverse_norms(memory, axis=1)[:, None, :]
         content = ops.softmax(parameters["strength"] * similarity)
         gated = interpolate(content, now["weights"], parameters["gate"][:, :, 0])
         shifted = heads.shift.apply(gated, parameters["shift"])
@@ -154,7 +155,7 @@ class _Machine:
         first.pop("position")
         pairs = list(zip(before["controller"], done["controller"], strict=True))
         of_heads = [
-            summed_product(done["hidden"], row, kernel.dtype),
+            ops.cast(summed_product(done["hidden"], row), kernel.dtype),
             ops.cast(ops.sum(row, axis=(0, 1)), bias.dtype),
         ]
         of_controller = self.controller.weight_gradients(
@@ -179,7 +180,7 @@ class _Machine:
         raw = heads.split(row)
         parameters = heads.parameters(raw)
         shares = heads.shift.shares(raw["shift"])
-        scales = rows(_slot_scales(done["memory"], 2))
+        scales = rows(inverse_norms(done["memory"], axis=2))
         prepared = {
             "addressed": addressed(
                 parameters, shares, rows(done["similarity"]), scales, rows(before["weights"])
@@ -245,11 +246,6 @@ class _Machine:
             "reads": fed + (1.0 - keep) * of_reads,
             "weights": of_previous + (1.0 - keep_all) * of_weights,
         }
-
-
-def _slot_scales(memory, axis):
-    """Returns 1 over the length of every slot of a memory with its slots last."""
-    return ops.rsqrt(ops.sum(memory * memory, axis=axis) + NORM_EPSILON)
 
 
 def _before(first, sequence):

@@ -18,14 +18,13 @@ from keras_attention.normalizers import SoftmaxNormalizer
 from keras_attention.normalizers.softmax import masked_softmax
 from keras_attention.recurrent.bahdanau_gru import BahdanauGRUCell
 from keras_attention.recurrent.gru_sequence import (
-    flat_upstream,
     gates,
     gates_gradient,
     recurrent_kernel_gradient,
     split,
-    summed_product,
 )
 from keras_attention.scorers import AdditiveScorer
+from keras_attention.written_gradient import flat_upstream, summed_product
 
 
 def attended_gru(projected, state, weights, memory):

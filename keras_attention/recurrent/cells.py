@@ -131,6 +131,22 @@ class CellAdapter:
                 f"of shape {shapes}, as its cell does. Received: shapes={received}"
             )
 
+    def check_dropout(self, way_out):
+        """Raises where a cell would draw a dropout mask inside a loop.
+
+        `keras.layers.RNN` draws masks beforehand for its own cells only, and what is drawn
+        inside of its loop outlives it.
+        """
+        for cell in self.cells:
+            for name in ("dropout", "recurrent_dropout"):
+                rate, mask = getattr(cell, name, 0), getattr(cell, f"_{name}_mask", None)
+                if rate and mask is None:
+                    raise ValueError(
+                        f"{self.owner} cannot draw the dropout of its cell in `keras.layers.RNN`. "
+                        f"{way_out}, or apply dropout before and after the layer. "
+                        f"Received: cell.{name}={rate}"
+                    )
+
     @contextlib.contextmanager
     def dropout_masks(self, rows, input_dim, training):
         """Holds the dropout masks of Keras' cells, drawn before the loop and dropped after."""

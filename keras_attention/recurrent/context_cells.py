@@ -60,7 +60,8 @@ class ContextCell(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs, states, training=None):
-        self._check_dropout(training)
+        if training:
+            self.adapter.check_dropout("Run it in `AttentionRNN`")
         context = inputs[:, self.input_dim :]
         output, states = self.adapter.step(
             self.adapter.project(self.cell_inputs(inputs)), None, list(states), training=training
@@ -81,21 +82,6 @@ class ContextCell(keras.layers.Layer):
         self.get_recurrent_dropout_mask = self.cell.get_recurrent_dropout_mask
         self.reset_dropout_mask = self.cell.reset_dropout_mask
         self.reset_recurrent_dropout_mask = self.cell.reset_recurrent_dropout_mask
-
-    def _check_dropout(self, training):
-        """Raises where the wrapped cell would draw a dropout mask inside a loop.
-
-        `keras.layers.RNN` draws masks beforehand for its own cells only, and what is drawn
-        inside of its loop outlives it.
-        """
-        for name in ("dropout", "recurrent_dropout"):
-            rate, mask = getattr(self.cell, name, 0), getattr(self.cell, f"_{name}_mask", None)
-            if training and rate and mask is None:
-                raise ValueError(
-                    f"{type(self).__name__} cannot draw the dropout of its cell in "
-                    "`keras.layers.RNN`. Run it in `AttentionRNN`, or apply dropout before and "
-                    f"after the layer. Received: cell.{name}={rate}"
-                )
 
     def get_initial_state(self, batch_size=None):
         states = self.cell.get_initial_state(batch_size=batch_size)

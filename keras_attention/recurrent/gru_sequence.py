@@ -10,10 +10,10 @@ the state and gives out that of the pre-activations; the gradients of the matric
 product each, after the loop. The numbers are the same.
 """
 
-import keras
 from keras import ops
 
 from keras_attention.loop import run_loop
+from keras_attention.written_gradient import flat_upstream, summed_product
 
 
 def gru_sequence(projected, state, recurrent_kernel, mask=None):
@@ -107,20 +107,7 @@ def recurrent_kernel_gradient(previous, reset, given):
     return ops.concatenate([gates_part, candidate_part], axis=-1)
 
 
-def summed_product(left, right):
-    """Returns the sum over batch and time of the outer products of two sequences."""
-    left = ops.reshape(left, (-1, left.shape[-1]))
-    return ops.matmul(ops.transpose(left), ops.reshape(right, (-1, right.shape[-1])))
-
-
 def split(tensor, units, count):
     """Returns `count` pieces of `units` columns, then what is left."""
     pieces = [tensor[:, index * units : (index + 1) * units] for index in range(count)]
     return (*pieces, tensor[:, count * units :])
-
-
-def flat_upstream(upstream):
-    """Returns the upstream gradients as a tuple; some backends pass them as one."""
-    if len(upstream) == 1 and keras.tree.is_nested(upstream[0]):
-        return tuple(upstream[0])
-    return upstream

@@ -12,13 +12,13 @@ from keras import ops
 
 from keras_attention.loop import run_loop
 from keras_attention.normalizers.softmax import masked_softmax
-from keras_attention.recurrent.gru_sequence import flat_upstream, summed_product
 from keras_attention.recurrent.intra_step import (
     columns,
     first_state,
     projected_sizes,
     step,
 )
+from keras_attention.written_gradient import flat_upstream, summed_product
 
 OUTPUTS = ("hidden", "cell", "attended", "weights")
 MEMORY_OUTPUTS = ("memory_attended", "memory_weights")

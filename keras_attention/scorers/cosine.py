@@ -9,6 +9,7 @@ Code name -> paper name: `query` -> k_t, `key` -> M_t(i), `strength` -> beta_t.
 import keras
 from keras import ops
 
+from keras_attention.precision import at_least_float32
 from keras_attention.scorers.base import Scorer
 from keras_attention.scorers.dot import dot_scores
 
@@ -21,13 +22,13 @@ def unit_vectors(vectors):
     The sum is taken in float32: in float16 it would overflow at a norm of 256, and the
     epsilon inside the root would vanish.
     """
-    vectors = ops.cast(vectors, "float32") if _is_half(vectors) else vectors
-    norm = ops.sqrt(ops.sum(ops.square(vectors), axis=-1, keepdims=True) + EPSILON)
-    return vectors / norm
+    vectors = at_least_float32(vectors)
+    return vectors * inverse_norms(vectors)[..., None]
 
 
-def _is_half(tensor):
-    return keras.backend.standardize_dtype(tensor.dtype) in ("float16", "bfloat16")
+def inverse_norms(vectors, axis=-1):
+    """Returns 1 over the length of every vector; its gradient is finite at a zero vector."""
+    return ops.rsqrt(ops.sum(ops.square(vectors), axis=axis) + EPSILON)
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

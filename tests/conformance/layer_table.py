@@ -63,7 +63,9 @@ class Row:
         masks: Mask argument to `Mask`.
         flags: Further call arguments.
         label: What tells two rows of one class apart.
-        output_dtype: The dtype of all outputs; None is the compute dtype.
+        output_dtype: The dtype of all outputs, or a tuple with that of each; None is the compute
+            dtype.
+        valid: Callable from an input's name and drawn numbers to numbers that it may have.
         noisy: Like `make`, a layer that draws noise while training; None if `make`'s does.
         trains: Whether the gradient of the outputs reaches every trainable weight.
     """
@@ -74,7 +76,8 @@ class Row:
     masks: dict = dataclasses.field(default_factory=dict)
     flags: dict = dataclasses.field(default_factory=dict)
     label: str = ""
-    output_dtype: str | None = None
+    output_dtype: str | tuple | None = None
+    valid: Callable | None = None
     noisy: Callable | None = None
     trains: bool = True
 
@@ -84,6 +87,8 @@ class Row:
     def data(self, sizes=SIZES[0], scale=1.0, masks=False):
         """Returns the call's tensors: name to array (or list of arrays)."""
         data = {name: _values(name, axes, sizes, scale) for name, axes in self.inputs.items()}
+        if self.valid is not None:
+            data = {name: self.valid(name, values) for name, values in data.items()}
         if masks:
             data |= {name: mask_values(mask, sizes) for name, mask in self.masks.items()}
         return data
@@ -214,6 +219,24 @@ CONVOLUTIONAL = {
 }
 DECODED = {"target_ids": ("batch", "query"), "encoder_outputs": ("batch", "key", 13)}
 DECODER_MASKS = {"memory_mask": Mask(("batch", "key"), "encoder_outputs", zeros=(1,))}
+
+HISTORY = {"return_history": True}
+
+
+def ntm(cell, **options):
+    """Returns how to make a machine from how to make its cell."""
+    return lambda **o: ka.NTM(cell(**o), **options, **o)
+
+
+def ntm_mask(*zeros):
+    """Returns the mask of a machine; `zeros` are 0 in each masked step."""
+    return {"mask": Mask(("batch", "key"), "inputs", zeros=zeros, by_position=True, passes=(0,))}
+
+
+def not_negative_weights(name, values):
+    """Returns the states of a machine's cell, of which the last two are weights."""
+    return [*values[:-2], *map(np.abs, values[-2:])] if name == "states" else values
+
 
 TABLE = [
     Row(ka.AdditiveScorer, lambda **o: ka.AdditiveScorer(5, **o), PAIRS),
@@ -575,6 +598,63 @@ TABLE = [
         ka.BahdanauGRUCell,
         lambda **o: ka.BahdanauGRUCell(5, **o),
         {"inputs": ("batch", 11), "states": [("batch", 5)]},
+    ),
+    Row(
+        ka.NTM,
+        ntm(lambda **o: ka.NTMCell(3, 7, 5, lstm_cell(5, **o), initial_controller="learned", **o)),
+        {"inputs": ("batch", "key", 11)},
+        ntm_mask(0, 2, 3),
+        HISTORY,
+        output_dtype=(None, "float32", "float32", "float32"),
+        noisy=ntm(lambda **o: ka.NTMCell(3, 7, 5, lstm_cell(5, dropout=0.5, seed=3, **o), **o)),
+    ),
+    Row(
+        ka.NTM,
+        ntm(
+            lambda **o: ka.NTMCell(
+                3,
+                7,
+                5,
+                keras.layers.Dense(5, "relu", **o),
+                num_read_heads=2,
+                num_write_heads=3,
+                shift="scalar",
+                read_from="previous",
+                head_activation="linear",
+                activation=None,
+                initial_memory="learned",
+                **o,
+            ),
+            return_state=True,
+        ),
+        {"inputs": ("batch", "key", 11)},
+        ntm_mask(0),
+        label="feed-forward",
+        output_dtype=(None, *["float32"] * 4),
+    ),
+    Row(
+        ka.NTM,
+        ntm(
+            lambda **o: ka.NTMCell(
+                3, 7, 5, keras.layers.GRUCell(5, recurrent_initializer="normal", **o), **o
+            )
+        ),
+        {"inputs": ("batch", "key", 11)},
+        ntm_mask(0, 2, 3),
+        HISTORY,
+        label="gru",
+        output_dtype=(None, "float32", "float32", "float32"),
+    ),
+    Row(
+        ka.NTMCell,
+        lambda **o: ka.NTMCell(3, 7, 5, lstm_cell(5, **o), 1, 2, **o),
+        {
+            "inputs": ("batch", 11),
+            "states": [("batch", size) for size in (5, 5, 7 * 5, 5, 7, 2 * 7)],
+        },
+        output_dtype=(None, *["float32"] * 6),
+        valid=not_negative_weights,
+        trains=False,  # the state is given: none of what is learned of it is used
     ),
     Row(
         ka.SkipFirstUpdate,
