@@ -1,30 +1,20 @@
-"""Pictures of attention: which source tokens each target token looked at.
-
-The functions take plain arrays and tokens and return a matplotlib figure; they use no
-`pyplot` and change none of its state. Save one with `figure.savefig("alignment.png")`;
-a notebook shows the figure that a cell ends in.
-
-Any script: fonts are chosen among those installed (`keras_attention.fonts`); characters that
-none of them holds are drawn as □ and named in one warning. Joined letters and the inner
-direction of Arabic, Hebrew or Devanagari words need matplotlib 3.11 or later, which shapes
-text; older ones draw letters unjoined and left to right. The axes always run in the order of
-the tokens: from left to right and from top to bottom.
-"""
+"""Alignments: which source tokens each target token looked at."""
 
 import math
-import unicodedata
-import warnings
 
 import numpy as np
 
-from keras_attention import fonts
+from keras_attention.plotting import figures
+from keras_attention.plotting.figures import LARGEST_INCHES
+from keras_attention.plotting.lettering import (
+    FONT_POINTS,
+    Lettering,
+    ems,
+    font_points,
+    token_text,
+)
 
 CELL_INCHES = 0.36
-LARGEST_INCHES = 11.0
-FONT_POINTS = (5.0, 11.0)
-# What a reader could not tell from an empty label, or what would break one.
-SPACES = str.maketrans({" ": "␣", "\u00a0": "␣"})
-CONTROLS = {"\t": "⇥", "\n": "↵", "\r": "↵"}
 
 
 def plot_alignment(weights, source_tokens, target_tokens, *, title=None, ax=None, cmap="Blues"):
@@ -55,21 +45,19 @@ def plot_alignment(weights, source_tokens, target_tokens, *, title=None, ax=None
     >>> [label.get_text() for label in figure.axes[0].get_xticklabels()]
     ['das', 'Haus', '</s>']
     """
-    _require_matplotlib()
+    figures.require_matplotlib()
     panel = _Panel("plot_alignment", weights, source_tokens, target_tokens, title)
-    families, missing = fonts.families_for([*panel.texts, fonts.PLACEHOLDER])
-    if missing:
-        warnings.warn(fonts.missing_text(missing), stacklevel=2)
+    letters = Lettering(panel.texts)
     if ax is None:
         cell = panel.fitting_cell(LARGEST_INCHES)
-        ax = _figure(*panel.inches(cell)).subplots()
+        ax = figures.new_figure(*panel.inches(cell)).subplots()
     else:
         cell = panel.cell_within(ax)
-    image = panel.draw(ax, cell, families, missing, cmap)
+    image = panel.draw(ax, cell, letters, cmap)
     # An inset is exactly as tall as the map, whatever the layout does to the axes.
     width = 0.12 / (panel.size[1] * cell)
     bar = ax.figure.colorbar(image, cax=ax.inset_axes([1 + width, 0, width, 1]), ticks=[0, 0.5, 1])
-    _soften(bar, cell)
+    figures.soften(bar, max(6.0, font_points(cell) - 2))
     return ax.figure
 
 
@@ -97,7 +85,7 @@ def plot_alignments(examples, *, titles=None, columns=None, cmap="Blues"):
     >>> [axes.images[0].get_array().shape for axes in figure.axes[:2]]
     [(1, 1), (1, 2)]
     """
-    _require_matplotlib()
+    figures.require_matplotlib()
     panels = _panels(examples, titles)
     if columns is None:
         columns = math.ceil(math.sqrt(len(panels)))
@@ -106,16 +94,13 @@ def plot_alignments(examples, *, titles=None, columns=None, cmap="Blues"):
             f"plot_alignments expects `columns` to be a positive int. Received: columns={columns!r}"
         )
     columns = min(columns, len(panels))
-    texts = [text for panel in panels for text in panel.texts]
-    families, missing = fonts.families_for([*texts, fonts.PLACEHOLDER])
-    if missing:
-        warnings.warn(fonts.missing_text(missing), stacklevel=2)
+    letters = Lettering([text for panel in panels for text in panel.texts])
     cell = min(panel.fitting_cell(1.3 * LARGEST_INCHES / columns) for panel in panels)
     sizes = [panel.inches(cell) for panel in panels]
     widths = [max(size[0] for size in sizes[i::columns]) for i in range(columns)]
     rows = range(0, len(panels), columns)
     heights = [max(size[1] for size in sizes[i : i + columns]) for i in rows]
-    figure = _figure(sum(widths) + 0.4, sum(heights))
+    figure = figures.new_figure(sum(widths) + 0.4, sum(heights))
     grid = figure.subplots(
         len(heights), columns, squeeze=False, width_ratios=widths, height_ratios=heights
     )
@@ -125,14 +110,11 @@ def plot_alignments(examples, *, titles=None, columns=None, cmap="Blues"):
     axes = axes[: len(panels)]
     for ax in axes:
         ax.set_anchor("NW")  # titles of a column start at one line
-    images = [
-        panel.draw(ax, cell, families, missing, cmap)
-        for panel, ax in zip(panels, axes, strict=True)
-    ]
+    images = [panel.draw(ax, cell, letters, cmap) for panel, ax in zip(panels, axes, strict=True)]
     bar = figure.colorbar(
         images[0], ax=axes, ticks=[0, 0.5, 1], shrink=0.6, aspect=30, pad=0.02, panchor=False
     )
-    _soften(bar, cell)
+    figures.soften(bar, max(6.0, font_points(cell) - 2))
     return figure
 
 
@@ -140,8 +122,8 @@ class _Panel:
     """One heat map: its checked weights and tokens, and how large they want to be."""
 
     def __init__(self, owner, weights, source_tokens, target_tokens, title):
-        self.source = [_text(owner, "source_tokens", token) for token in source_tokens]
-        self.target = [_text(owner, "target_tokens", token) for token in target_tokens]
+        self.source = [token_text(owner, "source_tokens", token) for token in source_tokens]
+        self.target = [token_text(owner, "target_tokens", token) for token in target_tokens]
         self.title = title or ""
         self.size = (len(self.target), len(self.source))
         self.weights = _checked(owner, weights, self.size)
@@ -164,30 +146,30 @@ class _Panel:
 
     def inches(self, cell):
         """Returns width and height of the picture with its labels."""
-        em = _font_points(cell) / 72
-        left = em * max(_columns(text) for text in self.target)
+        em = font_points(cell) / 72
+        left = em * max(ems(text) for text in self.target)
         slopes = {0: 0.0, 45: 0.75, 90: 1.0}
         top = em * max(
-            max(1.0, _columns(text) * slopes[angle])
+            max(1.0, ems(text) * slopes[angle])
             for text, angle in zip(self.source, self._rotations(cell), strict=True)
         )
         title = 0.35 if self.title else 0.0
         return (
-            max(self.size[1] * cell, em * _columns(self.title) * 0.9 - left) + left + 0.9,
+            max(self.size[1] * cell, em * ems(self.title) * 0.9 - left) + left + 0.9,
             self.size[0] * cell + top + title + 0.4,
         )
 
-    def draw(self, ax, cell, families, missing, cmap):
+    def draw(self, ax, cell, letters, cmap):
         """Draws the map into `ax` and returns the image."""
         rows, columns = self.size
-        points = _font_points(cell)
+        points = font_points(cell)
         image = ax.imshow(self.weights, cmap=cmap, vmin=0, vmax=1, interpolation="nearest")
-        style = {"family": families, "fontsize": points, "parse_math": False}
+        style = letters.style | {"fontsize": points}
         step = max(1, math.ceil(FONT_POINTS[0] * 1.2 / (cell * 72)))  # labels that fit
         ax.xaxis.tick_top()
         ax.set_xticks(
             range(0, columns, step),
-            [_drawable(text, missing) for text in self.source[::step]],
+            [letters.drawable(text) for text in self.source[::step]],
             **style,
         )
         angles = self._rotations(cell)[::step]
@@ -198,7 +180,7 @@ class _Panel:
                 label.set(va="center")
         ax.set_yticks(
             range(0, rows, step),
-            [_drawable(text, missing) for text in self.target[::step]],
+            [letters.drawable(text) for text in self.target[::step]],
             **style,
         )
         if cell * 72 > 6:  # thinner cells would drown in lines
@@ -209,11 +191,10 @@ class _Panel:
         ax.spines[:].set_color("0.8")
         if self.title:
             ax.set_title(
-                _drawable(self.title, missing),
-                family=families,
+                letters.drawable(self.title),
+                **letters.style,
                 fontsize=max(points, 9) + 1,
                 loc="left",
-                parse_math=False,
             )
         return image
 
@@ -222,21 +203,11 @@ class _Panel:
 
         If few are too long (an end mark among characters), only those are turned.
         """
-        em = _font_points(cell)
-        fits = [_columns(text) * em <= cell * 72 for text in self.source]
+        em = font_points(cell)
+        fits = [ems(text) * em <= cell * 72 for text in self.source]
         steep = 45 if cell >= 0.2 else 90
         few = fits.count(False) <= max(1, 0.15 * len(fits))
         return [0 if fit and few else steep for fit in fits]
-
-
-def _require_matplotlib():
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "keras_attention.plotting draws with matplotlib, which is not installed. "
-            'Install it with `pip install "keras-attention-layers[plot]"`.'
-        ) from error
 
 
 def _panels(examples, titles):
@@ -259,12 +230,7 @@ def _panels(examples, titles):
 
 def _checked(owner, weights, size):
     """Returns the weights as a float array of `size`, between 0 and 1."""
-    try:
-        array = np.asarray(weights).astype("float32")
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{owner} expects `weights` to be an array of numbers. Received: {error}"
-        ) from error
+    array = figures.numbers(owner, "weights", weights)
     if array.shape != size or 0 in size:
         raise ValueError(
             f"{owner} expects `weights` of shape (target, source) with one row a target token and "
@@ -278,56 +244,3 @@ def _checked(owner, weights, size):
             f"normalizer, not scores. Received: numbers from {array.min()} to {array.max()}"
         )
     return array
-
-
-def _text(owner, name, token):
-    if isinstance(token, bytes):
-        token = token.decode("utf-8", "replace")
-    if not isinstance(token, str):
-        raise ValueError(
-            f"{owner} expects `{name}` to hold str or bytes. Received: {token!r} of type "
-            f"{type(token).__name__}"
-        )
-    if token.strip(" \u00a0") == "":
-        return token.translate(SPACES)
-    return "".join(_control_picture(char) for char in token)
-
-
-def _control_picture(char):
-    """Returns a visible stand-in for a control character or half a surrogate pair."""
-    if unicodedata.category(char) in ("Cc", "Cs"):
-        return CONTROLS.get(char, "\ufffd")
-    return char
-
-
-def _drawable(text, missing):
-    return "".join(fonts.PLACEHOLDER if char in missing else char for char in text)
-
-
-def _columns(text):
-    """Returns a text's width in ems, roughly: 1 for East Asian characters, 0 for marks."""
-    widths = (
-        1.0 if unicodedata.east_asian_width(char) in "WF" else 0.6
-        for char in text
-        if not unicodedata.combining(char)
-    )
-    return sum(widths)
-
-
-def _font_points(cell):
-    low, high = FONT_POINTS
-    return max(low, min(high, cell * 72 * 0.48))
-
-
-def _figure(width, height):
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(max(width, 2.0), max(height, 1.6)), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _soften(bar, cell):
-    bar.outline.set_edgecolor("0.8")
-    bar.ax.tick_params(length=0, labelsize=max(6.0, _font_points(cell) - 2))

@@ -1,0 +1,42 @@
+"""What all pictures share: figures without `pyplot`, color bars, and the check of numbers."""
+
+import numpy as np
+
+LARGEST_INCHES = 11.0
+
+
+def require_matplotlib():
+    """Raises an ImportError that names the extra to install, if matplotlib is missing."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "keras_attention.plotting draws with matplotlib, which is not installed. "
+            'Install it with `pip install "keras-attention-layers[plot]"`.'
+        ) from error
+
+
+def new_figure(width, height, layout="constrained"):
+    """Returns a figure of so many inches that belongs to no `pyplot`."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(max(width, 2.0), max(height, 1.6)), dpi=150, layout=layout)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def soften(bar, points):
+    """Makes a color bar light, with labels of so many points."""
+    bar.outline.set_edgecolor("0.8")
+    bar.ax.tick_params(length=0, labelsize=points)
+
+
+def numbers(owner, name, array):
+    """Returns what was given as a float32 array."""
+    try:
+        return np.asarray(array).astype("float32")
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{owner} expects `{name}` to be an array of numbers. Received: {error}"
+        ) from error
