@@ -160,7 +160,7 @@ def keras_side(
 
     def work():
         result = step({"source": source, "target": target}, labels)
-        return float(result["loss_sum"]) / float(result["token_count"])
+        return float(result["loss_sum"]) / float(result["count"])
 
     return work
 

@@ -57,7 +57,7 @@ def _run(text_arguments):
     )
     parsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in COMMANDS:
-        module = _module(name)
+        module = _module(name, text_arguments)
         command = parsers.add_parser(
             name,
             help=module.SUMMARY,
@@ -72,15 +72,19 @@ def _run(text_arguments):
         parsers.choices[arguments.command].error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:
         arguments.texts = [*arguments.texts, *rest]
-    module = _module(arguments.command)
+    module = _module(arguments.command, text_arguments)
     if hasattr(module, "resumed"):
         arguments = module.resumed(text_arguments, arguments)
     module.run(arguments)
     return 0
 
 
-def _module(name):
-    return importlib.import_module(f"examples.commands.{name}")
+def _module(name, text_arguments):
+    """The module of a command; of one that depends on a run, the module that knows that run."""
+    module = importlib.import_module(f"examples.commands.{name}")
+    if hasattr(module, "for_arguments"):
+        return module.for_arguments(text_arguments)
+    return module
 
 
 def _is_foreseen(error):

@@ -1,11 +1,12 @@
 """The systems that the command line knows: one row a paper's model."""
 
 import dataclasses
+import importlib
 from types import ModuleType
 
 import keras
 
-from examples.models import rnnsearch
+from examples.models import lstm, ntm, rnnsearch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,17 +17,35 @@ class System:
         name: What the command line calls it.
         module: The module that assembles it, with `TITLE`, `REFERENCE`, `OPTIONS`
             (option name to `Option`) and `build`.
+        family: The package of `examples` that knows its data: how it is read, what is measured
+            and drawn.
     """
 
     name: str
     module: ModuleType
+    family: str
 
-    def build(self, source_vocabulary_size, target_vocabulary_size, **options) -> keras.Model:
+    def build(self, *sizes, **options) -> keras.Model:
         """Returns the model; `options` are the module's, `seed` and `dtype`."""
-        return self.module.build(source_vocabulary_size, target_vocabulary_size, **options)
+        return self.module.build(*sizes, **options)
+
+    def part(self, name: str) -> ModuleType:
+        """Returns a module of the family: `train`, or the name of a command.
+
+        Raises:
+            ValueError: If the family has no such command.
+        """
+        path = f"examples.{self.family}.{name}"
+        if importlib.util.find_spec(path) is None:
+            raise ValueError(f"There is no `{name}` for {self.name}, which is of {self.family}.")
+        return importlib.import_module(path)
 
 
-SYSTEMS = {"rnnsearch": System("rnnsearch", rnnsearch)}
+SYSTEMS = {
+    "rnnsearch": System("rnnsearch", rnnsearch, "translation"),
+    "ntm": System("ntm", ntm, "algorithms"),
+    "lstm": System("lstm", lstm, "algorithms"),
+}
 
 
 def find(name: str) -> System:

@@ -1,9 +1,9 @@
-"""The run directory: everything a trained translator leaves behind, readable without examples.
+"""The run directory: everything a trained model leaves behind, readable without examples.
 
 model.keras          the Keras model (library classes only)
 run.json             schema version, system, flags, seed, id conventions, lengths
-source.tokenizer/    tokenizer.json and vocab.txt or spm.model
-target.tokenizer/
+source.tokenizer/    of a translator: tokenizer.json and vocab.txt or spm.model
+target.tokenizer/    of a translator
 history.csv          written by training, never touched here
 checkpoints/         written by training, never touched here
 """
@@ -30,7 +30,7 @@ class Run:
     Attributes:
         directory: `pathlib.Path` of the run.
         settings: Dict, as given to `write_run`.
-        source_tokenizer, target_tokenizer: The tokenizers.
+        source_tokenizer, target_tokenizer: The tokenizers of a translator, else None.
     """
 
     def __init__(self, directory, settings, source_tokenizer, target_tokenizer):
@@ -42,14 +42,15 @@ class Run:
 
     @property
     def model(self) -> keras.Model:
-        """The translator, loaded (without optimizer) when first asked for.
+        """The model, loaded (without optimizer) when first asked for.
 
         Raises:
             ValueError: If `model.keras` is damaged or does not fit the tokenizers.
         """
         if self._model is None:
             self._model = _load_model(self.directory / "model.keras")
-            check_vocabularies(self._model, self.source_tokenizer, self.target_tokenizer)
+            if self.source_tokenizer is not None:
+                check_vocabularies(self._model, self.source_tokenizer, self.target_tokenizer)
         return self._model
 
 
@@ -57,8 +58,8 @@ def write_run(
     directory: str | os.PathLike,
     model: keras.Model,
     settings: dict,
-    source_tokenizer: tokenizers.Tokenizer,
-    target_tokenizer: tokenizers.Tokenizer,
+    source_tokenizer: tokenizers.Tokenizer | None = None,
+    target_tokenizer: tokenizers.Tokenizer | None = None,
     *,
     replace: bool = False,
 ) -> pathlib.Path:
@@ -70,12 +71,12 @@ def write_run(
 
     Args:
         directory: Made if it does not exist.
-        model: A translator with children `encoder` and `decoder`.
+        model: A Keras model; a translator has the children `encoder` and `decoder`.
         settings: Dict of what JSON can hold. `system` (str) must be there; `flags` (dict),
             `seed` (int), `lengths` (`{"source": int, "target": int}`, end mark counted) are
             what export and evaluation look for.
-        source_tokenizer: Tokenizer of the source side.
-        target_tokenizer: Tokenizer of the target side.
+        source_tokenizer: Of a translator, the tokenizer of the source side.
+        target_tokenizer: Of a translator, the tokenizer of the target side.
         replace: Whether a run that is there already is replaced.
 
     Returns:
@@ -87,15 +88,17 @@ def write_run(
             fit the model.
     """
     directory = pathlib.Path(directory)
-    check_translator("write_run", model)
-    check_vocabularies(model, source_tokenizer, target_tokenizer)
-    description = _describe(settings)
+    given = [tokenizer for tokenizer in (source_tokenizer, target_tokenizer) if tokenizer]
+    if given:
+        check_translator("write_run", model)
+        check_vocabularies(model, source_tokenizer, target_tokenizer)
+    description = _describe(settings, bool(given))
     if (directory / "run.json").exists() and not replace:
         raise FileExistsError(
             f"{directory} holds a run already. Choose another directory, or pass replace=True."
         )
     directory.mkdir(parents=True, exist_ok=True)
-    for side, tokenizer in zip(SIDES, (source_tokenizer, target_tokenizer), strict=True):
+    for side, tokenizer in zip(SIDES, given, strict=False):
         if not storage.is_saved(tokenizer, directory / f"{side}.tokenizer"):
             (directory / "run.json").unlink(missing_ok=True)
             tokenizer.save(directory / f"{side}.tokenizer")
@@ -124,18 +127,27 @@ def read_run(directory: str | os.PathLike) -> Run:
     settings = _read_settings(directory / "run.json")
     if not (directory / "model.keras").is_file():
         raise FileNotFoundError(f"The run {directory} has no model.keras.")
-    loaded = [tokenizers.load(directory / f"{side}.tokenizer") for side in SIDES]
+    folders = [directory / f"{side}.tokenizer" for side in SIDES]
+    is_translator = "special_ids" in settings or any(folder.exists() for folder in folders)
+    if is_translator and settings.pop("special_ids", None) != SPECIAL_IDS:
+        raise ValueError(
+            f"{directory / 'run.json'} is expected to name the special ids {SPECIAL_IDS}. "
+            "Restore it from a copy."
+        )
+    loaded = [tokenizers.load(folder) if is_translator else None for folder in folders]
     return Run(directory, settings, *loaded)
 
 
-def _describe(settings):
+def _describe(settings, is_translator):
     if not isinstance(settings, dict) or not isinstance(settings.get("system"), str):
         raise ValueError(
             "write_run expects `settings` to be a dict with the name of the system, "
             f"{{'system': 'rnnsearch', ...}}. Received: settings={settings!r}"
         )
-    head = {"schema_version": SCHEMA_VERSION, "special_ids": SPECIAL_IDS}
-    reserved = head.keys() & settings.keys()
+    head = {"schema_version": SCHEMA_VERSION}
+    if is_translator:
+        head["special_ids"] = SPECIAL_IDS
+    reserved = {"schema_version", "special_ids"} & settings.keys()
     if reserved:
         raise ValueError(
             "write_run sets `schema_version` and `special_ids` itself; leave them out of "
@@ -166,11 +178,8 @@ def _read_settings(path):
             f"{path} is expected to have the schema version {SCHEMA_VERSION}; update "
             f"keras-attention-layers, or train again. Received: schema_version={version!r}"
         )
-    if settings.pop("special_ids", None) != SPECIAL_IDS or "system" not in settings:
-        raise ValueError(
-            f"{path} is expected to name the system and the special ids {SPECIAL_IDS}. "
-            "Restore it from a copy."
-        )
+    if "system" not in settings:
+        raise ValueError(f"{path} is expected to name the system. Restore it from a copy.")
     return settings
 
 

@@ -1,100 +1,17 @@
-"""`python -m examples plot`: alignment pictures of texts and their outputs."""
+"""`python -m examples plot`: what it can do depends on the run."""
 
-import pathlib
-import sys
-import warnings
+from examples.commands import by_run
 
-from examples.commands import arguments as shared
-from examples.commands.opened import learned_from_files, open_run, translator
-from examples.data import dates
-from keras_attention import fonts, plotting
-
-SUMMARY = "draw the alignments of texts"
+SUMMARY = "draw what a run looks at"
 EPILOG = """\
 examples:
-  python -m examples plot runs/dates --out pictures
-  python -m examples plot runs/mine --out pictures "ein hund schläft ." "zwei katzen spielen ."
+  python -m examples plot runs/dates --out pictures    alignments of unseen dates
+  python -m examples plot runs/copy --out pictures     a memory and its heads
 
-Writes alignment_1.png, alignment_2.png, ... and, of several texts, alignments.png with all of
-them. Rows are the output's tokens, columns the text's; dark is where the model looked.
+What can be drawn depends on the run: `python -m examples plot RUN --help`.
 """
-# Locale and style of the unseen dates drawn if no texts are named.
-DRAWN_DATES = (
-    ("en-US", "full"),
-    ("de-DE", "long"),
-    ("fr-FR", "yMMMEd"),
-    ("ru-RU", "long"),
-    ("ja-JP", "full"),
-    ("ar-EG", "long"),
-    ("hi-IN", "medium"),
-    ("el-GR", "full"),
-    ("en-US", "short"),
-)
-MOST_IN_ONE = 16
 
 
-def add_arguments(parser) -> None:
-    """Adds the options of `plot`."""
-    shared.add_run(parser)
-    parser.add_argument(
-        "texts",
-        nargs="*",
-        metavar="TEXT",
-        help="texts to draw (default, for a run on dates: unseen dates of several scripts)",
-    )
-    parser.add_argument("--out", required=True, metavar="DIR", help="directory for the pictures")
-    shared.add_search(parser)
-
-
-def run(arguments) -> None:
-    """Writes a PNG a text, and one of all."""
-    opened = open_run(arguments.run)
-    texts = [text for text in arguments.texts if text.strip()]
-    if not texts and (arguments.texts or learned_from_files(opened)):
-        raise shared.UsageError(
-            f"Name the texts to draw: {arguments.run} was trained on your own data."
-            if learned_from_files(opened)
-            else "The texts to draw are empty. Name others, or none for unseen dates."
-        )
-    directory = pathlib.Path(arguments.out)
-    directory.mkdir(parents=True, exist_ok=True)
-    texts = texts or drawn_dates()
-    found = translator(opened, arguments).translate(texts)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "No installed font holds")
-        _draw(directory, texts, found)
-    _tell_missing_characters(found)
-
-
-def drawn_dates() -> list[str]:
-    """Returns an unseen date for each of `DRAWN_DATES`."""
-    texts = {}
-    for row in dates.date_rows("test"):
-        texts.setdefault((row.form.locale, row.form.style), row.source)
-    return [texts[form] for form in DRAWN_DATES if form in texts]
-
-
-def _draw(directory, texts, found):
-    for number, (text, one) in enumerate(zip(texts, found, strict=True), 1):
-        path = directory / f"alignment_{number}.png"
-        figure = plotting.plot_alignment(*_example(one), title=one.texts[0])
-        figure.savefig(path, dpi=150)
-        print(f"{path}  {text} -> {one.texts[0]}")
-    shown = found[:MOST_IN_ONE]
-    if len(shown) > 1:
-        path = directory / "alignments.png"
-        titles = [one.texts[0] for one in shown]
-        plotting.plot_alignments(map(_example, shown), titles=titles).savefig(path, dpi=150)
-        print(f"{path}  {'all' if len(shown) == len(found) else f'the first {len(shown)}'} in one")
-
-
-def _example(one):
-    return one.alignment, one.source_tokens, one.tokens
-
-
-def _tell_missing_characters(found):
-    """One note for all pictures, instead of a warning a picture."""
-    texts = [text for one in found for text in (*one.source_tokens, *one.tokens, one.texts[0])]
-    _, missing = fonts.families_for(texts)
-    if missing:
-        print(f"note: {fonts.missing_text(missing)}", file=sys.stderr)
+def for_arguments(text_arguments):
+    """Returns the module that knows the run: the plot command of its family."""
+    return by_run.part("plot", text_arguments)

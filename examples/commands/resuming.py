@@ -11,7 +11,7 @@ from examples.training.checkpoints import Checkpoints
 from examples.training.files import write_atomically
 
 ARGUMENTS_FILE = "arguments.json"
-LIMITS = ("epochs", "minutes", "patience")
+LIMITS = ("epochs", "minutes", "patience", "goal")
 # What may differ when a run goes on: when it ends, what it shows, where its data lies.
 CHANGEABLE = {*LIMITS, "checkpoint_seconds", "tensorboard", "no_jit", "on_bad_line"}
 FILES = {f"{prefix}{name}" for prefix in ("", "dev_") for name in ("source", "target", "pairs")}
@@ -106,12 +106,18 @@ def finished_text(directory: pathlib.Path, record: dict, arguments: dict) -> str
                 "a run in another directory."
             )
         return None
-    raised = {"epochs": "--epochs", "minutes": "--minutes", "patience": "--patience"}
-    flag = raised.get(finished["reason"], "--epochs")
+    flag = f"--{finished['reason']}" if finished["reason"] in LIMITS else "--epochs"
+    other = "another" if flag == "--goal" else "a larger"
     return (
         f"The run in {directory} is finished ({finished['reason']}); nothing was changed. To train "
-        f"longer, resume it with a larger {flag}. Received: {_shown(flag, arguments[flag[2:]])}"
+        f"longer, resume it with {other} {flag}. Received: {_shown(flag, arguments[flag[2:]])}"
     )
+
+
+def plain(arguments) -> dict:
+    """Returns the arguments as JSON can hold them, those of this call left out."""
+    left_out = ("command", "resume", "run")
+    return {name: value for name, value in vars(arguments).items() if name not in left_out}
 
 
 def _shown(flag, value):

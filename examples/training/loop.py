@@ -20,6 +20,7 @@ from examples.training.checkpoints import Checkpoints
 from examples.training.evaluation import Evaluation, each_batch
 from examples.training.history import History
 from examples.training.interrupts import Interrupts
+from examples.training.objectives import Objective, TokenObjective
 from examples.training.progress import clock, make_progress
 from examples.training.reporting import Pace, Reporter
 from examples.training.saving import Best, Position, Saver
@@ -31,7 +32,6 @@ from examples.training.settings import (
 )
 from examples.training.steps import TrainingStep
 
-LARGER_IS_BETTER = {"loss": False, "accuracy": True}
 SKIPS_IN_A_ROW = 50  # float16 updates left out before the run is called diverged
 
 
@@ -43,6 +43,7 @@ def train(
     directory: pathlib.Path,
     *,
     optimizer: keras.optimizers.Optimizer | None = None,
+    objective: Objective | None = None,
     save: Callable[[keras.Model], None] | None = None,
     metrics: Sequence[Metric] = (),
     average: averaging.WeightAverage | None = None,
@@ -51,10 +52,10 @@ def train(
     resume: bool = False,
     progress=None,
 ) -> TrainingResult:
-    """Trains a translator and leaves the best weights in it.
+    """Trains a model and leaves the best weights in it.
 
     Args:
-        model: A Keras model from `{"source", "target"}` to logits.
+        model: A Keras model; a translator goes from `{"source", "target"}` to logits.
         batches: Object with `seed`, `batches_per_epoch(epoch)` and
             `epoch(epoch, start=0)`, the `tf.data.Dataset` of `(inputs, labels)` from batch
             `start` on; its order depends on `(seed, epoch)` alone.
@@ -62,6 +63,7 @@ def train(
         settings: A `TrainingSettings`.
         directory: The run's folder; gets `history.csv`, `checkpoints/`, `tensorboard/`.
         optimizer: A Keras optimizer without clipping; Adam with rate 0.001 by default.
+        objective: What is minimized and measured; a `TokenObjective` by default.
         save: Called with the model, averaged weights in place, whenever it is the best
             so far, and once at the end.
         metrics: Measured after each epoch, averaged weights in place.
@@ -82,7 +84,8 @@ def train(
         OSError: If the last checkpoint or model cannot be written; earlier ones are kept,
             and a failure before the end is reported and tried again.
     """
-    known = (*LARGER_IS_BETTER, *(metric.name for metric in metrics))
+    objective = objective or TokenObjective()
+    known = (*objective.larger_is_better, *(metric.name for metric in metrics))
     if settings.monitor not in known:
         raise ValueError(
             f"train expects `monitor` to be one of {', '.join(map(repr, known))}. "
@@ -105,6 +108,7 @@ def train(
         )
     run = _Run(model, batches, dev_batches, settings, pathlib.Path(directory))
     run.metrics, run.plateau, run.save_model = tuple(metrics), plateau, save
+    run.objective = objective
     run.prepare(
         optimizer or keras.optimizers.Adam(1e-3),
         average or averaging.NoAverage(),
@@ -134,18 +138,20 @@ class _Run:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.optimizer, self.average, self.strategy = optimizer, average, strategy
         tensorboard = self.directory / "tensorboard" if settings.tensorboard else None
-        self.reporter = Reporter(progress, (m.name for m in self.metrics), tensorboard)
+        self.reporter = Reporter(
+            progress, self.objective, (m.name for m in self.metrics), tensorboard
+        )
         self.step = TrainingStep(
             self.model,
             optimizer,
-            settings.smoothing,
-            settings.spread,
+            self.objective,
             settings.clip_norm,
+            settings.clip_value,
             settings.jit_compile,
             self.average,
             strategy,
         )
-        self.evaluation = Evaluation(self.model, settings.jit_compile)
+        self.evaluation = Evaluation(self.model, settings.jit_compile, self.objective)
         self.history = History(self.directory / "history.csv")
         checkpoints = Checkpoints(
             self.directory / "checkpoints", settings.keep_checkpoints, self.reporter.message
@@ -191,7 +197,7 @@ class _Run:
             if stopped == "minutes":
                 return self._finish(stopped)
             self.position.epoch += 1
-            self.position.batch, self.position.loss_sum, self.position.tokens = 0, 0.0, 0.0
+            self.position.batch, self.position.loss_sum, self.position.count = 0, 0.0, 0.0
             if self._finished() or self._checkpoint_due():
                 self._checkpoint(required=self._finished() is not None)
         return self._finish(reason)
@@ -203,6 +209,8 @@ class _Run:
             return "epochs"
         if settings.patience is not None and position.waited >= settings.patience:
             return "patience"
+        if settings.goal is not None and self._reached(settings.goal):
+            return "goal"
         if position.batch == 0 and self._time_is_up():
             return "minutes"
         return None
@@ -215,7 +223,7 @@ class _Run:
         total = self.batches.batches_per_epoch(position.epoch)
         title = f"epoch {position.epoch + 1}/{self.settings.epochs}"
         self.reporter.progress.start(title, total, position.batch)
-        self.pace = Pace(position.tokens)
+        self.pace = Pace(position.count)
         if position.batch and self._time_is_up():
             return "minutes"
         dataset = self.batches.epoch(position.epoch, start=position.batch)
@@ -247,13 +255,13 @@ class _Run:
         if is_new:
             self._drain()
             self.pace.catch_up()
-        tokens = self.position.tokens
+        count = self.position.count
         self.pending.append(self.step(inputs, labels))
         self.position.batch += 1
         self.position.steps += 1
         if is_new:
             self._drain()
-        self.pace.add(is_new, self.position.tokens - tokens)
+        self.pace.add(is_new, self.position.count - count)
 
     def _drain(self):
         """Reads the results of the last steps and checks that they are numbers."""
@@ -268,7 +276,7 @@ class _Run:
                 raise TrainingDiverged(self._diverged(step, values))
             if values["applied"]:
                 position.loss_sum += values["loss_sum"]
-                position.tokens += values["token_count"]
+                position.count += values["count"]
                 self.gradient_norm = values["gradient_norm"]
 
     def _diverged(self, step, values):
@@ -282,7 +290,7 @@ class _Run:
 
     def _show(self, total):
         position = self.position
-        loss = position.loss_sum / max(position.tokens, 1.0)
+        loss = position.loss_sum / max(position.count, 1.0)
         epochs = self.settings.epochs - position.epoch - 1
         left = self.pace.seconds_for(total - position.batch + epochs * total, self._new_shapes())
         if left is not None:
@@ -295,7 +303,7 @@ class _Run:
             left,
             train_loss=loss,
             gradient_norm=self.gradient_norm,
-            tokens_per_second=self.pace.tokens_per_second(position.tokens),
+            per_second=self.pace.per_second(position.count),
             learning_rate=self._rate(),
         )
 
@@ -311,12 +319,12 @@ class _Run:
         return {
             "epoch": position.epoch + 1,
             "steps": position.steps,
-            "train_loss": position.loss_sum / max(position.tokens, 1.0),
-            "tokens": int(position.tokens),
+            "train_loss": position.loss_sum / max(position.count, 1.0),
+            self.objective.unit: int(position.count),
             "learning_rate": self._rate(),
-            **{f"dev_{name}": dev[name] for name in ("loss", "perplexity", "accuracy")},
+            **{f"dev_{name}": dev[name] for name in dev if name != self.objective.unit},
             **measured,
-            "tokens_per_second": round(self.pace.tokens_per_second(position.tokens), 1),
+            f"{self.objective.unit}_per_second": round(self.pace.per_second(position.count), 1),
             "seconds": round(self._seconds(), 3),
         }
 
@@ -340,14 +348,23 @@ class _Run:
 
     def _monitored(self, row):
         name = self.settings.monitor
-        return row[f"dev_{name}" if name in LARGER_IS_BETTER else name]
+        return row[f"dev_{name}" if name in self.objective.larger_is_better else name]
 
     def _improves(self, row):
         value, best = self._monitored(row), self.best.value
         if best is None or math.isnan(best):
             return best is None or not math.isnan(value)
-        larger = LARGER_IS_BETTER | {m.name: m.larger_is_better for m in self.metrics}
-        return value > best if larger[self.settings.monitor] else value < best
+        return value > best if self._larger_is_better() else value < best
+
+    def _reached(self, goal):
+        best = self.best.value
+        if best is None:
+            return False
+        return best >= goal if self._larger_is_better() else best <= goal
+
+    def _larger_is_better(self):
+        larger = {metric.name: metric.larger_is_better for metric in self.metrics}
+        return (larger | self.objective.larger_is_better)[self.settings.monitor]
 
     # Saving and ending.
 

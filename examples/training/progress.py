@@ -48,14 +48,13 @@ class LineProgress:
         """Begins an epoch of `total` batches, `done` of them done."""
         self.title, self.total = title, total
 
-    def update(self, done: int, loss: float, tokens_per_second: float, left) -> None:
-        """Shows the epoch's loss so far, target tokens a second and the seconds left."""
+    def update(self, done: int, loss: float, speed: str, left) -> None:
+        """Shows the epoch's loss so far, the speed and the seconds left."""
         if time.monotonic() - self._last < self.seconds:
             return
         self._last = time.monotonic()
         self.message(
-            f"{self.title}  batch {done}/{self.total}  loss {loss:.4f}  "
-            f"{tokens_per_second:,.0f} tokens/s  {_left(left)}"
+            f"{self.title}  batch {done}/{self.total}  loss {loss:.4f}  {speed}  {_left(left)}"
         )
 
     def message(self, text: str) -> None:
@@ -91,8 +90,8 @@ class BarProgress:
         self._bar.start()
         self._task = self._bar.add_task(title, total=total, completed=done, detail="")
 
-    def update(self, done, loss, tokens_per_second, left):
-        detail = f"loss {loss:.4f}  {tokens_per_second:,.0f} tokens/s  {_left(left)}"
+    def update(self, done, loss, speed, left):
+        detail = f"loss {loss:.4f}  {speed}  {_left(left)}"
         self._bar.update(self._task, completed=done, detail=detail, refresh=True)
 
     def message(self, text):

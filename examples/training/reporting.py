@@ -5,6 +5,7 @@ import time
 
 import tensorflow as tf
 
+from examples.training.objectives import Objective
 from examples.training.progress import clock
 
 SECONDS_BETWEEN_LOOKS = 0.5
@@ -16,21 +17,21 @@ class Pace:
     """Measures an epoch's speed, leaving out steps that were compiled and pauses.
 
     Args:
-        tokens: Tokens already counted when the measuring starts.
+        count: What the objective has counted already when the measuring starts.
     """
 
-    def __init__(self, tokens: float = 0.0):
+    def __init__(self, count: float = 0.0):
         self.compiled, self.compiling = 0, 0.0
-        self._steps, self._stepping, self._tokens_before = 0, 0.0, tokens
+        self._steps, self._stepping, self._before = 0, 0.0, count
         self._looked = self._last = time.monotonic()
 
-    def add(self, compiled: bool, tokens: float) -> None:
-        """Counts the step just made; `tokens` are those of a step that was compiled."""
+    def add(self, compiled: bool, count: float) -> None:
+        """Counts the step just made; `count` is that of a step that was compiled."""
         now = time.monotonic()
         if compiled:
             self.compiled += 1
             self.compiling += now - self._last
-            self._tokens_before += tokens
+            self._before += count
         else:
             self._steps += 1
             self._stepping += now - self._last
@@ -55,9 +56,9 @@ class Pace:
         self._looked = now
         return True
 
-    def tokens_per_second(self, tokens: float) -> float:
-        """Returns the speed, given the tokens counted by now."""
-        return (tokens - self._tokens_before) / self._stepping if self._stepping else 0.0
+    def per_second(self, count: float) -> float:
+        """Returns the speed, given what has been counted by now."""
+        return (count - self._before) / self._stepping if self._stepping else 0.0
 
     def seconds_for(self, steps: int, shapes: int = 0) -> float | None:
         """Returns what so many more steps will take, None while it is too early to say.
@@ -77,12 +78,20 @@ class Reporter:
 
     Args:
         progress: A bar or lines; see `progress`.
+        objective: What is minimized; it names what is counted, and its numbers.
         metric_names: The columns of history.csv to name in an epoch's summary.
         tensorboard: The folder for TensorBoard's files, or None.
     """
 
-    def __init__(self, progress, metric_names=(), tensorboard: pathlib.Path | None = None):
-        self.progress, self.metric_names = progress, tuple(metric_names)
+    def __init__(
+        self,
+        progress,
+        objective: Objective,
+        metric_names=(),
+        tensorboard: pathlib.Path | None = None,
+    ):
+        self.progress, self.objective = progress, objective
+        self.metric_names = tuple(metric_names)
         self._writer = tf.summary.create_file_writer(str(tensorboard)) if tensorboard else None
 
     def message(self, text: str) -> None:
@@ -90,10 +99,10 @@ class Reporter:
         self.progress.message(text)
 
     def batch(self, position, seconds_left, **values) -> None:
-        """Shows where the epoch stands; `values` need `train_loss`, `tokens_per_second`."""
-        self.progress.update(
-            position.batch, values["train_loss"], values["tokens_per_second"], seconds_left
-        )
+        """Shows where the epoch stands; `values` need `train_loss`, `per_second`."""
+        speed = values.pop("per_second")
+        self.progress.update(position.batch, values["train_loss"], self._speed(speed), seconds_left)
+        values[f"{self.objective.unit}_per_second"] = speed
         self._scalars(position.steps, values)
 
     def epoch(self, row: dict, improved: bool, pace: Pace, num_shapes: int) -> None:
@@ -101,10 +110,9 @@ class Reporter:
         parts = [
             f"epoch {row['epoch']}: train loss {row['train_loss']:.4f}",
             f"dev loss {row['dev_loss']:.4f}",
-            f"perplexity {row['dev_perplexity']:.3f}",
-            f"accuracy {100 * row['dev_accuracy']:.2f} %",
+            *self.objective.text(row),
             *(f"{name} {row[name]:.4g}" for name in self.metric_names),
-            f"{row['tokens_per_second']:,.0f} tokens/s",
+            self._speed(row[f"{self.objective.unit}_per_second"]),
             f"{clock(row['seconds'])}{' (best)' if improved else ''}",
         ]
         self.message(", ".join(parts))
@@ -113,7 +121,7 @@ class Reporter:
                 f"  of which {pace.compiling:.0f} s went into compiling {pace.compiled} new batch "
                 f"shapes ({num_shapes} in all)"
             )
-        names = ("dev_loss", "dev_perplexity", "dev_accuracy", *self.metric_names)
+        names = [name for name in row if name.startswith("dev_") or name in self.metric_names]
         self._scalars(row["steps"], {name: row[name] for name in names})
 
     def close(self) -> None:
@@ -121,6 +129,9 @@ class Reporter:
         self.progress.close()
         if self._writer is not None:
             self._writer.close()
+
+    def _speed(self, per_second):
+        return f"{per_second:,.0f} {self.objective.unit}/s"
 
     def _scalars(self, step, values):
         if self._writer is not None:

@@ -20,8 +20,8 @@ class Position:
         epoch: Epochs completed.
         batch: Batches done in the epoch begun.
         steps: Updates made in all.
-        loss_sum: Loss summed over the tokens of the epoch begun.
-        tokens: Their number.
+        loss_sum: Loss summed over what the objective counts, in the epoch begun.
+        count: Its number.
         waited: Evaluations since the last improvement.
         skipped: float16 updates left out in a row.
         seconds: Wall time so far, all resumptions together.
@@ -31,7 +31,7 @@ class Position:
     batch: int = 0
     steps: int = 0
     loss_sum: float = 0.0
-    tokens: float = 0.0
+    count: float = 0.0
     waited: int = 0
     skipped: int = 0
     seconds: float = 0.0

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import keras
 
-from examples.training import losses
 from keras_attention import checks
 
 
@@ -18,11 +17,12 @@ class TrainingSettings:
         minutes: None, or the wall time the run may take, all resumptions together. The last
             evaluation is counted in as far as its length is known.
         patience: None, or the evaluations without improvement after which the run stops.
+        goal: None, or the value of what is monitored at which the run stops.
         monitor: What decides which weights are best: `"loss"` (on the dev data, the
-            default), `"accuracy"`, or the name of a `Metric` given to the loop.
-        smoothing: Float in [0, 1), label smoothing.
-        spread: How smoothing is spread; see `losses`.
+            default), another number of the objective (`"accuracy"`), or the name of a `Metric`
+            given to the loop.
         clip_norm: None, or the largest global norm of the gradient.
+        clip_value: None, or the largest absolute value of an element of the gradient.
         jit_compile: Bool, compile with XLA.
         checkpoint_seconds: None, or the seconds from one checkpoint to the next.
         checkpoint_steps: None, or the updates from one checkpoint to the next.
@@ -45,10 +45,10 @@ class TrainingSettings:
     epochs: int = 10
     minutes: float | None = None
     patience: int | None = None
+    goal: float | None = None
     monitor: str = "loss"
-    smoothing: float = 0.0
-    spread: str = "all"
     clip_norm: float | None = 1.0
+    clip_value: float | None = None
     jit_compile: bool = True
     checkpoint_seconds: float | None = 120.0
     checkpoint_steps: int | None = None
@@ -63,15 +63,15 @@ class TrainingSettings:
         for name in ("patience", "checkpoint_steps"):
             if getattr(self, name) is not None:
                 checks.positive_int(owner, name, getattr(self, name))
-        for name in ("minutes", "checkpoint_seconds", "clip_norm"):
+        for name in ("minutes", "checkpoint_seconds", "clip_norm", "clip_value"):
             if getattr(self, name) is not None:
                 checks.number_in_range(owner, name, getattr(self, name), 0.0)
-        if self.clip_norm == 0:
-            raise ValueError(
-                f"{owner} expects `clip_norm` to be positive; None leaves the gradient as it is. "
-                "Received: clip_norm=0"
-            )
-        losses.check_smoothing(owner, self.smoothing, self.spread)
+        for name in ("clip_norm", "clip_value"):
+            if getattr(self, name) == 0:
+                raise ValueError(
+                    f"{owner} expects `{name}` to be positive; None leaves the gradient as it is. "
+                    f"Received: {name}=0"
+                )
 
 
 class TrainingDiverged(ArithmeticError):
@@ -98,7 +98,7 @@ class TrainingResult:
     """How a run ended.
 
     Args:
-        reason: `"epochs"`, `"patience"`, `"minutes"` or `"interrupted"`.
+        reason: `"epochs"`, `"patience"`, `"goal"`, `"minutes"` or `"interrupted"`.
         history: The rows of history.csv.
         best: Value of the monitored quantity for the weights the model now holds, None
             if nothing was evaluated.

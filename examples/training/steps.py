@@ -1,11 +1,11 @@
 """One training step: forward, backward, clipping and update in a single compiled function.
 
-    gradient = sum over replicas of d(loss sum) / sum over replicas of tokens
+    gradient = sum over replicas of d(loss sum) / sum over replicas of counts
     gradient = gradient * min(1, clip_norm / |gradient|)
 
 On one device everything, the optimizer's update included, is one XLA program, so no
 gradient leaves it. Under a `tf.distribute` strategy the compiled function returns loss
-sum, token count and gradient sums; all three are summed over the replicas before the
+sum, count and gradient sums; all three are summed over the replicas before the
 division, and the result is divided by the number of replicas because Keras' optimizer
 sums once more. The optimizer's own clipping would act on a different number and is
 refused.
@@ -17,7 +17,8 @@ whose gradient overflowed is left out and the scale halved.
 import keras
 import tensorflow as tf
 
-from examples.training import averaging, losses
+from examples.training import averaging
+from examples.training.objectives import Objective, TokenObjective
 from keras_attention import checks
 
 FIRST_SCALE = 2.0**10
@@ -25,16 +26,14 @@ UPDATES_BEFORE_DOUBLING = 1000
 
 
 class TrainingStep:
-    """Trains a translator on one batch a call.
+    """Trains a model on one batch a call.
 
     Args:
-        model: A built Keras model from `{"source", "target"}` to logits
-            `(batch, target, vocabulary)`. What its layers `add_loss` is added to the mean
-            loss a token.
+        model: A built Keras model. What its layers `add_loss` is added to the mean loss.
         optimizer: A Keras optimizer without clipping of its own.
-        smoothing: Float in [0, 1), label smoothing.
-        spread: How smoothing is spread; see `losses`.
+        objective: What is minimized; a `TokenObjective` by default.
         clip_norm: None, or the largest global norm of the gradient.
+        clip_value: None, or the largest absolute value of an element of the gradient.
         jit_compile: Bool, compile with XLA; False runs the same step as a plain graph.
         average: A `WeightAverage` that follows every update, or None.
         strategy: A `tf.distribute` strategy, or None for one device. Model, optimizer and
@@ -42,11 +41,12 @@ class TrainingStep:
             (`distribution.distribute`).
 
     Call arguments:
-        inputs: Dict of `source` `(batch, source)` and `target` `(batch, target)` ids.
-        labels: Ids `(batch, target)`, padded with 0.
+        inputs: The model's inputs; for a translator the dict of `source` `(batch, source)` and
+            `target` `(batch, target)` ids.
+        labels: What the objective takes; for a translator ids `(batch, target)`, padded with 0.
 
     Returns:
-        A dict of float32 scalars: `loss_sum` and `token_count` over all replicas,
+        A dict of float32 scalars: `loss_sum` and `count` over all replicas,
         `gradient_norm` before clipping, `applied` (0 where float16 left an update out).
 
     Raises:
@@ -68,19 +68,20 @@ class TrainingStep:
         self,
         model: keras.Model,
         optimizer: keras.optimizers.Optimizer,
-        smoothing: float = 0.0,
-        spread: str = "all",
+        objective: Objective | None = None,
         clip_norm: float | None = None,
+        clip_value: float | None = None,
         jit_compile: bool = True,
         average: averaging.WeightAverage | None = None,
         strategy: tf.distribute.Strategy | None = None,
     ):
-        losses.check_smoothing("TrainingStep", smoothing, spread)
-        if clip_norm is not None:
-            checks.number_in_range("TrainingStep", "clip_norm", clip_norm, 1e-12)
+        for name, limit in (("clip_norm", clip_norm), ("clip_value", clip_value)):
+            if limit is not None:
+                checks.number_in_range("TrainingStep", name, limit, 1e-12)
         _check_optimizer(optimizer)
         self.model, self.optimizer, self.strategy = model, optimizer, strategy
-        self.smoothing, self.spread, self.clip_norm = smoothing, spread, clip_norm
+        self.objective = objective or TokenObjective()
+        self.clip_norm, self.clip_value = clip_norm, clip_value
         self.jit_compile = bool(jit_compile)
         self.average = average or averaging.NoAverage()
         self.scaled = any(layer.compute_dtype == "float16" for layer in _layers(model))
@@ -127,29 +128,29 @@ class TrainingStep:
         return function.get_concrete_function(*specs)
 
     def _sums(self, inputs, labels):
-        """Returns loss sum, token count and gradients of the (scaled) loss sum."""
+        """Returns loss sum, count and gradients of the (scaled) loss sum."""
         with tf.GradientTape() as tape:
-            logits = self.model(inputs, training=True)
-            loss_sum, token_count = losses.masked_cross_entropy(
-                logits, labels, self.smoothing, self.spread
-            )
-            # Extra losses are means: weighted by the tokens, they survive the division.
+            loss_sum, count = self.objective.sums(self.model(inputs, training=True), labels)
+            # Extra losses are means: weighted by the count, they survive the division.
             extra = tf.add_n([0.0, *(tf.cast(loss, "float32") for loss in self.model.losses)])
-            objective = loss_sum + token_count * extra
+            objective = loss_sum + count * extra
             if self.scaled:
                 objective = objective * self._scale.value
         variables = [variable.value for variable in self.model.trainable_variables]
         gradients = [None if g is None else _dense(g) for g in tape.gradient(objective, variables)]
         if self.scaled:
             gradients = [None if g is None else g / self._scale.value for g in gradients]
-        return loss_sum, token_count, gradients
+        return loss_sum, count, gradients
 
-    def _clipped(self, gradients, token_count):
+    def _clipped(self, gradients, count):
         """Returns the mean gradients, clipped, and their norm before clipping."""
-        count = tf.maximum(token_count, 1.0)
+        count = tf.maximum(count, 1.0)
         gradients = [g / tf.cast(count, g.dtype) for g in gradients]
         squares = [tf.reduce_sum(tf.square(tf.cast(g, "float32"))) for g in gradients]
         norm = tf.sqrt(tf.add_n(squares))
+        if self.clip_value is not None:
+            limit = self.clip_value
+            gradients = [tf.clip_by_value(g, -limit, limit) for g in gradients]
         if self.clip_norm is not None:
             factor = self.clip_norm / tf.maximum(norm, self.clip_norm)
             gradients = [g * tf.cast(factor, g.dtype) for g in gradients]
@@ -161,9 +162,9 @@ class TrainingStep:
         return zip(*[pair for pair in pairs if pair[0] is not None], strict=True)
 
     def _update(self, inputs, labels):
-        loss_sum, token_count, gradients = self._sums(inputs, labels)
+        loss_sum, count, gradients = self._sums(inputs, labels)
         gradients, variables = self._reached(gradients)
-        gradients, norm = self._clipped(gradients, token_count)
+        gradients, norm = self._clipped(gradients, count)
 
         def apply():
             self.optimizer.apply(gradients, variables)
@@ -171,7 +172,7 @@ class TrainingStep:
             return tf.constant(1.0)
 
         applied = self._apply_if_finite(apply, norm, loss_sum) if self.scaled else apply()
-        return _results(loss_sum, token_count, norm, applied)
+        return _results(loss_sum, count, norm, applied)
 
     def _apply_if_finite(self, apply, norm, loss_sum):
         finite = tf.math.is_finite(norm) & tf.math.is_finite(loss_sum)
@@ -186,25 +187,25 @@ class TrainingStep:
     def _distributed_update(self, inputs, labels):
         def replica(inputs, labels):
             context = tf.distribute.get_replica_context()
-            loss_sum, token_count, gradients = self._replica_sums(inputs, labels)
+            loss_sum, count, gradients = self._replica_sums(inputs, labels)
             gradients, variables = self._reached(gradients)
-            loss_sum, token_count, *gradients = context.all_reduce(
-                tf.distribute.ReduceOp.SUM, [loss_sum, token_count, *gradients]
+            loss_sum, count, *gradients = context.all_reduce(
+                tf.distribute.ReduceOp.SUM, [loss_sum, count, *gradients]
             )
-            gradients, norm = self._clipped(gradients, token_count)
+            gradients, norm = self._clipped(gradients, count)
             replicas = context.num_replicas_in_sync
             self.optimizer.apply([g / replicas for g in gradients], variables)
-            return _results(loss_sum, token_count, norm, tf.constant(1.0))
+            return _results(loss_sum, count, norm, tf.constant(1.0))
 
         results = self.strategy.run(replica, args=(inputs, labels))
         self.average.update()
         return {k: self.strategy.experimental_local_results(v)[0] for k, v in results.items()}
 
 
-def _results(loss_sum, token_count, gradient_norm, applied):
+def _results(loss_sum, count, gradient_norm, applied):
     return {
         "loss_sum": loss_sum,
-        "token_count": token_count,
+        "count": count,
         "gradient_norm": gradient_norm,
         "applied": applied,
     }

@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from examples import ask, scoring
-from examples.commands import evaluate, plot, translate
-from examples.translating import Translation
+from examples import ask
+from examples.translation import evaluate, plot, scoring, translate
+from examples.translation.translating import Translation
 
 ROOT = pathlib.Path(__file__).parents[3]
 GREEDY = ("--beam", 1)

@@ -12,11 +12,11 @@ import keras, numpy as np, tensorflow as tf
 device = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(device, [tf.config.LogicalDeviceConfiguration()] * 2)
 import training_toys as toys
-from examples.training import averaging, distribution, loop, settings
+from examples.training import averaging, distribution, loop, objectives, settings
 
 strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 options = settings.TrainingSettings(
-    epochs=2, smoothing=0.1, clip_norm=0.3, checkpoint_seconds=None
+    epochs=2, clip_norm=0.3, checkpoint_seconds=None
 )
 batches = toys.Batches(count=3, shapes=1)
 halves = [[int((part != 0).sum()) for part in np.split(labels, 2)] for _, labels in batches.all]
@@ -26,7 +26,8 @@ def train(name, strategy):
     model = toys.model(dropout=0.0)
     return model, loop.train(
         model, batches, toys.dev_batches(1), options, sys.argv[3] + name,
-        optimizer=keras.optimizers.SGD(0.5), average=averaging.ExponentialAverage(0.9),
+        optimizer=keras.optimizers.SGD(0.5), objective=objectives.TokenObjective(0.1),
+        average=averaging.ExponentialAverage(0.9),
         strategy=strategy, progress=toys.Quiet(),
     )
 

@@ -16,6 +16,7 @@ import training_toys as toys
 from examples.training import averaging, loop, schedules
 from examples.training.checkpoints import CheckpointError, Checkpoints
 from examples.training.history import read_history
+from examples.training.objectives import TokenObjective
 from examples.training.settings import Metric, TrainingDiverged, TrainingSettings
 
 TIMES = ("seconds", "tokens_per_second")
@@ -25,7 +26,6 @@ ROOT = pathlib.Path(__file__).parents[3]
 def settings(**changes):
     defaults = {
         "epochs": 3,
-        "smoothing": 0.1,
         "checkpoint_seconds": None,
         "jit_compile": False,
         "log_steps": 3,
@@ -38,6 +38,7 @@ def run(directory, changes=None, **options):
     model = options.pop("model", None) or toys.model()
     progress = toys.Quiet()
     options.setdefault("optimizer", keras.optimizers.Adam(0.01))
+    options.setdefault("objective", TokenObjective(smoothing=0.1))
     batches = options.pop("batches", None) or toys.Batches(shapes=1)
     result = loop.train(
         model,
@@ -363,7 +364,7 @@ def test_errors_come_before_the_training(tmp_path, changes, options, text):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("epochs", 0), ("patience", 0), ("minutes", -1), ("clip_norm", 0), ("smoothing", 1.0)],
+    [("epochs", 0), ("patience", 0), ("minutes", -1), ("clip_norm", 0), ("clip_value", 0)],
 )
 def test_settings_name_the_field(field, value):
     with pytest.raises(ValueError, match=f"TrainingSettings expects `{field}`.*Received: {field}="):

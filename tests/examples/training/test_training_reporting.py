@@ -6,6 +6,7 @@ import tensorflow as tf
 import training_toys as toys
 
 from examples.training import evaluation, progress, reporting
+from examples.training.objectives import TokenObjective
 from examples.training.saving import Position
 
 ROW = {
@@ -23,7 +24,7 @@ ROW = {
 
 def show(stream, display):
     display.start("epoch 1/3", 20, 5)
-    display.update(7, 2.5, 4321.0, 83.0)
+    display.update(7, 2.5, "4,321 tokens/s", 83.0)
     display.message("epoch 1: [well]")
     display.close()
     return stream.getvalue()
@@ -59,8 +60,8 @@ def test_a_terminal_gets_a_bar_and_a_log_gets_lines():
 def test_an_epoch_is_summed_up_with_its_metrics():
     display = toys.Quiet()
     pace = reporting.Pace()
-    pace.add(compiled=True, tokens=50)
-    reporting.Reporter(display, ["bleu"]).epoch(ROW, True, pace, num_shapes=3)
+    pace.add(compiled=True, count=50)
+    reporting.Reporter(display, TokenObjective(), ["bleu"]).epoch(ROW, True, pace, num_shapes=3)
     assert display.messages[0] == (
         "epoch 2: train loss 1.5000, dev loss 1.2500, perplexity 3.490, accuracy 62.50 %, "
         "bleu 31.42, 4,321 tokens/s, 1:23 (best)"
@@ -71,24 +72,24 @@ def test_an_epoch_is_summed_up_with_its_metrics():
 def test_speed_leaves_compilation_and_pauses_out(monkeypatch):
     clock = [100.0]
     monkeypatch.setattr(reporting.time, "monotonic", lambda: clock[0])
-    pace = reporting.Pace(tokens=10.0)
+    pace = reporting.Pace(count=10.0)
     assert pace.seconds_for(3) is None
-    for seconds, compiled, tokens in ((30.0, True, 40.0), (2.0, False, 0.0), (2.0, False, 0.0)):
+    for seconds, compiled, count in ((30.0, True, 40.0), (2.0, False, 0.0), (2.0, False, 0.0)):
         clock[0] += seconds
-        pace.add(compiled, tokens)
+        pace.add(compiled, count)
     clock[0] += 500.0  # a checkpoint
     pace.resume()
     clock[0] += 2.0
     pace.add(False, 0.0)
     assert pace.compiling == 30.0
-    assert pace.tokens_per_second(10.0 + 40.0 + 120.0) == 20.0
+    assert pace.per_second(10.0 + 40.0 + 120.0) == 20.0
     assert pace.seconds_for(3) == 6.0
 
 
 def test_batches_reach_the_display():
     display = toys.Quiet()
-    reporter = reporting.Reporter(display)
-    reporter.batch(Position(batch=4), 9.0, train_loss=2.0, tokens_per_second=5.0)
+    reporter = reporting.Reporter(display, TokenObjective())
+    reporter.batch(Position(batch=4), 9.0, train_loss=2.0, per_second=5.0)
     assert display.updates == [(4, 2.0)]
 
 

@@ -5,6 +5,7 @@ import tensorflow as tf
 import training_toys as toys
 
 from examples.training import averaging, losses, steps
+from examples.training.objectives import TokenObjective
 
 
 def weights(model):
@@ -34,13 +35,17 @@ def test_step_is_the_clipped_gradient_of_the_token_mean(clip_norm, jit_compile):
     assert size > 0.05  # or nothing would be clipped
     factor = 1.0 if clip_norm is None else clip_norm / size
     step = steps.TrainingStep(
-        model, keras.optimizers.SGD(1.0), 0.1, clip_norm=clip_norm, jit_compile=jit_compile
+        model,
+        keras.optimizers.SGD(1.0),
+        TokenObjective(0.1),
+        clip_norm=clip_norm,
+        jit_compile=jit_compile,
     )
     results = step(*tf.nest.map_structure(tf.constant, (inputs, labels)))
     for new, old, gradient in zip(weights(model), before, gradients, strict=True):
         np.testing.assert_allclose(new, old - factor * gradient, atol=2e-7)
     np.testing.assert_allclose(results["gradient_norm"], size, rtol=1e-5)
-    assert float(results["token_count"]) == np.sum(labels != 0)
+    assert float(results["count"]) == np.sum(labels != 0)
 
 
 def test_gradients_below_the_limit_are_left_alone():
@@ -67,7 +72,9 @@ def test_added_padding_changes_no_weight():
     results = []
     for extra in (0, 4):
         model = toys.model(dropout=0.0)
-        step = steps.TrainingStep(model, keras.optimizers.SGD(1.0), 0.1, jit_compile=False)
+        step = steps.TrainingStep(
+            model, keras.optimizers.SGD(1.0), TokenObjective(0.1), jit_compile=False
+        )
         inputs, labels = toys.batch(6, 7, 5, seed=2)
         padding = [(0, extra), (0, extra)]  # rows and columns
         inputs = {
@@ -85,12 +92,16 @@ def test_one_program_a_shape_and_all_agree_with_the_plain_graph():
     for jit_compile in (True, False):
         model = toys.recurrent_model(dropout=0.0)
         step = steps.TrainingStep(
-            model, keras.optimizers.Adam(0.01), 0.1, clip_norm=1.0, jit_compile=jit_compile
+            model,
+            keras.optimizers.Adam(0.01),
+            TokenObjective(0.1),
+            clip_norm=1.0,
+            jit_compile=jit_compile,
         )
         seen = []
         for inputs, labels in list(toys.Batches().epoch(0)) * 2:
             results = step(inputs, labels)
-            seen.append(float(results["loss_sum"] / results["token_count"]))
+            seen.append(float(results["loss_sum"] / results["count"]))
         assert step.num_shapes == 3
         assert not step.is_new(inputs, labels)
         histories.append(seen)
@@ -150,11 +161,15 @@ def policy(request):
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"], indirect=True)
 def test_mixed_precision_follows_float32(policy):
     model = toys.model(dropout=0.0)
-    step = steps.TrainingStep(model, keras.optimizers.SGD(0.5), 0.1, clip_norm=1.0)
+    step = steps.TrainingStep(model, keras.optimizers.SGD(0.5), TokenObjective(0.1), clip_norm=1.0)
     keras.config.set_dtype_policy("float32")
     exact_model = toys.model(dropout=0.0)
     exact = steps.TrainingStep(
-        exact_model, keras.optimizers.SGD(0.5), 0.1, clip_norm=1.0, jit_compile=False
+        exact_model,
+        keras.optimizers.SGD(0.5),
+        TokenObjective(0.1),
+        clip_norm=1.0,
+        jit_compile=False,
     )
     batch = tf.nest.map_structure(tf.constant, toys.batch(6, 5, 7, seed=3))
     for _ in range(3):
@@ -227,9 +242,8 @@ def test_snapshots_average_the_last_epochs_and_the_weights_now():
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"smoothing": -0.1}, r"`smoothing` to be a number in.*smoothing=-0.1"),
-        ({"spread": "even"}, "`spread` to be one of"),
         ({"clip_norm": 0.0}, "`clip_norm` to be a number.*clip_norm=0.0"),
+        ({"clip_value": -1.0}, "`clip_value` to be a number.*clip_value=-1.0"),
     ],
 )
 def test_errors_name_the_option(options, text):

@@ -96,7 +96,7 @@ class Quiet:
     def start(self, title, total, done):
         self.title = title
 
-    def update(self, done, loss, tokens_per_second, left):
+    def update(self, done, loss, speed, left):
         self.updates.append((done, loss))
 
     def message(self, text):

@@ -1,14 +1,23 @@
 """A run, opened for a command."""
 
-from examples.translating import TextTranslator
+from examples.translation.translating import TextTranslator
 from keras_attention.export.runs import Run, read_run
 
 OUTPUT_LIMIT = 128  # for a run that does not say how long its training targets were
 
 
 def open_run(directory: str) -> Run:
-    """Returns the run in `directory`, its model loaded."""
+    """Returns the run in `directory`, its model loaded.
+
+    Raises:
+        ValueError: If it is not a run of a translator.
+    """
     run = read_run(directory)
+    if run.source_tokenizer is None:
+        raise ValueError(
+            f"The run in {directory} is one of {run.settings['system']}, which does not translate. "
+            "Name the run of a translator."
+        )
     _ = run.model  # a damaged file is told now, not in the middle of the work
     return run
 

@@ -1,0 +1,135 @@
+"""What `python -m examples train` asks for a task of the Neural Turing Machine."""
+
+from examples.commands import arguments as shared
+from examples.tasks import TASKS
+
+DESCRIPTION = "It learns an algorithm from random sequences, made while it trains."
+EPILOG = """\
+examples:
+  the copy task, in a minute or two of training:
+    python -m examples train {0} --task copy --run runs/copy
+  as the paper trains it, one sequence at a time:
+    python -m examples train {0} --task copy --run runs/paper --batch-size 1 \\
+        --optimizer rmsprop --learning-rate 1e-4 --clip-norm 0 --clip-value 10
+  short sequences first, and only up to 10:
+    python -m examples train {0} --task copy --run runs/short --size length=1:10 --curriculum 10
+  until it makes hardly an error:
+    python -m examples train {0} --task repeat-copy --run runs/repeat --epochs 500 --goal 0.05
+"""
+OPTIMIZERS = ("adam", "rmsprop")
+
+
+def add_data(parser) -> None:
+    """Adds the options of the data."""
+    data = parser.add_argument_group("the task")
+    data.add_argument(
+        "--task", choices=tuple(TASKS), default="copy", help="what to learn (default: %(default)s)"
+    )
+    add_sizes(data)
+    data.add_argument(
+        "--curriculum",
+        type=shared.positive_int,
+        metavar="N",
+        help="begin with the smallest sizes and reach the full range after N epochs "
+        "(default: the full range at once)",
+    )
+    data.add_argument(
+        "--batch-size",
+        type=shared.positive_int,
+        default=16,
+        metavar="N",
+        help="sequences in a batch, all of one length (default: %(default)s)",
+    )
+    data.add_argument(
+        "--epoch-size",
+        type=shared.positive_int,
+        default=1000,
+        metavar="N",
+        help="sequences in an epoch, after which it is measured (default: %(default)s)",
+    )
+    data.add_argument(
+        "--shapes",
+        type=shared.positive_int,
+        default=4,
+        metavar="N",
+        help="lengths to pad to; each is compiled once (default: %(default)s)",
+    )
+
+
+def add_sizes(group) -> None:
+    """Adds `--size`, which may be given for each size of a task."""
+    sizes = ", ".join(f"{name}: {' '.join(task.sizes)}" for name, task in TASKS.items())
+    group.add_argument(
+        "--size",
+        action="append",
+        default=[],
+        metavar="NAME=LOW:HIGH",
+        help=f"range of a size (default: the paper's; {sizes})",
+    )
+
+
+def add_training(training) -> None:
+    """Adds the options of the training that only these tasks have, or with other defaults."""
+    training.add_argument(
+        "--epochs",
+        type=shared.positive_int,
+        default=60,
+        metavar="N",
+        help="epochs at most (default: %(default)s)",
+    )
+    training.add_argument(
+        "--monitor",
+        choices=("loss", "bit_error"),
+        default="loss",
+        help="what decides which weights are best: bits a sequence, or the share of wrong bits "
+        "(default: %(default)s)",
+    )
+    training.add_argument(
+        "--optimizer",
+        choices=OPTIMIZERS,
+        default="adam",
+        help="rmsprop is that of Graves 2013: centred, with momentum (default: %(default)s)",
+    )
+    training.add_argument(
+        "--learning-rate",
+        type=shared.positive_number,
+        default=3e-3,
+        metavar="X",
+        help="its rate (default: %(default)s)",
+    )
+    training.add_argument(
+        "--clip-norm",
+        type=shared.not_negative,
+        default=10.0,
+        metavar="X",
+        help="largest norm of the gradient, 0 for none (default: %(default)s)",
+    )
+    training.add_argument(
+        "--clip-value",
+        type=shared.positive_number,
+        metavar="X",
+        help="largest absolute value of an element of the gradient (default: none)",
+    )
+
+
+def sizes_of(texts: list[str], task) -> dict[str, tuple[int, int]]:
+    """Returns the sizes that `--size` gave, by name.
+
+    Raises:
+        UsageError: If one is not `NAME=LOW:HIGH` or `NAME=N`, or the task has no such size.
+    """
+    sizes = {}
+    for text in texts:
+        name, _, ends = text.partition("=")
+        low, _, high = ends.partition(":")
+        try:
+            sizes[name] = (int(low), int(high or low))
+            task.ranges(**{name: sizes[name]})
+        except ValueError as error:
+            known = " or ".join(f"{known}=1:9" for known in task.sizes)
+            detail = f" {error}" if name in task.sizes and low.isdigit() else ""
+            raise shared.UsageError(
+                f"--size expects a range such as {known} for the task {task.name}.{detail} "
+                f"Received: --size {text}"
+            ) from None
+    return sizes

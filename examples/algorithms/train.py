@@ -1,0 +1,106 @@
+"""What the training on a task of the Neural Turing Machine needs: streams and a model."""
+
+import hashlib
+
+import keras
+
+from examples import tasks
+from examples.algorithms.options import sizes_of
+from examples.commands import resuming
+from examples.commands.arguments import UsageError
+from examples.tasks.streams import LinearCurriculum, Stream
+from examples.training import averaging
+from examples.training.job import Job
+from examples.training.objectives import BitsObjective
+from examples.training.settings import TrainingSettings
+from keras_attention.export import runs
+
+#: What a run may hold before it has a record.
+WRITTEN_FIRST = frozenset()
+#: Held-out data: seeds that no training has, at most 2**32 - 1.
+DEV_SEED, TEST_SEED = 2**32 + 1, 2**32 + 2
+DEV_BATCHES, DEV_BATCH_SIZE = 16, 16
+
+
+def check(arguments) -> None:
+    """Raises if options do not go together."""
+    task = tasks.find(arguments.task)
+    sizes_of(arguments.size, task)
+    if arguments.epoch_size < arguments.batch_size:
+        raise UsageError(
+            "An epoch holds at least one batch. Raise --epoch-size or lower --batch-size. "
+            f"Received: --epoch-size {arguments.epoch_size} --batch-size {arguments.batch_size}"
+        )
+
+
+def prepare(arguments, directory, system, is_new: bool) -> Job:
+    """Returns the training that the arguments ask for."""
+    task = tasks.find(arguments.task)
+    sizes = sizes_of(arguments.size, task)
+    batches = Stream(
+        task,
+        arguments.batch_size,
+        arguments.epoch_size // arguments.batch_size,
+        arguments.seed,
+        LinearCurriculum(arguments.curriculum) if arguments.curriculum else None,
+        arguments.shapes,
+        **sizes,
+    )
+    dev = Stream(
+        task, DEV_BATCH_SIZE, DEV_BATCHES, DEV_SEED, max_shapes=min(2, arguments.shapes), **sizes
+    )
+    print(f"training: {batches}")
+    print(f"dev: {dev}")
+    options = {name: getattr(arguments, name) for name in system.module.OPTIONS}
+    model = system.build(
+        task.input_dim,
+        task.output_dim,
+        seed=arguments.seed,
+        dtype=None if arguments.dtype == "float32" else arguments.dtype,
+        **options,
+    )
+    print(f"{arguments.system}: {model.count_params():,} parameters")
+    description = {
+        "system": arguments.system,
+        "task": task.name,
+        "sizes": {name: list(ends) for name, ends in batches.ranges.items()},
+        "flags": options,
+        "seed": arguments.seed,
+        "training": resuming.plain(arguments),
+    }
+    return Job(
+        model,
+        batches,
+        dev,
+        TrainingSettings(
+            epochs=arguments.epochs,
+            minutes=arguments.minutes,
+            patience=arguments.patience,
+            goal=arguments.goal,
+            monitor=arguments.monitor,
+            clip_norm=arguments.clip_norm or None,
+            clip_value=arguments.clip_value,
+            jit_compile=not arguments.no_jit,
+            checkpoint_seconds=arguments.checkpoint_seconds,
+            tensorboard=arguments.tensorboard,
+        ),
+        _optimizer(arguments),
+        BitsObjective(),
+        save=lambda best: runs.write_run(directory, best, description, replace=True),
+        digests={"training": _digest(batches), "dev": _digest(dev)},
+        average=averaging.ExponentialAverage(arguments.average) if arguments.average else None,
+    )
+
+
+def _optimizer(arguments):
+    if arguments.optimizer == "adam":
+        return keras.optimizers.Adam(arguments.learning_rate)
+    return keras.optimizers.RMSprop(
+        arguments.learning_rate, rho=0.95, momentum=0.9, epsilon=1e-4, centered=True
+    )
+
+
+def _digest(stream):
+    """A string that changes with the first batch."""
+    example = stream.take(1)[0]
+    return hashlib.sha256(example.inputs.tobytes() + example.targets.tobytes()).hexdigest()

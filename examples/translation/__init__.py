@@ -1,0 +1,1 @@
+"""Translators on the command line: text pairs in, ranked outputs out."""

@@ -1,0 +1,62 @@
+"""Arguments that several commands of the translators share."""
+
+import argparse
+
+from examples.commands.arguments import UsageError, penalty, positive_int
+from examples.translation.corpora import Files
+
+
+def add_files(parser, part: str, prefix: str = "", hint: str = "") -> None:
+    """Adds `--source`, `--target` and `--pairs`, with a prefix such as `dev-`."""
+    group = parser.add_argument_group(f"{part} data, plain or .gz{hint}")
+    flag = f"--{prefix}"
+    group.add_argument(f"{flag}source", metavar="FILE", help="source side, one text a line")
+    group.add_argument(f"{flag}target", metavar="FILE", help="target side, line by line")
+    group.add_argument(f"{flag}pairs", metavar="FILE", help="source<TAB>target a line, instead")
+
+
+def files_of(arguments: argparse.Namespace, part: str, prefix: str = "") -> Files:
+    """Returns the files that `add_files` collected.
+
+    Raises:
+        UsageError: If they are neither two parallel files, nor one of pairs, nor none.
+    """
+    names = ("source", "target", "pairs")
+    source, target, pairs = (getattr(arguments, f"{prefix}{name}") for name in names)
+    flags = [f"--{prefix.replace('_', '-')}{name}" for name in names]
+    if pairs and (source or target):
+        raise UsageError(
+            f"The {part} data is either two parallel files ({flags[0]}, {flags[1]}) or one of "
+            f"pairs ({flags[2]}). Leave one of them out."
+        )
+    if bool(source) != bool(target):
+        given, missing = flags[:2] if source else flags[1::-1]
+        raise UsageError(
+            f"{given} was given without {missing}. Name both files: line n of one is the "
+            "translation of line n of the other."
+        )
+    return Files(source, target, pairs)
+
+
+def add_search(parser) -> None:
+    """Adds the options of the search."""
+    group = parser.add_argument_group("search")
+    group.add_argument(
+        "--beam",
+        type=positive_int,
+        default=4,
+        metavar="N",
+        help="hypotheses kept; 1 takes the likeliest token each time (default: %(default)s)",
+    )
+    group.add_argument(
+        "--length-penalty",
+        type=penalty,
+        metavar="ALPHA",
+        help="GNMT length penalty; 0.6 favors longer outputs (default: none)",
+    )
+    group.add_argument(
+        "--max-length",
+        type=positive_int,
+        metavar="N",
+        help="longest output in tokens (default: twice the longest of training)",
+    )

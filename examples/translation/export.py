@@ -1,0 +1,48 @@
+"""`python -m examples export`: a run as a SavedModel for TensorFlow Serving."""
+
+from examples.commands import arguments as shared
+from examples.translation.arguments import add_search
+from examples.translation.opened import open_run, output_limit
+from keras_attention.export import export_translator, versions
+
+SUMMARY = "write a SavedModel version that a model server loads"
+EPILOG = """\
+examples:
+  python -m examples export runs/dates served          writes served/1, then served/2, ...
+  python -m examples.ask served "3. Mai 1979"          answers from the newest version
+  saved_model_cli show --all --dir served/1            what a client sends and gets
+
+The search is part of the export: --beam and the other options hold for every request.
+"""
+
+
+def add_arguments(parser) -> None:
+    """Adds the options of `export`."""
+    shared.add_run(parser)
+    parser.add_argument(
+        "base", metavar="BASE", help="base directory; the version is a folder in it"
+    )
+    parser.add_argument(
+        "--version",
+        type=shared.positive_int,
+        metavar="N",
+        help="number of the version (default: the next one)",
+    )
+    add_search(parser)
+
+
+def run(arguments) -> None:
+    """Writes the version and says where."""
+    opened = open_run(arguments.run)
+    versions.new_version(arguments.base, arguments.version)  # refused before the long work
+    path = export_translator(
+        opened.model,
+        arguments.base,
+        source=opened.source_tokenizer,
+        target=opened.target_tokenizer,
+        version=arguments.version,
+        beam_width=arguments.beam,
+        max_length=output_limit(opened, arguments),
+        length_penalty=arguments.length_penalty,
+    )
+    print(path)

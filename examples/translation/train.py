@@ -1,0 +1,160 @@
+"""What the training of a translator needs: pairs, tokenizers, batches, the model."""
+
+import keras
+
+from examples.commands import resuming
+from examples.commands.arguments import UsageError
+from examples.data import dates
+from examples.data.batches import Batches
+from examples.training import averaging, schedules
+from examples.training.job import Job
+from examples.training.objectives import TokenObjective
+from examples.training.settings import Metric, TrainingSettings
+from examples.translation import corpora, scoring
+from examples.translation.arguments import files_of
+from examples.translation.translating import TextTranslator
+from keras_attention.export import runs, tokenizers
+
+#: What a run may hold before it has a record.
+WRITTEN_FIRST = {f"{side}.tokenizer" for side in runs.SIDES}
+MONITORED_PAIRS = 500
+
+
+def check(arguments) -> None:
+    """Raises if options do not go together."""
+    _files(arguments)
+
+
+def prepare(arguments, directory, system, is_new: bool) -> Job:
+    """Returns the training that the arguments ask for; a new run gets its tokenizers."""
+    files = _files(arguments)
+    pairs = corpora.training_pairs(
+        *files, arguments.dev_share, arguments.on_bad_line, arguments.max_pairs
+    )
+    if is_new:
+        sides = _new_tokenizers(arguments, pairs[0], own_data=bool(files[0]))
+        for side, tokenizer in zip(runs.SIDES, sides, strict=True):
+            tokenizer.save(directory / f"{side}.tokenizer")
+    else:
+        sides = [tokenizers.load(directory / f"{side}.tokenizer") for side in runs.SIDES]
+    parts = _batches(arguments, pairs, sides)
+    options = {name: getattr(arguments, name) for name in system.module.OPTIONS}
+    sizes = [tokenizer.vocabulary_size for tokenizer in sides]
+    model = system.build(
+        *sizes,
+        seed=arguments.seed,
+        dtype=None if arguments.dtype == "float32" else arguments.dtype,
+        **options,
+    )
+    print(
+        f"{arguments.system}: {model.count_params():,} parameters, vocabularies of {sizes[0]:,} "
+        f"and {sizes[1]:,}"
+    )
+    lengths = {
+        side: max(shape[place] for shape in parts["training"].shapes())
+        for place, side in enumerate(runs.SIDES, 1)
+    }
+    description = {
+        "system": arguments.system,
+        "flags": options,
+        "seed": arguments.seed,
+        "lengths": lengths,
+        "training": resuming.plain(arguments),
+    }
+    return Job(
+        model,
+        parts["training"],
+        parts["dev"],
+        _settings(arguments),
+        keras.optimizers.Adam(arguments.learning_rate),
+        TokenObjective(arguments.label_smoothing),
+        save=lambda best: runs.write_run(directory, best, description, *sides, replace=True),
+        digests={name: resuming.data_digest(part.encoded) for name, part in parts.items()},
+        metrics=_metrics(arguments.monitor, sides, pairs[1], 2 * lengths["target"]),
+        average=averaging.ExponentialAverage(arguments.average) if arguments.average else None,
+        plateau=schedules.ReduceOnPlateau() if arguments.schedule == "plateau" else None,
+    )
+
+
+def _files(arguments):
+    """The training and dev files."""
+    files = [files_of(arguments, *part) for part in (("training",), ("dev", "dev_"))]
+    if files[1] and not files[0]:
+        raise UsageError("Dev files were given without training files. Name both.")
+    return files
+
+
+def _new_tokenizers(arguments, pairs, own_data):
+    """Tokenizers made from the training pairs, the source's and the target's."""
+    kind = arguments.tokens or ("sentencepiece" if own_data else "characters")
+    if kind == "sentencepiece" and arguments.minimum_count > 1:
+        raise UsageError(
+            "--minimum-count is for characters and words; SentencePiece has --vocabulary-size. "
+            "Leave it out, or choose --tokens words."
+        )
+    return [
+        tokenizers.train(
+            kind,
+            texts,
+            vocabulary_size=arguments.vocabulary_size,
+            minimum_count=arguments.minimum_count,
+            lowercase=arguments.lowercase,
+            symbols=() if own_data or side == "target" else dates.locale_symbols(),
+        )
+        for side, texts in zip(runs.SIDES, zip(*pairs, strict=True), strict=True)
+    ]
+
+
+def _batches(arguments, pairs, sides):
+    """The training and dev batches, by name; says what they are."""
+    parts = {}
+    for name, part, shapes in (
+        ("training", pairs[0], arguments.shapes),
+        ("dev", pairs[1], min(3, arguments.shapes)),
+    ):
+        parts[name] = Batches.from_pairs(
+            part,
+            *sides,
+            batch_size=arguments.batch_size,
+            max_shapes=shapes,
+            seed=arguments.seed if name == "training" else 0,
+            max_source_length=arguments.max_source_tokens,
+            max_target_length=arguments.max_target_tokens,
+        )
+        print(f"{name}: {parts[name]}")
+        if parts[name].report.left_out:
+            print(f"{name}: {parts[name].report}")
+    return parts
+
+
+def _metrics(name, sides, pairs, max_length):
+    """What --monitor asks to measure beside the loss, on greedy outputs of dev pairs."""
+    if name == "loss":
+        return ()
+    texts, references = map(list, zip(*pairs[:MONITORED_PAIRS], strict=True))
+    references = scoring.as_read(sides[1], references)
+    translators = {}
+
+    def measure(model):
+        if not translators:  # made once: its graph reads the weights of the moment
+            translators[name] = TextTranslator(model, *sides, max_length=max_length)
+        outputs = translators[name].greedy(texts)
+        if name == "exact_match":
+            return scoring.exact_match(outputs, references)
+        return scoring.corpus_bleu(outputs, references, scoring.bleu_tokenizer(sides[1].kind))[0]
+
+    return (Metric(name, measure),)
+
+
+def _settings(arguments):
+    return TrainingSettings(
+        epochs=arguments.epochs,
+        minutes=arguments.minutes,
+        patience=arguments.patience,
+        goal=arguments.goal,
+        monitor=arguments.monitor,
+        clip_norm=arguments.clip_norm,
+        jit_compile=not arguments.no_jit,
+        checkpoint_seconds=arguments.checkpoint_seconds,
+        tensorboard=arguments.tensorboard,
+    )
