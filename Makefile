@@ -7,13 +7,14 @@ RUN ?= runs/demo
 # Installed once; the stamp is newer than pyproject.toml when nothing is missing.
 STAMP := $(VENV)/installed.test
 
-.PHONY: help demo test test-jax test-slow lint format wheel clean install
+.PHONY: help demo test test-jax test-slow notebooks lint format wheel clean install
 
 help:
 	@echo "make demo       train RNNsearch on dates, evaluate, draw, export and ask it"
 	@echo "make test       the fast tests"
 	@echo "make test-jax   what every layer promises, on the JAX backend"
 	@echo "make test-slow  the tests that train or measure for minutes"
+	@echo "make notebooks  run every notebook with little training"
 	@echo "make lint       what CI and pre-commit check"
 	@echo "make wheel      build the wheel and test it away from the checkout"
 
@@ -50,6 +51,9 @@ test-jax:
 
 test-slow: $(STAMP)
 	"$(BIN)/python" -m pytest -m slow
+
+notebooks: $(STAMP)
+	"$(BIN)/python" -m pytest -m slow tests/examples/test_notebooks.py
 
 lint: $(STAMP)
 	"$(BIN)/python" -m ruff check .

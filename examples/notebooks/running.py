@@ -1,0 +1,75 @@
+"""Runs notebooks from the first cell to the last, in a fresh process."""
+
+import ast
+
+import nbformat
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+
+from examples.notebooks.source import FOLDER, METADATA, PARAMETERS
+
+
+def executed(notebook: NotebookNode, minutes: float = 30.0, **parameters) -> NotebookNode:
+    """Returns a notebook with its outputs; it runs in the folder of the notebooks.
+
+    Args:
+        notebook: The notebook, as `source.read` returns it.
+        minutes: The longest that a cell may take.
+        **parameters: Values for names that its cell of parameters assigns, in place of those.
+
+    Raises:
+        ValueError: If the notebook has no parameter of such a name.
+        nbclient.exceptions.CellExecutionError: If a cell fails.
+    """
+    notebook = with_parameters(notebook, **parameters)
+    client = NotebookClient(
+        notebook,
+        kernel_name=METADATA["kernelspec"]["name"],
+        timeout=int(60 * minutes),
+        resources={"metadata": {"path": str(FOLDER)}},
+        coalesce_streams=True,  # of a progress bar the last state is kept
+        record_timing=False,
+    )
+    client.execute()
+    notebook.metadata.update(METADATA)  # without the version of the Python that ran it
+    return notebook
+
+
+def with_parameters(notebook: NotebookNode, **parameters) -> NotebookNode:
+    """Returns a copy in which a cell after that of the parameters gives some of them new values.
+
+    Raises:
+        ValueError: If the notebook has no parameter of such a name.
+
+    Example:
+
+    >>> from examples.notebooks.source import parse
+    >>> notebook = parse("```python parameters\\nUPDATES = 5000\\n```\\n")
+    >>> [cell.source for cell in with_parameters(notebook, UPDATES=10).cells]
+    ['UPDATES = 5000', 'UPDATES = 10']
+    """
+    notebook = nbformat.from_dict(notebook)
+    if not parameters:
+        return notebook
+    places = [
+        place
+        for place, cell in enumerate(notebook.cells)
+        if PARAMETERS in cell.metadata.get("tags", ())
+    ]
+    known = {name for place in places for name in _assigned(notebook.cells[place].source)}
+    unknown = sorted(set(parameters) - known)
+    if unknown:
+        raise ValueError(
+            f"The notebook's cell of parameters assigns {', '.join(sorted(known)) or 'nothing'}. "
+            f"Received: {unknown[0]}={parameters[unknown[0]]!r}"
+        )
+    lines = [f"{name} = {value!r}" for name, value in parameters.items()]
+    cell = nbformat.v4.new_code_cell("\n".join(lines), id="given-parameters")
+    notebook.cells.insert(places[0] + 1, cell)
+    return notebook
+
+
+def _assigned(code):
+    """Returns the names that a cell assigns."""
+    nodes = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)]
+    return {node.id for node in nodes if isinstance(node.ctx, ast.Store)}
