@@ -80,7 +80,6 @@ def blocked_dot_attention(
     attention_mask=None,
     causal=False,
     query_position=None,
-    window=None,
     block_size=None,
 ):
     """Returns the context of softmax attention over scaled dot products.
@@ -97,8 +96,7 @@ def blocked_dot_attention(
         attention_mask: Optional boolean `(batch, query, key)`, read by blocks.
         causal: Whether query i reads only the keys 0 to `query_position + i`.
         query_position: Optional int `(batch,)`, the position of the first query among
-            the keys; 0 by default. `causal` and `window` read it.
-        window: Optional int; query i reads only keys j with `|query_position + i - j| <= window`.
+            the keys; 0 by default. `causal` reads it.
         block_size: Optional positive int, queries a block; by default chosen here.
 
     Returns:
@@ -111,7 +109,7 @@ def blocked_dot_attention(
         query, key, value = (ops.expand_dims(tensor, 1) for tensor in (query, key, value))
         context = blocked_dot_attention(
             query, key, value, scale, key_mask, query_mask, attention_mask, causal,
-            query_position, window, block_size,
+            query_position, block_size,
         )  # fmt: skip
         return ops.squeeze(context, 1)
     if query_mask is not None:
@@ -123,7 +121,7 @@ def blocked_dot_attention(
     batch, kv_heads, keys, _ = ops.shape(key)
     blocks = QueryBlocks(ops.shape(query), kv_heads, rows)
     kept = _mask_of_block(
-        blocks, keys, key_mask, query_mask, attention_mask, causal, query_position, window
+        blocks, keys, key_mask, query_mask, attention_mask, causal, query_position
     )
     # The query is scaled, not the scores: fewer products, and no overflow in float16.
     context = _attention(
@@ -224,9 +222,7 @@ class QueryBlocks:
         return ops.transpose(blocks, (0, 2, 1, 3, 4))
 
 
-def _mask_of_block(
-    blocks, keys, key_mask, query_mask, attention_mask, causal, query_position, window
-):
+def _mask_of_block(blocks, keys, key_mask, query_mask, attention_mask, causal, query_position):
     """Returns a callable `(row, block) -> ` boolean `(group * rows, key)`, or None."""
     masked_queries = None if query_mask is None else split_axis(query_mask, blocks.rows, 1)
     masked_pairs = None if attention_mask is None else split_axis(attention_mask, blocks.rows, 1)
@@ -240,16 +236,10 @@ def _mask_of_block(
             pieces.append(masked_queries[batch][block][:, None])
         if masked_pairs is not None:
             pieces.append(masked_pairs[batch][block])
-        if causal or window is not None:
+        if causal:
             start = 0 if query_position is None else ops.cast(query_position, "int32")[batch]
-            queries = (start + block * blocks.rows + ops.arange(blocks.rows, dtype="int32"))[
-                :, None
-            ]
-            columns = ops.arange(keys, dtype="int32")[None, :]
-            if causal:
-                pieces.append(columns <= queries)
-            if window is not None:
-                pieces.append(ops.abs(columns - queries) <= window)
+            queries = start + block * blocks.rows + ops.arange(blocks.rows, dtype="int32")
+            pieces.append(ops.arange(keys, dtype="int32")[None, :] <= queries[:, None])
         if not pieces:
             return None
         mask = pieces[0]

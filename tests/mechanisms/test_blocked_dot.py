@@ -43,8 +43,7 @@ CASES = {
     "all": masks(),
     "causal": {"causal": True},
     "causal at a position": {"causal": True, "query_position": POSITION},
-    "window": {"window": 3, "query_position": POSITION},
-    "everything": {**masks(), "causal": True, "window": 4, "query_position": POSITION},
+    "everything": {**masks(), "causal": True, "query_position": POSITION},
 }
 
 
@@ -59,7 +58,6 @@ def kept_pairs(case):
             and given["query_mask"][b, i]
             and given["attention_mask"][b, i, j]
             and not (case.get("causal") and j > at)
-            and not ("window" in case and abs(at - j) > case["window"])
         )
     return kept
 
