@@ -7,34 +7,38 @@ Code name -> paper name: `query` -> s_{i-1}, `key` -> h_j, `query_kernel` -> W_a
 """
 
 import keras
-from keras import initializers, ops
+from keras import ops
 
 from keras_attention import checks
-from keras_attention.initialization import independent
-from keras_attention.scorers.base import Scorer
 from keras_attention.scorers.blocked_additive import CHOICES, blocked_additive_scores, pays
+from keras_attention.scorers.tanh_scorer import TanhScorer
 
 
-def additive_scores(query, key, vector, blocked="auto"):
-    """Returns `vector . tanh(query + key)` for every pair of a query and a key.
+def additive_scores(query, key, vector, blocked="auto", features=None):
+    """Returns `vector . tanh(query + key + features)` for every pair of a query and a key.
 
     Args:
         query: Float tensor `(batch, query, units)`.
         key: Float tensor `(batch, key, units)`.
         vector: Float tensor `(units,)`.
         blocked: Whether the pairs are computed a few at a time: True, False or "auto".
+        features: Optional float tensor `(batch, query, key, units)`; with it the pairs are
+            always computed at once.
 
     Returns:
         Scores `(batch, query, key)`.
     """
-    if blocked is True or (blocked == "auto" and pays(query.shape, key.shape)):
+    if blocked == "auto":
+        blocked = pays(query.shape, key.shape)
+    if blocked and features is None:
         return blocked_additive_scores(query, key, vector)
-    pairs = ops.tanh(query[:, :, None, :] + key[:, None, :, :])  # (batch, query, key, units)
-    return ops.einsum("bqku,u->bqk", pairs, vector)
+    pairs = query[:, :, None, :] + key[:, None, :, :]  # (batch, query, key, units)
+    pairs = pairs if features is None else pairs + features
+    return ops.einsum("bqku,u->bqk", ops.tanh(pairs), vector)
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class AdditiveScorer(Scorer):
+class AdditiveScorer(TanhScorer):
     """Scores keys by a small network over query and key, as Bahdanau et al. do.
 
     Use it where query and key differ in size, or where dot products of long vectors
@@ -87,49 +91,14 @@ class AdditiveScorer(Scorer):
         blocked="auto",
         **kwargs,
     ):
-        super().__init__(**kwargs)
-        self.units = checks.positive_int(type(self).__name__, "units", units)
-        self.use_bias = use_bias
-        self.kernel_initializer = initializers.get(kernel_initializer)
-        self.vector_initializer = initializers.get(vector_initializer)
-        self.bias_initializer = initializers.get(bias_initializer)
+        super().__init__(
+            units, use_bias, kernel_initializer, vector_initializer, bias_initializer, **kwargs
+        )
         self.blocked = checks.one_of(type(self).__name__, "blocked", blocked, CHOICES)
 
-    def build(self, query_shape, key_shape):
-        self.check_shapes(query_shape, key_shape)
-        self.query_kernel = self.add_weight(
-            (query_shape[-1], self.units), self.kernel_initializer, name="query_kernel"
-        )
-        self.key_kernel = self.add_weight(
-            (key_shape[-1], self.units), independent(self.kernel_initializer, 1), name="key_kernel"
-        )
-        # A column, so that an initializer that reads fans sees (units, 1).
-        self.vector = self.add_weight((self.units, 1), self.vector_initializer, name="vector")
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight((self.units,), self.bias_initializer, name="bias")
-        self.built = True
-
-    def prepare(self, key):
-        """Returns `U_a h_j + b`, of shape `(batch, key, units)`."""
-        self.check_ready(key)
-        key = ops.cast(key, self.compute_dtype)
-        projected = ops.einsum("bkd,du->bku", key, self.cast_weight(self.key_kernel))
-        return projected if self.bias is None else projected + self.cast_weight(self.bias)
-
     def score(self, query, prepared, previous_weights=None):
-        query = ops.cast(query, self.compute_dtype)
-        projected = ops.einsum("bqd,du->bqu", query, self.cast_weight(self.query_kernel))
-        vector = self.cast_weight(self.vector)[:, 0]
-        return additive_scores(projected, prepared, vector, self.blocked)
+        query, vector = self.project_query(query), self.scoring_vector()
+        return additive_scores(query, prepared, vector, self.blocked)
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "use_bias": self.use_bias,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-            "vector_initializer": initializers.serialize(self.vector_initializer),
-            "bias_initializer": initializers.serialize(self.bias_initializer),
-            "blocked": self.blocked,
-        }
+        return {**super().get_config(), "blocked": self.blocked}
