@@ -3,7 +3,9 @@
 from keras_attention.recurrent.attention_rnn import AttentionRNN
 from keras_attention.recurrent.bahdanau_decoder import BahdanauDecoder
 from keras_attention.recurrent.bahdanau_gru import BahdanauGRU, BahdanauGRUCell
-from keras_attention.recurrent.context_cells import ContextAdd, ContextConcat, ContextMLP
+from keras_attention.recurrent.context_add import ContextAdd
+from keras_attention.recurrent.context_concat import ContextConcat
+from keras_attention.recurrent.context_mlp import ContextMLP
 from keras_attention.recurrent.decay import ExponentialDecay, InverseSigmoidDecay, LinearDecay
 from keras_attention.recurrent.decoder import RecurrentDecoder
 from keras_attention.recurrent.first_step import SkipFirstUpdate
