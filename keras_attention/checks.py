@@ -103,6 +103,18 @@ def boolean_mask(owner: str, name: str, mask, shape=None, axes: str = "") -> Non
         )
 
 
+def own_mask(owner: str, shape, axes: str, **masks):
+    """Returns the first of a layer's `masks` that is given, or None, and checks them all.
+
+    Keras puts the mask attached to a layer's only tensor into `mask`, and into
+    `<argument>_mask` where another tensor is given too. An explicit `mask` is such a tensor:
+    named first here, it wins over the attached one.
+    """
+    for name, mask in masks.items():
+        boolean_mask(owner, name, mask, tuple(shape), axes)
+    return next((mask for mask in masks.values() if mask is not None), None)
+
+
 def _shape(tensor):
     return tuple(tensor.shape) if hasattr(tensor, "shape") else tuple(tensor)
 

@@ -45,7 +45,8 @@ class SelfAttention(keras.layers.Layer):
     Call arguments:
         inputs: Float tensor `(batch, time, dim)`.
         mask: Boolean `(batch, time)`, True for positions that read and may be read.
-        inputs_mask: Another name of `mask`, which wins where both are given.
+        inputs_mask: Used where `mask` is None: Keras puts the mask attached to `inputs` here
+            when the layer is called with another tensor too.
         attention_mask: Boolean `(batch, time, time)`: which position (axis 1) may read which.
         return_attention_scores: Whether the weights are returned too (Keras' name).
         training: Whether dropout is applied.
@@ -190,14 +191,11 @@ class SelfAttention(keras.layers.Layer):
 
     def _mask(self, inputs, mask, inputs_mask, attention_mask):
         """Returns the mask of the positions, and checks all masks."""
-        batch, time = inputs.shape[:2]
-        for name, given, shape, axes in (
-            ("mask", mask, (batch, time), "(batch, time)"),
-            ("inputs_mask", inputs_mask, (batch, time), "(batch, time)"),
-            ("attention_mask", attention_mask, (batch, time, time), "(batch, time, time)"),
-        ):
-            checks.boolean_mask("SelfAttention", name, given, shape, axes)
-        return inputs_mask if mask is None else mask
+        owner, (batch, time) = "SelfAttention", inputs.shape[:2]
+        shape, axes = (batch, time, time), "(batch, time, time)"
+        checks.boolean_mask(owner, "attention_mask", attention_mask, shape, axes)
+        masks = {"mask": mask, "inputs_mask": inputs_mask}
+        return checks.own_mask(owner, (batch, time), "(batch, time)", **masks)
 
     def compute_mask(self, inputs, previous_mask=None):
         return previous_mask

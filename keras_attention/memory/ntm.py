@@ -33,8 +33,10 @@ class NTM(keras.layers.Layer):
     Call arguments:
         inputs: Float tensor `(batch, time, input_dim)`.
         initial_state: Optional dict, the state before the first step; see `NTMCell`.
-        mask, inputs_mask: Boolean `(batch, time)`, two names of one argument. A masked step
-            copies the state, writes nothing, and gives 0.
+        mask: Boolean `(batch, time)`. A masked step copies the state, writes nothing, and
+            gives 0.
+        inputs_mask: Used where `mask` is None: Keras puts the mask attached to `inputs` here
+            when the layer is called with another tensor too.
         return_history: Whether the history of heads and memory is returned too.
         training: Whether the controller's dropout is applied.
 
@@ -94,8 +96,8 @@ class NTM(keras.layers.Layer):
         self._check_inputs(inputs.shape)
         if initial_state is not None:
             check_state("NTM", self.cell, initial_state)
-        mask = inputs_mask if mask is None else mask
-        checks.boolean_mask("NTM", "mask", mask, tuple(inputs.shape[:2]), "(batch, time)")
+        masks = {"mask": mask, "inputs_mask": inputs_mask}
+        mask = checks.own_mask("NTM", inputs.shape[:2], "(batch, time)", **masks)
         inputs = ops.cast(inputs, wide_dtype(self.cell.compute_dtype))
         kept = ops.ones_like(inputs[:, :, :1])
         if mask is not None:

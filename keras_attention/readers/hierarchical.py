@@ -39,7 +39,8 @@ class HierarchicalAttention(keras.layers.Layer):
         inputs: Float tensor `(batch, sentences, words, dim)` of embedded words.
         mask: Boolean `(batch, sentences, words)`, True for words. A sentence without a word
             is padding. `Embedding(..., mask_zero=True)` gives this mask.
-        inputs_mask: Another name of `mask`, which wins where both are given.
+        inputs_mask: Used where `mask` is None: Keras puts the mask attached to `inputs` here
+            when the layer is called with another tensor too.
         return_attention_scores: Whether the weights are returned too (Keras' name).
         training: Passed to encoders and normalizers.
 
@@ -132,10 +133,8 @@ class HierarchicalAttention(keras.layers.Layer):
             )
 
     def _mask(self, inputs, mask, inputs_mask):
-        shape, axes = tuple(inputs.shape[:3]), "(batch, sentences, words)"
-        for name, given in (("mask", mask), ("inputs_mask", inputs_mask)):
-            checks.boolean_mask("HierarchicalAttention", name, given, shape, axes)
-        return inputs_mask if mask is None else mask
+        masks, axes = {"mask": mask, "inputs_mask": inputs_mask}, "(batch, sentences, words)"
+        return checks.own_mask("HierarchicalAttention", inputs.shape[:3], axes, **masks)
 
     def compute_mask(self, inputs, previous_mask=None):
         return None

@@ -38,7 +38,8 @@ class AttentionPooling(keras.layers.Layer):
     Call arguments:
         inputs: Float tensor `(batch, time, dim)`.
         mask: Boolean `(batch, time)`, True for positions that may be read.
-        inputs_mask: Another name of `mask`, which wins where both are given.
+        inputs_mask: Used where `mask` is None: Keras puts the mask attached to `inputs` here
+            when the layer is called with another tensor too.
         return_attention_scores: Whether the weights are returned too (Keras' name).
         training: Passed to the normalizer.
 
@@ -118,10 +119,8 @@ class AttentionPooling(keras.layers.Layer):
             )
 
     def _mask(self, inputs, mask, inputs_mask):
-        for name, given in (("mask", mask), ("inputs_mask", inputs_mask)):
-            shape = tuple(inputs.shape[:2])
-            checks.boolean_mask("AttentionPooling", name, given, shape, "(batch, time)")
-        return inputs_mask if mask is None else mask
+        masks = {"mask": mask, "inputs_mask": inputs_mask}
+        return checks.own_mask("AttentionPooling", inputs.shape[:2], "(batch, time)", **masks)
 
     def compute_mask(self, inputs, previous_mask=None):
         return None

@@ -167,8 +167,8 @@ class BahdanauGRU(keras.layers.Layer):
         initial_state: Optional float tensor `(batch, units)`, or a list of one; zeros by
             default.
         mask: Optional boolean `(batch, time)`. A masked step keeps the state.
-        sequences_mask: Where the mask attached to `sequences` arrives when an initial state is
-            given too; used where `mask` is None.
+        sequences_mask: Used where `mask` is None: Keras puts the mask attached to `sequences` here
+            when the layer is called with another tensor too.
 
     Returns:
         States `(batch, time, units)`, or the last one `(batch, units)`, and with
@@ -226,10 +226,8 @@ class BahdanauGRU(keras.layers.Layer):
         self.built = True
 
     def call(self, sequences, initial_state=None, mask=None, sequences_mask=None, training=None):
-        mask = sequences_mask if mask is None else mask
-        checks.boolean_mask(
-            "BahdanauGRU", "mask", mask, tuple(sequences.shape[:2]), "(batch, time)"
-        )
+        masks = {"mask": mask, "sequences_mask": sequences_mask}
+        mask = checks.own_mask("BahdanauGRU", sequences.shape[:2], "(batch, time)", **masks)
         if initial_state is None:
             state = self.cell.get_initial_state(ops.shape(sequences)[0])
         else:

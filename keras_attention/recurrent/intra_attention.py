@@ -46,8 +46,10 @@ class IntraAttention(keras.layers.Layer):
         memory: With deep fusion, float tensor `(batch, source, memory_dim)`: the encoder's
             hidden states.
         memory_cells: With deep fusion, float tensor `(batch, source, units)`: its cells.
-        mask, inputs_mask: Boolean `(batch, time)`, two names of one argument. A masked step
-            copies the state, leaves its slot of the tape empty, and gives 0.
+        mask: Boolean `(batch, time)`. A masked step copies the state, leaves its slot of the
+            tape empty, and gives 0.
+        inputs_mask: Used where `mask` is None: Keras puts the mask attached to `inputs` here
+            when the layer is called with another tensor too.
         memory_mask: Boolean `(batch, source)`, True for positions that may be read.
         return_cells: Whether the cells are returned too, for deep fusion in a decoder.
         return_attention_scores: Whether the weights are returned too.

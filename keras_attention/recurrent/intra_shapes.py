@@ -56,11 +56,9 @@ def check_memory(layer, memory_shape, memory_cells_shape):
 
 
 def checked_mask(inputs_shape, mask, inputs_mask):
-    """Returns the mask of the inputs, of two names for one argument; or None."""
-    for name, given in (("mask", mask), ("inputs_mask", inputs_mask)):
-        checks.boolean_mask(OWNER, name, given, tuple(inputs_shape[:2]), "(batch, time)")
-    # If both are there the second came attached to the inputs: an explicit mask wins.
-    return inputs_mask if mask is None else mask
+    """Returns the mask of the inputs, or None."""
+    masks = {"mask": mask, "inputs_mask": inputs_mask}
+    return checks.own_mask(OWNER, inputs_shape[:2], "(batch, time)", **masks)
 
 
 def symbolic_outputs(layer, inputs, memory, cells, weights, state):

@@ -278,14 +278,6 @@ def test_shallow_fusion_is_an_attention_over_the_encoders_states():
     assert np.all(np.array(weights)[~np.repeat(MASK[:, None], 3, axis=1)] == 0)
 
 
-def test_an_explicit_mask_wins_over_an_attached_one():
-    layer, inputs = _layer(), tf.constant(INPUTS)
-    expected = np.array(layer(inputs, mask=MASK))
-    for name in ("mask", "inputs_mask"):
-        inputs._keras_mask = tf.ones((B, T), "bool")
-        np.testing.assert_array_equal(layer(inputs, **{name: MASK}), expected)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
