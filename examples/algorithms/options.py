@@ -10,7 +10,7 @@ examples:
     python -m examples train {0} --task copy --run runs/copy
   as the paper trains it, one sequence at a time:
     python -m examples train {0} --task copy --run runs/paper --batch-size 1 \\
-        --optimizer rmsprop --learning-rate 1e-4 --clip-norm 0 --clip-value 10
+        --optimizer rmsprop --learning-rate 1e-4 --clip-norm 0
   short sequences first, and only up to 10:
     python -m examples train {0} --task copy --run runs/short --size length=1:10 --curriculum 10
   until it makes hardly an error:
@@ -36,7 +36,7 @@ def add_data(parser) -> None:
     data.add_argument(
         "--batch-size",
         type=shared.positive_int,
-        default=16,
+        default=2,
         metavar="N",
         help="sequences in a batch, all of one length (default: %(default)s)",
     )
@@ -50,7 +50,7 @@ def add_data(parser) -> None:
     data.add_argument(
         "--shapes",
         type=shared.positive_int,
-        default=4,
+        default=2,
         metavar="N",
         help="lengths to pad to; each is compiled once (default: %(default)s)",
     )
@@ -73,7 +73,7 @@ def add_training(training) -> None:
     training.add_argument(
         "--epochs",
         type=shared.positive_int,
-        default=60,
+        default=30,
         metavar="N",
         help="epochs at most (default: %(default)s)",
     )
@@ -93,7 +93,7 @@ def add_training(training) -> None:
     training.add_argument(
         "--learning-rate",
         type=shared.positive_number,
-        default=3e-3,
+        default=2e-3,
         metavar="X",
         help="its rate (default: %(default)s)",
     )
@@ -106,9 +106,11 @@ def add_training(training) -> None:
     )
     training.add_argument(
         "--clip-value",
-        type=shared.positive_number,
+        type=shared.not_negative,
+        default=10.0,
         metavar="X",
-        help="largest absolute value of an element of the gradient (default: none)",
+        help="largest absolute value of an element of the gradient, 0 for none; clipped before the "
+        "norm (default: %(default)s)",
     )
 
 

@@ -79,7 +79,7 @@ def prepare(arguments, directory, system, is_new: bool) -> Job:
             goal=arguments.goal,
             monitor=arguments.monitor,
             clip_norm=arguments.clip_norm or None,
-            clip_value=arguments.clip_value,
+            clip_value=arguments.clip_value or None,
             jit_compile=not arguments.no_jit,
             checkpoint_seconds=arguments.checkpoint_seconds,
             tensorboard=arguments.tensorboard,

@@ -143,14 +143,14 @@ class TrainingStep:
         return loss_sum, count, gradients
 
     def _clipped(self, gradients, count):
-        """Returns the mean gradients, clipped, and their norm before clipping."""
+        """Returns the mean gradients, clipped, and their norm before it was clipped."""
         count = tf.maximum(count, 1.0)
         gradients = [g / tf.cast(count, g.dtype) for g in gradients]
-        squares = [tf.reduce_sum(tf.square(tf.cast(g, "float32"))) for g in gradients]
-        norm = tf.sqrt(tf.add_n(squares))
-        if self.clip_value is not None:
+        if self.clip_value is not None:  # first: it makes infinite elements finite
             limit = self.clip_value
             gradients = [tf.clip_by_value(g, -limit, limit) for g in gradients]
+        squares = [tf.reduce_sum(tf.square(tf.cast(g, "float32"))) for g in gradients]
+        norm = tf.sqrt(tf.add_n(squares))
         if self.clip_norm is not None:
             factor = self.clip_norm / tf.maximum(norm, self.clip_norm)
             gradients = [g * tf.cast(factor, g.dtype) for g in gradients]

@@ -255,3 +255,19 @@ def test_errors_name_the_option(options, text):
 def test_an_optimizer_that_clips_is_refused(name):
     with pytest.raises(ValueError, match=f"without clipping of its own.*Received: {name}=1.0"):
         steps.TrainingStep(toys.model(), keras.optimizers.SGD(**{name: 1.0}))
+
+
+def test_elements_are_clipped_before_the_norm():
+    model = toys.model(dropout=0.0)
+    inputs, labels = toys.batch(6, 5, 7, seed=1)
+    before, gradients = weights(model), eager_gradients(model, inputs, labels)
+    limit = 0.5 * max(np.abs(g).max() for g in gradients)
+    clipped = [np.clip(g, -limit, limit) for g in gradients]
+    size = norm(clipped)
+    step = steps.TrainingStep(
+        model, keras.optimizers.SGD(1.0), clip_norm=0.9 * size, clip_value=limit, jit_compile=False
+    )
+    results = step(*tf.nest.map_structure(tf.constant, (inputs, labels)))
+    for new, old, gradient in zip(weights(model), before, clipped, strict=True):
+        np.testing.assert_allclose(new, old - 0.9 * gradient, atol=1e-6)
+    assert float(results["gradient_norm"]) == pytest.approx(size, rel=1e-5)
