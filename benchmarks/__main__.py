@@ -14,6 +14,7 @@ SUITES = {
     "attention": "one attention layer, forward and backward, beside Keras' own: time and memory",
     "heads": "multi-head attention, forward and backward, beside Keras' and PyTorch's",
     "windows": "windowed attention at two lengths: how time and memory grow",
+    "ntm": "a training step of the Neural Turing Machine, beside eager PyTorch; how it grows",
     "pieces": "what each of our own optimizations brings, beside the form it replaced",
 }
 DESCRIPTION = """\
