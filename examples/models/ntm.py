@@ -3,8 +3,7 @@
     y_t = sigmoid(W [h_t; r_t] + b)        a controller beside a memory of slots
 
 The machine is `keras_attention.NTM`; the paper's sizes are the defaults. Where the heads start
-is a departure that matters: on the first slot, copying is learned several times as fast as from
-weights that are learned too.
+matters, and the paper leaves it open: here on the first slot.
 """
 
 import keras

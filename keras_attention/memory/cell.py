@@ -51,7 +51,7 @@ class NTMCell(keras.layers.Layer):
         activation: Activation of the output; None gives logits.
         initial_memory: A number for every element of the memory, or "learned".
         initial_reads: "learned" or "zeros".
-        initial_weights: "learned", or "first": all heads on slot 0.
+        initial_weights: "learned", beginning on slot 0, or "first": all heads on slot 0.
         initial_controller: "zeros" or "learned".
         kernel_initializer: Initializer of both kernels.
         bias_initializer: Initializer of both biases.

@@ -3,7 +3,9 @@
 The paper leaves it open. Collier and Beel 2018 (https://arxiv.org/abs/1807.08518, section 3.2)
 compare: a memory of one small constant learns copying about twice as fast as a learned or a
 random one. A constant has a price: slots that are all alike, under weights that are all alike,
-stay alike. So the weights start uneven: learned from random numbers, or on the first slot.
+stay alike. So the heads start on one slot: the first one, or where they have learned to start,
+which before any training is the first one too. From weights drawn at random, nearly even after
+their softmax, copying was not learned in the time that is enough for either.
 """
 
 import math
@@ -13,6 +15,8 @@ from keras import initializers, ops
 
 from keras_attention import checks
 
+LOGIT = 10.0  # of the first slot before any training: 99.4 % of the weight among 128 slots
+
 
 class InitialState:
     """Makes the weights of the initial state and the state itself.
@@ -21,7 +25,7 @@ class InitialState:
         owner: The name of the class the user called.
         memory: A number, every element of the memory; or "learned".
         reads: "learned", a tanh of weights; or "zeros".
-        weights: "learned", a softmax of weights; or "first", all on slot 0.
+        weights: "learned", a softmax of weights that begins on slot 0; or "first", all on it.
         controller: "zeros" or "learned", a tanh of weights.
 
     Raises:
@@ -58,7 +62,7 @@ class InitialState:
             # A new object each: one draws the same numbers again for weights of one shape.
             name: cell.add_weight(
                 shape,
-                initializers.GlorotUniform()
+                _on_the_first_slot
                 if name == "initial_weights"
                 else initializers.RandomUniform(-0.1, 0.1),
                 name=name,
@@ -109,3 +113,9 @@ class InitialState:
     @property
     def memory_constant(self):
         return 0.0 if self.memory == "learned" else self.memory
+
+
+def _on_the_first_slot(shape, dtype=None):
+    """Returns logits `(heads, slots)` whose softmax is nearly all on slot 0."""
+    first = ops.one_hot(ops.zeros(shape[:1], dtype="int32"), shape[1], dtype=dtype)
+    return LOGIT * first
