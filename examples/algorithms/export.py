@@ -21,15 +21,7 @@ a 1, and for a machine with a memory `read_weights` and `write_weights` over tim
 def add_arguments(parser) -> None:
     """Adds the options of `export`."""
     shared.add_run(parser)
-    parser.add_argument(
-        "base", metavar="BASE", help="base directory; the version is a folder in it"
-    )
-    parser.add_argument(
-        "--version",
-        type=shared.positive_int,
-        metavar="N",
-        help="number of the version (default: the next one)",
-    )
+    shared.add_version(parser)
 
 
 def run(arguments) -> None:

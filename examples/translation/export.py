@@ -19,15 +19,7 @@ The search is part of the export: --beam and the other options hold for every re
 def add_arguments(parser) -> None:
     """Adds the options of `export`."""
     shared.add_run(parser)
-    parser.add_argument(
-        "base", metavar="BASE", help="base directory; the version is a folder in it"
-    )
-    parser.add_argument(
-        "--version",
-        type=shared.positive_int,
-        metavar="N",
-        help="number of the version (default: the next one)",
-    )
+    shared.add_version(parser)
     add_search(parser)
 
 
