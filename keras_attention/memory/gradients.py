@@ -35,18 +35,19 @@ def addressed(parameters, shares, similarity, memory_scale, previous):
     return {
         "logarithm": ops.log(shifted),
         "power": parameters["sharpening"] / shifted,
-        "gated": gated,
+        "around": wrapped(gated, shares.shape[-1] // 2),
         "shares": shares,
-        "kept": 1.0 - gate,
+        "back": ops.flip(shares, -1),
+        "gate": gate,
         "content": content,
-        "gated_content": gate * content,
         "moved": content - previous,
         "similarity": similarity,
-        "along": strength * similarity,
-        "scale": strength * key_scale * memory_scale[:, None, :],
+        "strength": strength,
+        "scale": strength * key_scale,
         "key": key,
-        "key_pull": key * key_scale * key_scale,
-        "memory_pull": memory_scale * memory_scale,
+        "key_pull": strength * key * key_scale * key_scale,
+        "memory_scale": memory_scale[:, None, :],
+        "memory_pull": ops.square(memory_scale)[:, None, :],
     }
 
 
@@ -61,26 +62,26 @@ def addressing_gradient(given, now, memory, weights):
     """
     of_power = weights * (given - _sum(weights * given))
     of_shifted = of_power * now["power"]
-    of_gated = circular_shift(of_shifted, ops.flip(now["shares"], -1))
-    of_content = of_gated * now["gated_content"]
-    of_scores = of_content - now["content"] * _sum(of_content)
-    along = of_scores * now["along"]
-    of_products = of_scores * now["scale"]
+    of_gated = circular_shift(of_shifted, now["back"])
+    of_scores = now["content"] * (of_gated - _sum(of_gated * now["content"])) * now["gate"]
+    turned = of_scores * now["similarity"]
+    of_products = of_scores * now["scale"] * now["memory_scale"]
+    of_strength = _sum(turned)
     gradients = {
-        "key": ops.einsum("bhn,bdn->bhd", of_products, memory) - now["key_pull"] * _sum(along),
-        "strength": _sum(of_scores * now["similarity"]),
+        "key": over_slots(of_products, memory) - now["key_pull"] * of_strength,
+        "strength": of_strength,
         "gate": _sum(of_gated * now["moved"]),
         "sharpening": _sum(of_power * now["logarithm"]),
-        "shares": _shares_gradient(of_shifted, now["gated"], now["shares"].shape[-1]),
+        "shares": _shares_gradient(of_shifted, now["around"], now["shares"].shape[-1]),
     }
-    pull = now["memory_pull"] * ops.sum(along, axis=1)
-    of_memory = ops.einsum("bhn,bhd->bdn", of_products, now["key"]) - memory * pull[:, None, :]
-    return gradients, of_memory, of_gated * now["kept"]
+    pull = now["memory_pull"] * ops.sum(turned * now["strength"], axis=1, keepdims=True)
+    # A product of matrices: XLA would compute sums of `columns` anew in every element.
+    of_memory = ops.einsum("bhn,bhd->bdn", of_products, now["key"]) - memory * pull
+    return gradients, of_memory, of_gated * (1.0 - now["gate"])
 
 
-def _shares_gradient(given, weights, count):
-    slots = weights.shape[-1]
-    around = wrapped(weights, count // 2)
+def _shares_gradient(given, around, count):
+    slots = given.shape[-1]
     parts = [
         _sum(given * around[:, :, count - 1 - index : count - 1 - index + slots])
         for index in range(count)
@@ -88,33 +89,89 @@ def _shares_gradient(given, weights, count):
     return ops.concatenate(parts, axis=-1)
 
 
-def write_gradient(given, memory, weights, erase, addition):
-    """Returns the gradients of the memory before, of weights, erase and addition.
+def access_gradient(given, memory, now, of_reads, read_from):
+    """Returns the gradients of the memory before a step, and of what wrote to it and read it.
+
+        M' = M prod_h (1 - w_h e_h) + sum_h w_h a_h        r_i = v_i . (M' or M)
 
     Args:
-        given: Gradient of the written memory `(batch, slot_dim, slots)`.
+        given: Gradient of the written memory but for the reads, `(batch, slot_dim, slots)`.
         memory: The memory before.
-        weights: `(batch, heads, slots)`.
-        erase: `(batch, heads, slot_dim)`.
-        addition: `(batch, heads, slot_dim)`.
+        now: Dict of `writing` (w) `(batch, heads, slots)`, `erase` and `addition` (e, a)
+            `(batch, heads, slot_dim)`, and `reading` (v) `(batch, readers, slots)`.
+        of_reads: Gradient of the reads `(batch, readers, slot_dim)`.
+        read_from: "written" or "previous".
+
+    Returns:
+        The gradients of memory, reading, writing, erase and addition.
+    """
+    writing, erase, heads = now["writing"], now["erase"], range(now["writing"].shape[1])
+    factors = [1.0 - columns(writing, erase, head) for head in heads]
+    # What each head erases from: the memory after all others have erased.
+    rests = [_times(memory, factors[:head] + factors[head + 1 :]) for head in heads]
+    of_writes = _write_gradient(given, rests, now)
+    seen = sum(columns(now["reading"], of_reads, head) for head in range(of_reads.shape[1]))
+    if read_from == "previous":
+        return _times(given, factors) + seen, over_dim(of_reads, memory), *of_writes
+    of_reading, *through_reads = _read_gradient(of_reads, rests, now)
+    of_writes = [one + other for one, other in zip(of_writes, through_reads, strict=True)]
+    return _times(given + seen, factors), of_reading, *of_writes
+
+
+def _write_gradient(given, rests, now):
+    """Returns the gradients of writing, erase and addition."""
+    of_writing, of_erase = [], []
+    for head, rest in enumerate(rests):
+        product = given * rest
+        of_writing.append(-over_dim(now["erase"][:, head, None], product))
+        of_erase.append(-over_slots(now["writing"][:, head, None], product))
+    of_writing = over_dim(now["addition"], given) + ops.concatenate(of_writing, axis=1)
+    return of_writing, ops.concatenate(of_erase, axis=1), over_slots(now["writing"], given)
+
+
+def _read_gradient(of_reads, rests, now):
+    """Returns the gradients of reading, writing, erase and addition from what was read.
+
+    The reads give the written memory the gradient `sum_i v_i of_reads_i`. It has the rank of the
+    read heads: products with it are products of vectors, so it need not be made.
+    """
+    reading, of_reading = now["reading"], over_dim(of_reads, rests[0])
+    of_writing, of_erase, of_addition = [], [], []
+    for head, rest in enumerate(rests):
+        weights, erase, addition = (
+            now[name][:, head, None] for name in ("writing", "erase", "addition")
+        )
+        added = ops.sum(of_reads * addition, axis=-1, keepdims=True)
+        change = added - over_dim(of_reads * erase, rest)
+        of_reading = of_reading + weights * (added if head else change)
+        met = reading * weights
+        of_writing.append(ops.sum(reading * change, axis=1, keepdims=True))
+        of_erase.append(-ops.sum(of_reads * over_slots(met, rest), axis=1, keepdims=True))
+        of_addition.append(ops.sum(of_reads * _sum(met), axis=1, keepdims=True))
+    parts = (of_writing, of_erase, of_addition)
+    return of_reading, *(ops.concatenate(part, axis=1) for part in parts)
+
+
+def _times(tensor, factors):
+    for factor in factors:
+        tensor = tensor * factor
+    return tensor
+
+
+def over_dim(vectors, memory):
+    """Returns the product of every vector and every slot, `(batch, heads, slots)`."""
+    return ops.einsum("bhd,bdn->bhn", vectors, memory)
+
+
+def over_slots(weights, memory):
+    """Returns what every head of `weights` reads, `(batch, heads, slot_dim)`.
+
+    A head at a time: for a product of two matrices XLA would turn the memory, and a sum of
+    elements costs it five times as much.
     """
     heads = range(weights.shape[1])
-    factors = [1.0 - columns(weights, erase, head) for head in heads]
-    of_weights, of_erase, of_addition = [], [], []
-    for head in heads:
-        erased = given * memory
-        for other in heads:
-            if other != head:
-                erased = erased * factors[other]
-        at_slots = weights[:, head, None, :]
-        change = given * addition[:, head, :, None] - erased * erase[:, head, :, None]
-        of_weights.append(ops.sum(change, axis=1))
-        of_erase.append(-ops.sum(erased * at_slots, axis=2))
-        of_addition.append(ops.sum(given * at_slots, axis=2))
-    for factor in factors:
-        given = given * factor
-    stacked = [ops.stack(parts, axis=1) for parts in (of_weights, of_erase, of_addition)]
-    return given, *stacked
+    reads = [ops.einsum("bn,bdn->bd", weights[:, head], memory) for head in heads]
+    return ops.stack(reads, axis=1)
 
 
 def columns(weights, vectors, head):
@@ -123,4 +180,6 @@ def columns(weights, vectors, head):
 
 
 def _sum(tensor):
-    return ops.sum(tensor, axis=-1, keepdims=True)
+    """Returns the sum over the last axis; as a product, which XLA does several times faster."""
+    ones = ops.ones((tensor.shape[-1], 1), dtype=tensor.dtype)
+    return ops.matmul(tensor, ones)

@@ -18,10 +18,11 @@ from keras_attention.loop import run_loop
 from keras_attention.memory.addressing import interpolate, sharpen
 from keras_attention.memory.controllers import product
 from keras_attention.memory.gradients import (
+    access_gradient,
     addressed,
     addressing_gradient,
     columns,
-    write_gradient,
+    over_dim,
 )
 from keras_attention.scorers.cosine import inverse_norms
 from keras_attention.written_gradient import flat_upstream, summed_product
@@ -98,9 +99,10 @@ class _Machine:
         )
         row = product(hidden, kernel) + ops.cast(bias, hidden.dtype)
         parameters = heads.parameters(heads.split(row))
-        similarity = ops.einsum("bhd,bdn->bhn", parameters["key"], memory)
+        similarity = over_dim(parameters["key"], memory)
         similarity = similarity * inverse_norms(parameters["key"])[:, :, None]
-        similarity = similarity * inverse_norms(memory, axis=1)[:, None, :]
+        scales = inverse_norms(memory, axis=1)
+        similarity = similarity * scales[:, None, :]
         content = ops.softmax(parameters["strength"] * similarity)
         gated = interpolate(content, now["weights"], parameters["gate"][:, :, 0])
         shifted = heads.shift.apply(gated, parameters["shift"])
@@ -119,6 +121,7 @@ class _Machine:
             "weights": ops.where(keep[:, :, None], weights, now["weights"]),
         }
         done = {"hidden": hidden, "row": row, "similarity": similarity, "saved": saved}
+        done["scales"] = scales
         return done | {"memory": memory} | new, new | {"memory": written}
 
     def _written(self, memory, writing, parameters):
@@ -132,7 +135,9 @@ class _Machine:
     def backward(self, given, done, upstream, last_upstream):
         """Returns the gradients of all tensors that `ntm_sequence` was given."""
         kernel, bias = self.kernels["heads"]
-        kept, state = given["kept"], given["state"]
+        # Time first, as the loop wrote it: XLA then neither copies the history nor gathers steps.
+        kept, done, upstream = keras.tree.map_structure(_turned, (given["kept"], done, upstream))
+        state = given["state"]
         before = {
             name: keras.tree.map_structure(_before, state[name], done[name])
             for name in ("controller", "reads", "weights")
@@ -145,13 +150,13 @@ class _Machine:
 
         def step(_, states):
             position = states[0]["position"]
-            here = keras.tree.map_structure(lambda tensor: tensor[:, position], now)
+            here = keras.tree.map_structure(lambda tensor: tensor[position], now)
             outputs, new = self._step_back(here, states[0], kernels)
             return outputs, [new | {"position": position - 1}]
 
-        last = ops.cast(ops.shape(kept)[1], "int32") - 1
-        outputs, (first,) = run_loop(step, kept, [last_upstream | {"position": last}])
-        row, *insides = [ops.flip(output, 1) for output in outputs]
+        last = ops.cast(ops.shape(kept)[0], "int32") - 1
+        outputs, (first,) = run_loop(step, given["kept"], [last_upstream | {"position": last}])
+        row, *insides = [ops.flip(_turned(output), 0) for output in outputs]
         first.pop("position")
         pairs = list(zip(before["controller"], done["controller"], strict=True))
         of_heads = [
@@ -162,16 +167,16 @@ class _Machine:
             insides, before["reads"], pairs, self.kernels["controller"]
         )
         return {
-            "projected": insides[0],
-            "kept": ops.zeros_like(kept),
+            "projected": _turned(insides[0]),
+            "kept": ops.zeros_like(given["kept"]),
             "state": first,
             "kernels": {"heads": of_heads, "controller": of_controller},
         }
 
     def _prepared(self, kept, done, before):
-        """Returns what the backward loop needs that does not depend on it, `(batch, time, ...)`."""
+        """Returns what the backward loop needs that does not depend on it, `(time, batch, ...)`."""
         heads = self.heads
-        batch, time = ops.shape(kept)[:2]
+        steps = ops.shape(kept)[:2]
 
         def rows(tensor):
             return ops.reshape(tensor, (-1, *tensor.shape[2:]))
@@ -180,10 +185,13 @@ class _Machine:
         raw = heads.split(row)
         parameters = heads.parameters(raw)
         shares = heads.shift.shares(raw["shift"])
-        scales = rows(inverse_norms(done["memory"], axis=2))
         prepared = {
             "addressed": addressed(
-                parameters, shares, rows(done["similarity"]), scales, rows(before["weights"])
+                parameters,
+                shares,
+                rows(done["similarity"]),
+                rows(done["scales"]),
+                rows(before["weights"]),
             ),
             "erase": parameters["erase"],
             "addition": parameters["addition"],
@@ -191,7 +199,7 @@ class _Machine:
             "slopes": heads.slopes(raw, parameters, row),
         }
         prepared = keras.tree.map_structure(
-            lambda tensor: ops.reshape(tensor, (batch, time, *tensor.shape[1:])), prepared
+            lambda tensor: ops.reshape(tensor, (*steps, *tensor.shape[1:])), prepared
         )
         return prepared | {
             "kept": kept,
@@ -209,16 +217,10 @@ class _Machine:
         of_reads = given["reads"] + now["upstream"]["reads"]
         of_weights = given["weights"] + now["upstream"]["weights"]
         of_reading = ops.reshape(of_reads * keep, (-1, heads.num_read, heads.slot_dim))
-        of_source = sum(columns(now["reading"], of_reading, head) for head in range(heads.num_read))
-        of_memory, source = given["memory"], memory
-        if self.read_from == "written":
-            of_memory, source = of_memory + of_source, self._written(memory, now["writing"], now)
-        of_memory, of_writing, of_erase, of_addition = write_gradient(
-            of_memory, memory, now["writing"], now["erase"], now["addition"]
+        of_memory, of_read, of_writing, of_erase, of_addition = access_gradient(
+            given["memory"], memory, now, of_reading, self.read_from
         )
-        if self.read_from == "previous":
-            of_memory = of_memory + of_source
-        of_heads = [ops.einsum("bhd,bdn->bhn", of_reading, source), of_writing * keep_all]
+        of_heads = [of_read, of_writing * keep_all]
         gradients, through_similarity, of_previous = addressing_gradient(
             of_weights * keep_all + ops.concatenate(of_heads, axis=1),
             now["addressed"],
@@ -248,6 +250,11 @@ class _Machine:
         }
 
 
+def _turned(sequence):
+    """Returns `(time, batch, ...)` of `(batch, time, ...)`, and the other way round."""
+    return ops.swapaxes(sequence, 0, 1)
+
+
 def _before(first, sequence):
     """Returns what each step began with: the sequence one step later, `first` in front."""
-    return ops.concatenate([first[:, None], sequence[:, :-1]], axis=1)
+    return ops.concatenate([first[None], sequence[:-1]], axis=0)
