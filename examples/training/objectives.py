@@ -55,6 +55,7 @@ class TokenObjective(Objective):
 
     >>> objective = TokenObjective()
     >>> sums = objective.measured(tf.constant([[[2.0, 1.0], [0.0, 0.0]]]), tf.constant([[1, 0]]))
+    >>> sums = {name: float(value) for name, value in sums.items()}
     >>> round(objective.numbers(sums)["perplexity"], 3)
     3.718
     """
@@ -99,7 +100,7 @@ class BitsObjective(Objective):
 
     >>> labels = {"targets": tf.constant([[[1.0], [1.0]]]), "due": tf.constant([[1.0, 0.0]])}
     >>> sums = BitsObjective().measured(tf.zeros((1, 2, 1)), labels)
-    >>> numbers = BitsObjective().numbers(sums)
+    >>> numbers = BitsObjective().numbers({name: float(value) for name, value in sums.items()})
     >>> round(numbers["loss"], 6), numbers["bit_error"]
     (1.0, 1.0)
     """

@@ -144,6 +144,15 @@ def test_symbolic_shapes_equal_eager_shapes(layer):
         assert one.dtype == keras.backend.standardize_dtype(other.dtype)
 
 
+#: Each compiles for ten seconds; the others are compiled in the slow tests.
+COMPILED = ("bahdanau-fused", "luong-feeding")
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [name if name in COMPILED else pytest.param(name, marks=pytest.mark.slow) for name in LAYERS],
+    indirect=True,
+)
 def test_it_trains_compiled_on_three_shapes_and_survives_a_file(layer, tmp_path):
     inputs = keras.Input((None, D), name="inputs")
     memory = keras.Input((None, M), name="memory")

@@ -98,6 +98,7 @@ def test_the_export_answers_as_the_model_does(command, copy_run, tmp_path):
     assert command("export", copy_run, tmp_path / "served", "--version", 1)[0] == 1
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_to_the_same_numbers(command, copy_run, tmp_path):
     half = tmp_path / "half"
     options = [*TINY, *MACHINE, "--curriculum", 2]
@@ -121,6 +122,7 @@ def test_a_goal_ends_a_run(command, tmp_path):
     assert (status, "resume it with another --goal" in out) == (0, True)
 
 
+@pytest.mark.slow
 def test_all_tasks_and_controllers_train(command, tmp_path):
     sizes = {
         "repeat-copy": ["--size", "length=1:2", "--size", "repeats=1:2"],
