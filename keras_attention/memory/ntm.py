@@ -3,6 +3,8 @@
 `cell` has the equations of a step, `sequence` the loop with its gradient written out.
 """
 
+import functools
+
 import keras
 from keras import ops
 
@@ -223,8 +225,7 @@ class NTM(keras.layers.Layer):
                 }
             )
         if self.return_state:
-            symbol = lambda shape: keras.KerasTensor(shape, dtype=wide)  # noqa: E731
-            results.append(map_shapes(symbol, shapes))
+            results.append(map_shapes(functools.partial(keras.KerasTensor, dtype=wide), shapes))
         return tuple(results) if len(results) > 1 else results[0]
 
     def compute_mask(self, inputs, previous_mask=None):

@@ -23,6 +23,7 @@ from keras_attention.memory.gradients import (
     addressing_gradient,
     columns,
     over_dim,
+    over_slots,
 )
 from keras_attention.scorers.cosine import inverse_norms
 from keras_attention.written_gradient import flat_upstream, summed_product
@@ -109,7 +110,7 @@ class _Machine:
         weights = sharpen(shifted, parameters["sharpening"][:, :, 0])
         written = self._written(memory, weights[:, heads.num_read :] * keep[:, :, None], parameters)
         source = written if self.read_from == "written" else memory
-        reads = ops.einsum("bhn,bdn->bhd", weights[:, : heads.num_read], source)
+        reads = over_slots(weights[:, : heads.num_read], source)
         reads = ops.reshape(reads, (-1, heads.num_read * heads.slot_dim))
         keep = keep > 0
         new = {
