@@ -57,12 +57,13 @@ def _run(text_arguments):
     )
     parsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in COMMANDS:
-        module = _module(name, text_arguments)
+        listed, module = _command(name), _module(name, text_arguments)
+        note = f"\n{listed.NOTE}\n" if module is not listed else ""
         command = parsers.add_parser(
             name,
-            help=module.SUMMARY,
+            help=listed.SUMMARY,
             description=f"{module.SUMMARY[0].upper()}{module.SUMMARY[1:]}.",
-            epilog=module.EPILOG,
+            epilog=module.EPILOG + note,
             formatter_class=shared.formatter,
         )
         module.add_arguments(command)
@@ -79,9 +80,13 @@ def _run(text_arguments):
     return 0
 
 
+def _command(name):
+    return importlib.import_module(f"examples.commands.{name}")
+
+
 def _module(name, text_arguments):
     """The module of a command; of one that depends on a run, the module that knows that run."""
-    module = importlib.import_module(f"examples.commands.{name}")
+    module = _command(name)
     if hasattr(module, "for_arguments"):
         return module.for_arguments(text_arguments)
     return module

@@ -1,7 +1,7 @@
 """The systems that the command line knows: one row a paper's model."""
 
 import dataclasses
-import importlib
+import importlib.util
 from types import ModuleType
 
 import keras

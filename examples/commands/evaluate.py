@@ -3,13 +3,7 @@
 from examples.commands import by_run
 
 SUMMARY = "measure a run on data it has not seen"
-EPILOG = """\
-examples:
-  python -m examples evaluate runs/dates               unseen dates
-  python -m examples evaluate runs/copy                unseen sequences, longer ones too
-
-What can be measured depends on the run: `python -m examples evaluate RUN --help`.
-"""
+NOTE = "What is measured depends on the run: `python -m examples evaluate RUN --help`."
 
 
 def for_arguments(text_arguments):

@@ -3,12 +3,7 @@
 from examples.commands import by_run
 
 SUMMARY = "write a SavedModel version that a model server loads"
-EPILOG = """\
-examples:
-  python -m examples export runs/dates served          writes served/1, then served/2, ...
-
-The options depend on the run: `python -m examples export RUN --help`.
-"""
+NOTE = "What can be chosen depends on the run: `python -m examples export RUN --help`."
 
 
 def for_arguments(text_arguments):

@@ -3,13 +3,7 @@
 from examples.commands import by_run
 
 SUMMARY = "draw what a run looks at"
-EPILOG = """\
-examples:
-  python -m examples plot runs/dates --out pictures    alignments of unseen dates
-  python -m examples plot runs/copy --out pictures     a memory and its heads
-
-What can be drawn depends on the run: `python -m examples plot RUN --help`.
-"""
+NOTE = "What is drawn depends on the run: `python -m examples plot RUN --help`."
 
 
 def for_arguments(text_arguments):
