@@ -17,13 +17,14 @@ from keras import activations, initializers, ops
 
 from keras_attention import checks
 from keras_attention.initialization import independent
-from keras_attention.memory import control, shifts
+from keras_attention.memory import controller as controllers
+from keras_attention.memory import shifts
 from keras_attention.memory.access import read, write
 from keras_attention.memory.addressing import content_weights, interpolate, sharpen
-from keras_attention.memory.controllers import product
 from keras_attention.memory.heads import Heads
 from keras_attention.memory.initial_state import InitialState
 from keras_attention.memory.state import pack, state_sizes, unpack
+from keras_attention.memory.written_out import product
 from keras_attention.precision import wide_dtype
 from keras_attention.scorers.base import check_ready
 
@@ -137,8 +138,8 @@ class NTMCell(keras.layers.Layer):
         )
         self.kernel_initializer = initializers.get(kernel_initializer)
         self.bias_initializer = initializers.get(bias_initializer)
-        self.controller = control.get(owner, controller, self.dtype_policy)
-        self.control = control.Control(owner, self.controller)
+        self.controller = controllers.get(owner, controller, self.dtype_policy)
+        self.control = controllers.Control(owner, self.controller)
         self.heads = Heads(
             self.num_read_heads,
             self.num_write_heads,

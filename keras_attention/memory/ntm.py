@@ -11,9 +11,9 @@ from keras import ops
 from keras_attention import checks
 from keras_attention.loop import choose_rows, run_loop
 from keras_attention.memory.cell import NTMCell
-from keras_attention.memory.controllers import written_out
 from keras_attention.memory.sequence import ntm_sequence
 from keras_attention.memory.state import check_state, map_shapes, state_shapes
+from keras_attention.memory.written_out import written_out
 from keras_attention.precision import wide_dtype
 
 HISTORY = ("read_weights", "write_weights", "memory")

@@ -16,7 +16,6 @@ from keras import ops
 
 from keras_attention.loop import run_loop
 from keras_attention.memory.addressing import interpolate, sharpen
-from keras_attention.memory.controllers import product
 from keras_attention.memory.gradients import (
     access_gradient,
     addressed,
@@ -25,6 +24,7 @@ from keras_attention.memory.gradients import (
     over_dim,
     over_slots,
 )
+from keras_attention.memory.written_out import product
 from keras_attention.scorers.cosine import inverse_norms
 from keras_attention.written_gradient import flat_upstream, summed_product
 
@@ -41,7 +41,7 @@ def ntm_sequence(projected, kept, state, kernels, heads, controller, read_from, 
         state: The state before the first step.
         kernels: Dict of `heads` (kernel and bias) and `controller` (list).
         heads: A `Heads`.
-        controller: One of `controllers`.
+        controller: One of `written_out`.
         read_from: "written" or "previous".
         with_memory: Whether the memory of every step is wanted.
 
