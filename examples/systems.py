@@ -26,7 +26,7 @@ class System:
     family: str
 
     def build(self, *sizes, **options) -> keras.Model:
-        """Returns the model; `options` are the module's, `seed` and `dtype`."""
+        """Returns the model; `options` are the module's and what its `build` takes beside."""
         return self.module.build(*sizes, **options)
 
     def part(self, name: str) -> ModuleType:

@@ -55,7 +55,6 @@ def prepare(arguments, directory, system, is_new: bool) -> Job:
     model = system.build(
         task.input_dim,
         task.output_dim,
-        seed=arguments.seed,
         dtype=None if arguments.dtype == "float32" else arguments.dtype,
         **options,
     )

@@ -19,7 +19,6 @@ def build(
     output_dim: int,
     units: int = 256,
     layers: int = 3,
-    seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
     """Returns a functional model from `inputs` `(batch, time, input_dim)` to logits.
@@ -29,7 +28,6 @@ def build(
         output_dim: Channels of the outputs.
         units: Size of each layer.
         layers: Their number.
-        seed: Not used: nothing is drawn but the first weights.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
     inputs = keras.Input([None, input_dim], name="inputs")

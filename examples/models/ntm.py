@@ -51,7 +51,6 @@ def build(
     read_from: str = "written",
     initial_weights: str = "first",
     initial_controller: str = "zeros",
-    seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
     """Returns a functional model from `inputs` `(batch, time, input_dim)` to logits.
@@ -71,7 +70,6 @@ def build(
         read_from: "written" or "previous", see `NTMCell`.
         initial_weights: "first" or "learned".
         initial_controller: "zeros" or "learned".
-        seed: Not used: nothing is drawn but the first weights.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
     cell = NTMCell(
