@@ -1,7 +1,6 @@
 """RNNsearch, Bahdanau et al. 2015 (https://arxiv.org/abs/1409.0473).
 
-    h_j  = [forward_j; backward_j], one embedding, two gated units       section 3.2
-    s_0  = tanh(W_s backward_1)                                          appendix A.2.2
+    the encoder of `examples.models.encoders.bidirectional_gru`          section 3.2
     the decoder of `keras_attention.BahdanauDecoder`                     section 3.1
 
 The paper: units 1000, embedding 620, maxout 500, vocabulary 30,000, orthogonal recurrent
@@ -11,14 +10,10 @@ matrices, Adadelta, batches of 80. The defaults here suit a laptop; `PAPER` hold
 import keras
 
 from examples.commands.arguments import fraction
+from examples.models import assembly
+from examples.models.encoders import bidirectional_gru
 from examples.options import Option
-from keras_attention import (
-    Attention,
-    BahdanauAttention,
-    BahdanauDecoder,
-    BahdanauGRU,
-    CounterDropout,
-)
+from keras_attention import Attention, BahdanauAttention, BahdanauDecoder
 
 TITLE = "RNNsearch: bidirectional GRU, additive attention, GRU decoder"
 REFERENCE = "Bahdanau et al. 2015, arXiv 1409.0473"
@@ -35,39 +30,6 @@ OPTIONS = {
     ),
     "dropout": Option(0.0, "share dropped from embeddings, annotations and readout", fraction),
 }
-
-
-def build_encoder(vocabulary_size, units, embedding_dim, dropout=0.0, seed=None, dtype=None):
-    """Returns the encoder: source ids to `memory` and `initial_state`.
-
-    Args:
-        vocabulary_size: Number of source ids; 0 is padding and masked.
-        units: Size of one direction; an annotation has twice as many.
-        embedding_dim: Size of the source embedding.
-        dropout: Share dropped from the embedding and from the annotations.
-        seed: Optional int, the seed of the dropout.
-        dtype: Optional dtype policy.
-
-    Returns:
-        A functional model from `(batch, source)` ids to a dict of `memory`
-        `(batch, source, 2 * units)` and `initial_state` `(batch, units)`.
-    """
-    source = keras.Input([None], dtype="int32", name="source")
-    embedded = keras.layers.Embedding(
-        vocabulary_size, embedding_dim, mask_zero=True, dtype=dtype, name="source_embedding"
-    )(source)
-    embedded = CounterDropout(dropout, seed=seed, dtype=dtype)(embedded)
-    annotations, _, backward = keras.layers.Bidirectional(
-        BahdanauGRU(units, return_sequences=True, return_state=True, dtype=dtype),
-        dtype=dtype,
-        name="annotations",
-    )(embedded)  # `backward` is the state after the first word, the last it reads
-    seed = None if seed is None else seed + 1
-    memory = CounterDropout(dropout, seed=seed, dtype=dtype, name="memory")(annotations)
-    initial_state = keras.layers.Dense(units, activation="tanh", dtype=dtype, name="initial_state")(
-        backward
-    )
-    return keras.Model(source, {"memory": memory, "initial_state": initial_state}, name="encoder")
 
 
 def build(
@@ -106,7 +68,9 @@ def build(
         if attention == "additive"
         else Attention("uniform", dtype=dtype, name="attention")
     )
-    encoder = build_encoder(source_vocabulary_size, units, embedding_dim, dropout, seed, dtype)
+    encoder = bidirectional_gru.build(
+        source_vocabulary_size, units, embedding_dim, dropout, seed, dtype
+    )
     decoder = BahdanauDecoder(
         target_vocabulary_size,
         embedding_dim,
@@ -119,8 +83,4 @@ def build(
         dtype=dtype,
         name="decoder",
     )
-    source = keras.Input([None], dtype="int32", name="source")
-    target = keras.Input([None], dtype="int32", name="target")
-    encoded = encoder(source)
-    logits = decoder(target, encoded["memory"], initial_state=encoded["initial_state"])
-    return keras.Model({"source": source, "target": target}, logits, name="rnnsearch")
+    return assembly.translator(encoder, decoder, "rnnsearch")
