@@ -37,3 +37,16 @@ def side_by_side(initializer, count: int):
         return ops.concatenate(blocks, axis=-1)
 
     return draw
+
+
+def recurrent_initializer(dtype):
+    """Returns the name of the initializer of a recurrent kernel: orthogonal, where it can be.
+
+    TensorFlow's QR, which draws orthogonal matrices, knows no half precision.
+
+    Example:
+
+    >>> recurrent_initializer("float32"), recurrent_initializer("bfloat16")
+    ('orthogonal', 'glorot_uniform')
+    """
+    return "orthogonal" if dtype in ("float32", "float64") else "glorot_uniform"

@@ -5,6 +5,7 @@ import contextlib
 import keras
 from keras import ops
 
+from keras_attention.initialization import recurrent_initializer
 from keras_attention.recurrent.cells import CellAdapter
 
 CONTROLLERS = ("lstm", "feed_forward")
@@ -21,7 +22,8 @@ def get(owner, controller, dtype_policy):
     if isinstance(controller, str) and controller in CONTROLLERS:
         options = {"dtype": dtype_policy, "name": "controller"}
         if controller == "lstm":
-            return keras.layers.LSTMCell(100, **options)
+            kernel = recurrent_initializer(dtype_policy.variable_dtype)
+            return keras.layers.LSTMCell(100, recurrent_initializer=kernel, **options)
         return keras.layers.Dense(100, activation="tanh", **options)
     if isinstance(controller, keras.layers.RNN):
         raise ValueError(
@@ -32,6 +34,12 @@ def get(owner, controller, dtype_policy):
         raise ValueError(
             f"{owner} expects `controller` to be a Keras cell or layer, or one of "
             f"{', '.join(map(repr, CONTROLLERS))}. Received: controller={controller!r}"
+        )
+    if getattr(controller, "activity_regularizer", None) is not None:
+        raise ValueError(
+            f"{owner} expects a `controller` without `activity_regularizer`: no loss leaves a loop "
+            "over time. Regularize its kernel, or what the machine returns. "
+            f"Received: controller={controller.name!r} with {controller.activity_regularizer!r}"
         )
     return controller
 

@@ -11,6 +11,7 @@ Code name -> paper name: `encoder_outputs` -> hs, `outputs` -> h~, `embedded` ->
 import keras
 
 from keras_attention import checks
+from keras_attention.initialization import recurrent_initializer
 from keras_attention.mechanisms import LuongAttention
 from keras_attention.recurrent.attention_rnn import AttentionRNN
 from keras_attention.recurrent.decoder import RecurrentDecoder
@@ -82,12 +83,10 @@ class LuongDecoder(RecurrentDecoder):
         self.units = checks.positive_int(owner, "units", units)
         self.num_layers = checks.positive_int(owner, "num_layers", num_layers)
         if cells is None:
-            # TensorFlow's QR, which draws orthogonal matrices, knows no half precision.
-            wide = self.variable_dtype in ("float32", "float64")
             cells = [
                 keras.layers.LSTMCell(
                     units,
-                    recurrent_initializer="orthogonal" if wide else "glorot_uniform",
+                    recurrent_initializer=recurrent_initializer(self.variable_dtype),
                     dtype=self.dtype_policy,
                     name=f"layer_{index}",
                 )

@@ -246,9 +246,20 @@ def test_any_layer_may_be_the_controller():
     assert keras.layers.RNN(cell)(np.ones((3, 4, 11), "float32")).shape == (3, 2)
 
 
+def test_a_cell_all_in_half_precision_can_be_built():
+    for controller in ("lstm", "feed_forward"):
+        cell = ka.NTMCell(2, 7, 5, controller=controller, dtype="bfloat16")
+        outputs = keras.layers.RNN(cell, dtype="bfloat16")(np.ones((3, 4, 11), "float32"))
+        assert np.isfinite(np.array(outputs, "float32")).all()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (
+            {"controller": DENSE(3, activity_regularizer="l2", name="some")},
+            r"without `activity_regularizer`.*Received: controller='some'",
+        ),
         ({"output_dim": 0}, r"`output_dim` to be a positive int.*output_dim=0"),
         ({"slots": -1}, r"`slots` to be a positive int.*slots=-1"),
         ({"slot_dim": 0}, r"`slot_dim` to be a positive int.*slot_dim=0"),
