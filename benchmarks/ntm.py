@@ -7,7 +7,7 @@
 The task is copying, at the paper's sizes: memory 128 x 20, an LSTM of 100 units, one read and one
 write head, 20 vectors and so 41 time steps of 9 inputs. A step is forward, backward, clipping of
 every element to [-10, 10] and centered RMSProp, in float32, on the same batch on every side. Ours
-is `NTM` in a functional model; the peers in `benchmarks/torch_ntm.py` are the same function,
+is `NTM` in a functional model; the peers in `benchmarks/torch_models/ntm.py` are the same function,
 written plainly and tuned (a test copies the weights and compares logits); an LSTM of 256 units is
 the floor, a network that has no memory to look at. Two epsilons differ: Keras adds 1e-4 inside the
 root of RMSProp, PyTorch its square root outside. The work is the same.
@@ -268,7 +268,7 @@ def torch_side(batch, length, slots, slot_dim, units, tuned=False, compiled=Fals
 
     import torch
 
-    from benchmarks.torch_ntm import PlainNTM, TorchNTM, training_step
+    from benchmarks.torch_models.ntm import PlainNTM, TorchNTM, training_step
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     torch.manual_seed(1)

@@ -1,16 +1,22 @@
-"""Speed of a training step: RNNsearch, ours in graph mode and under XLA, beside eager PyTorch.
+"""Speed of a training step: a system of the examples, ours and in PyTorch.
 
     python -m benchmarks train
-    python -m benchmarks train --repeats 31 --json train.json
+    python -m benchmarks train --system transformer --dtypes float32 bfloat16
+    python -m benchmarks train --system convs2s --repeats 31 --json train.json
 
-A step is forward, backward, clipping by global norm and Adam, in float32, on a batch of full
-sentences (no padding), the same ids on every side. Ours is `examples.models.rnnsearch` with the
-step of `examples.training.steps`; the peer is `benchmarks/torch_rnnsearch.py`, the same function
-(a test copies the weights and compares logits). A token is a target token.
+A step is forward, backward, clipping by global norm and Adam, on a batch of full sentences (no
+padding), the same ids on every side. Ours is the model of `examples.models` with the step of
+`examples.training.steps`, in graph mode and under XLA; the peers are `benchmarks.torch_models`, the
+same functions (tests copy the weights and compare logits), in eager mode and compiled by
+`torch.compile`. In bfloat16 ours has the policy `mixed_bfloat16` and PyTorch autocast: products in
+bfloat16, weights and updates in float32. A token is a target token.
 
-For orientation, on a machine of two cores with AVX512 the step of 28 GFLOP has a floor near
-0.12 s in float32; a plain version took 0.27 s under XLA and 0.35 s in eager PyTorch.
+For orientation, on a machine of two cores with AVX512 the RNNsearch step of 28 GFLOP has a floor
+near 0.12 s in float32; a plain version took 0.27 s under XLA and 0.35 s in eager PyTorch.
 """
+
+import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
@@ -20,21 +26,96 @@ from benchmarks.harness import Case, measure_times
 from examples.memory import keep_freed_memory
 
 REPEATS = 15
-PEER = "PyTorch, eager"
-SIDES = {"xla": "ours, XLA", "graph": "ours, graph", "torch": PEER}
-SYSTEM = "RNNsearch"
+DTYPES = {"float32": "", "bfloat16": ", bfloat16"}
+OURS = {"xla": "ours, XLA", "graph": "ours, graph"}
+PEERS = {"torch": "PyTorch, eager", "compiled": "PyTorch, compiled"}
+PEER = PEERS["torch"]
 CLIP_NORM = 1.0
 LEARNING_RATE = 0.001
 
 
+@dataclasses.dataclass(frozen=True)
+class System:
+    """A model that is measured.
+
+    Attributes:
+        title: Its name, with the sizes that no flag sets.
+        ours: Callable of `(vocabulary, width, dtype)` that returns the Keras model.
+        torch: Callable of `(vocabulary, width)` that returns the PyTorch module.
+    """
+
+    title: str
+    ours: Callable
+    torch: Callable
+
+
+def our_rnnsearch(vocabulary, width, dtype):
+    """Returns RNNsearch of `width` units throughout."""
+    from examples.models import rnnsearch
+
+    sizes = {"units": width, "embedding_dim": width, "maxout_units": width}
+    return rnnsearch.build(vocabulary, vocabulary, **sizes, dtype=dtype)
+
+
+def torch_rnnsearch(vocabulary, width):
+    """Returns the same in PyTorch."""
+    from benchmarks.torch_models.rnnsearch import TorchRNNsearch
+
+    return TorchRNNsearch(vocabulary, width)
+
+
+def our_transformer(vocabulary, width, dtype):
+    """Returns a Transformer of 3 and 3 layers, 4 heads, an inner width of 4 times `width`."""
+    from examples.models import transformer
+
+    sizes = {"layers": 3, "units": width, "heads": 4, "feed_forward_dim": 4 * width}
+    return transformer.build(vocabulary, vocabulary, **sizes, dropout=0.0, dtype=dtype)
+
+
+def torch_transformer(vocabulary, width):
+    """Returns the same in PyTorch."""
+    from benchmarks.torch_models.transformer import TorchTransformer
+
+    return TorchTransformer(vocabulary, width, heads=4, hidden=4 * width, layers=3)
+
+
+def our_convs2s(vocabulary, width, dtype):
+    """Returns ConvS2S of 4 and 4 blocks of kernel size 3."""
+    from examples.models import convs2s
+
+    sizes = {"embedding_dim": width, "units": width, "kernel_size": 3}
+    sizes |= {"encoder_layers": 4, "decoder_layers": 4}
+    return convs2s.build(vocabulary, vocabulary, **sizes, dropout=0.0, dtype=dtype)
+
+
+def torch_convs2s(vocabulary, width):
+    """Returns the same in PyTorch."""
+    from benchmarks.torch_models.convs2s import TorchConvS2S
+
+    return TorchConvS2S(vocabulary, width, layers=4, kernel=3)
+
+
+SYSTEMS = {
+    "rnnsearch": System("RNNsearch", our_rnnsearch, torch_rnnsearch),
+    "transformer": System("Transformer, 3 + 3 layers, 4 heads", our_transformer, torch_transformer),
+    "convs2s": System("ConvS2S, 4 + 4 blocks, kernel 3", our_convs2s, torch_convs2s),
+}
+
+
 def add_arguments(parser) -> None:
     """Adds this suite's sizes to its parser; the shared flags are there already."""
+    parser.add_argument(
+        "--system",
+        choices=SYSTEMS,
+        default="rnnsearch",
+        help="which model (default: %(default)s)",
+    )
     sizes = parser.add_argument_group("sizes")
     for flag, default, text in (
         ("--batch", 64, "sentence pairs in a step"),
         ("--source-length", 20, "words of a source sentence"),
         ("--target-length", 20, "words of a target sentence"),
-        ("--width", 256, "units of embedding, GRU, attention and maxout alike"),
+        ("--width", 256, "units of the embeddings and of all layers alike"),
         ("--vocabulary", 8000, "words in each of the two vocabularies"),
     ):
         add_number(sizes, flag, default, text)
@@ -45,17 +126,25 @@ def add_arguments(parser) -> None:
         "`python -m examples train` does)",
     )
     parser.add_argument(
-        "--sides",
-        choices=SIDES,
+        "--dtypes",
+        choices=DTYPES,
         nargs="+",
-        default=list(SIDES),
-        help="which sides take part (default: all)",
+        default=["float32"],
+        help="dtypes of the products; every side is measured in each (default: float32)",
+    )
+    parser.add_argument(
+        "--sides",
+        choices=[*OURS, *PEERS],
+        nargs="+",
+        default=["xla", "graph", "torch"],
+        help="which sides take part (default: xla graph torch)",
     )
 
 
 def run(arguments, command: str, progress) -> dict:
     """Measures all sides and returns the filled report."""
     options = {
+        "system": arguments.system,
         "batch": arguments.batch,
         "source_length": arguments.source_length,
         "target_length": arguments.target_length,
@@ -63,16 +152,16 @@ def run(arguments, command: str, progress) -> dict:
         "vocabulary": arguments.vocabulary,
         "keep_memory": not arguments.default_malloc,
     }
-    settings = {"system": SYSTEM, **options, "dtype": "float32", "threads": arguments.threads}
+    title = SYSTEMS[arguments.system].title
+    settings = {**options, "dtypes": arguments.dtypes, "threads": arguments.threads}
     title = (
-        f"{SYSTEM} training step: batch {arguments.batch}, lengths {arguments.source_length} and "
+        f"{title} training step: batch {arguments.batch}, lengths {arguments.source_length} and "
         f"{arguments.target_length}, width {arguments.width}, vocabulary {arguments.vocabulary:,}, "
-        f"float32, {arguments.threads} threads, median of {arguments.repeats} rounds"
+        f"{arguments.threads} threads, median of {arguments.repeats} rounds"
     )
     report = reports.new_report("train", title, command, settings)
-    wanted = {SIDES[side] for side in arguments.sides}
     results = measure_times(
-        [case for case in cases(options) if case.name in wanted],
+        cases(options, arguments.sides, arguments.dtypes),
         arguments.repeats,
         threads=arguments.threads,
         warmup=arguments.warmup,
@@ -84,14 +173,20 @@ def run(arguments, command: str, progress) -> dict:
     return report
 
 
-def cases(options: dict) -> list[Case]:
+def cases(options: dict, sides=("xla", "graph", "torch"), dtypes=("float32",)) -> list[Case]:
     """Returns the sides in the order in which they take turns."""
-    ours = "benchmarks.train:keras_side"
-    return [
-        Case(SIDES["xla"], ours, {**options, "jit_compile": True}),
-        Case(SIDES["graph"], ours, {**options, "jit_compile": False}),
-        Case(PEER, "benchmarks.train:torch_side", options, needs=("torch",)),
-    ]
+    found = []
+    for dtype in dtypes:
+        for side in sides:
+            name = (OURS | PEERS)[side] + DTYPES[dtype]
+            given = {**options, "dtype": dtype}
+            if side in OURS:
+                given["jit_compile"] = side == "xla"
+                found.append(Case(name, "benchmarks.train:keras_side", given))
+            else:
+                given["compiled"] = side == "compiled"
+                found.append(Case(name, "benchmarks.train:torch_side", given, needs=("torch",)))
+    return found
 
 
 def fill(report: dict, results: dict[str, dict], tokens: int) -> None:
@@ -124,7 +219,31 @@ def fill(report: dict, results: dict[str, dict], tokens: int) -> None:
                 reports.seconds_text(result["first_call_seconds"]),
             ]
         )
+    report["notes"] += best_against_best(results)
     report["notes"].append("The first call includes tracing and compiling.")
+
+
+def best_against_best(results: dict[str, dict]) -> list[str]:
+    """Returns a sentence for each kind of peer: its fastest dtype beside our fastest side."""
+
+    def fastest(kinds):
+        medians = {
+            name: result["median_seconds"]
+            for name, result in results.items()
+            if name.startswith(tuple(kinds)) and "median_seconds" in result
+        }
+        return min(medians.items(), key=lambda item: item[1], default=None)
+
+    ours, notes = fastest(OURS.values()), []
+    for kind in PEERS.values():
+        peer = fastest([kind])
+        if ours and peer:
+            ratio = peer[1] / ours[1]
+            notes.append(
+                f"The fastest of ours ({ours[0]}) is {ratio:.2f} times as fast as the "
+                f"fastest of {kind} ({peer[0]})."
+            )
+    return notes
 
 
 def example_batch(batch, source_length, target_length, vocabulary):
@@ -138,7 +257,15 @@ def example_batch(batch, source_length, target_length, vocabulary):
 
 
 def keras_side(
-    batch, source_length, target_length, width, vocabulary, jit_compile, keep_memory=True
+    batch,
+    source_length,
+    target_length,
+    width,
+    vocabulary,
+    jit_compile,
+    keep_memory=True,
+    system="rnnsearch",
+    dtype="float32",
 ):
     """Returns a function that makes one training step with this project."""
     if keep_memory:
@@ -146,13 +273,11 @@ def keras_side(
     import keras
     import tensorflow as tf
 
-    from examples.models import rnnsearch
     from examples.training.steps import TrainingStep
 
     keras.utils.set_random_seed(1)
-    model = rnnsearch.build(
-        vocabulary, vocabulary, units=width, embedding_dim=width, maxout_units=width
-    )
+    policy = None if dtype == "float32" else f"mixed_{dtype}"
+    model = SYSTEMS[system].ours(vocabulary, width, policy)
     optimizer = keras.optimizers.Adam(LEARNING_RATE)
     step = TrainingStep(model, optimizer, clip_norm=CLIP_NORM, jit_compile=jit_compile)
     arrays = example_batch(batch, source_length, target_length, vocabulary)
@@ -165,20 +290,32 @@ def keras_side(
     return work
 
 
-def torch_side(batch, source_length, target_length, width, vocabulary, keep_memory=True):
-    """Returns a function that makes one training step with PyTorch in eager mode."""
+def torch_side(
+    batch,
+    source_length,
+    target_length,
+    width,
+    vocabulary,
+    compiled=False,
+    keep_memory=True,
+    system="rnnsearch",
+    dtype="float32",
+):
+    """Returns a function that makes one training step with PyTorch, in eager mode or compiled."""
     if keep_memory:
         keep_freed_memory()
     import os
 
     import torch
 
-    from benchmarks.torch_rnnsearch import TorchRNNsearch, training_step
+    from benchmarks.torch_models.training import adam, make_step
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     torch.manual_seed(1)
-    model = TorchRNNsearch(vocabulary, width)
-    optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE, eps=1e-7, fused=True)
+    model = SYSTEMS[system].torch(vocabulary, width)
+    optimizer = adam(model, LEARNING_RATE)
+    model = torch.compile(model) if compiled else model
+    step = make_step(model, optimizer, CLIP_NORM, bfloat16=dtype == "bfloat16")
     arrays = example_batch(batch, source_length, target_length, vocabulary)
     source, target, labels = (torch.from_numpy(array.astype("int64")) for array in arrays)
-    return lambda: training_step(model, optimizer, source, target, labels, CLIP_NORM)
+    return lambda: step(source, target, labels)

@@ -92,7 +92,7 @@ def copy_pairs(torch, pairs):
 
 @pytest.mark.parametrize("kind", ["PlainNTM", "TorchNTM"])
 def test_the_peers_compute_the_same_logits_loss_and_gradients(torch, kind):
-    from benchmarks import torch_ntm
+    from benchmarks.torch_models import ntm as torch_ntm
 
     keras.utils.set_random_seed(3)
     model = ntm.build_model(**SIZES)
@@ -127,7 +127,7 @@ def test_the_peers_compute_the_same_logits_loss_and_gradients(torch, kind):
 
 
 def test_the_peers_step_clips_and_learns(torch):
-    from benchmarks.torch_ntm import TorchNTM, training_step
+    from benchmarks.torch_models.ntm import TorchNTM, training_step
 
     torch.manual_seed(1)
     peer = TorchNTM(ntm.BITS + 1, ntm.BITS, UNITS, SLOTS, SLOT_DIM)

@@ -68,7 +68,7 @@ def one_thread():
 
 @pytest.fixture(scope="module")
 def twins():
-    from benchmarks.torch_rnnsearch import TorchRNNsearch
+    from benchmarks.torch_models.rnnsearch import TorchRNNsearch
 
     keras.utils.set_random_seed(3)
     model = rnnsearch.build(
@@ -112,12 +112,12 @@ def test_both_have_the_same_number_of_parameters(twins):
 
 
 def test_loss_and_gradient_norm_of_a_step_are_the_same(twins):
-    from benchmarks.torch_rnnsearch import training_step
+    from benchmarks.torch_models.training import make_step
 
     model, peer = twins
     source, target, labels = padded_batch()
     optimizer = torch.optim.SGD(peer.parameters(), 0.0)
-    loss = training_step(peer, optimizer, *as_torch(source, target, labels), clip_norm=1e9)
+    loss = make_step(peer, optimizer, 1e9)(*as_torch(source, target, labels))
     norm = sum(float((parameter.grad**2).sum()) for parameter in peer.parameters()) ** 0.5
     step = TrainingStep(model, keras.optimizers.SGD(0.0), clip_norm=1e9, jit_compile=False)
     inputs = {"source": tf.constant(source), "target": tf.constant(target)}
@@ -127,12 +127,13 @@ def test_loss_and_gradient_norm_of_a_step_are_the_same(twins):
 
 
 def test_the_peer_learns():
-    from benchmarks.torch_rnnsearch import TorchRNNsearch, training_step
+    from benchmarks.torch_models.rnnsearch import TorchRNNsearch
+    from benchmarks.torch_models.training import make_step
 
     torch.manual_seed(1)
     peer = TorchRNNsearch(VOCABULARY, WIDTH)
-    optimizer = torch.optim.Adam(peer.parameters(), 0.01)
+    step = make_step(peer, torch.optim.Adam(peer.parameters(), 0.01))
     batch = as_torch(*example_batch(3, 5, 4, VOCABULARY))
-    losses = [training_step(peer, optimizer, *batch) for _ in range(60)]
+    losses = [step(*batch) for _ in range(60)]
     assert losses[0] == pytest.approx(np.log(VOCABULARY), rel=0.1)
     assert losses[-1] < 0.5 * losses[0]

@@ -18,7 +18,6 @@ Reference: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473, A.1 and A.2.
 
 import torch
 from torch import nn
-from torch.nn import functional
 
 
 class BidirectionalEncoder(nn.Module):
@@ -133,17 +132,6 @@ class TorchRNNsearch(nn.Module):
     def forward(self, source_ids, target_ids):
         annotations, state, mask = self.encoder(source_ids)
         return self.decoder(target_ids, annotations, state, mask)
-
-
-def training_step(model, optimizer, source, target, labels, clip_norm: float = 1.0) -> float:
-    """Makes one step (forward, backward, clip, update) and returns the mean loss of a token."""
-    optimizer.zero_grad(set_to_none=True)
-    logits = model(source, target)
-    loss = functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=0)
-    loss.backward()
-    nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
-    optimizer.step()
-    return loss.item()
 
 
 def _uniform(*shape):
