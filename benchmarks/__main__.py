@@ -10,7 +10,8 @@ from benchmarks.arguments import add_shared
 from benchmarks.harness import BenchmarkError
 
 SUITES = {
-    "train": "a training step of RNNsearch, beside the same model in eager PyTorch",
+    "train": "a training step of a system, beside the same model in PyTorch",
+    "decode": "greedy and beam search of the Transformer, beside CTranslate2",
     "attention": "one attention layer, forward and backward, beside Keras' own: time and memory",
     "heads": "multi-head attention, forward and backward, beside Keras' and PyTorch's",
     "windows": "windowed attention at two lengths: how time and memory grow",

@@ -63,7 +63,7 @@ class EncoderLayer(nn.Module):
     def __init__(self, dim: int, heads: int, hidden: int):
         super().__init__()
         self.attention, self.network = SelfAttention(dim, heads), FeedForward(dim, hidden)
-        self.norms = nn.ModuleList(nn.LayerNorm(dim, eps=1e-6) for _ in range(2))
+        self.norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(2))
 
     def forward(self, x, mask):
         x = self.norms[0](x + self.attention(x, mask))
@@ -77,7 +77,7 @@ class DecoderLayer(nn.Module):
         super().__init__()
         self.attention, self.cross = SelfAttention(dim, heads), CrossAttention(dim, heads)
         self.network = FeedForward(dim, hidden)
-        self.norms = nn.ModuleList(nn.LayerNorm(dim, eps=1e-6) for _ in range(3))
+        self.norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(3))
 
     def forward(self, x, memory, mask):
         x = self.norms[0](x + self.attention(x, causal=True))

@@ -1,0 +1,164 @@
+"""The PyTorch peers of the Transformer and of ConvS2S compute what ours compute."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from benchmarks import train
+from examples.training.steps import TrainingStep
+
+torch = pytest.importorskip(
+    "torch", reason="PyTorch is not installed: the training benchmark's peers are NOT tested"
+)
+WIDTH, VOCABULARY = 12, 23
+
+
+def array(weight):
+    return keras.ops.convert_to_numpy(weight)
+
+
+def assign(parameter, value):
+    with torch.no_grad():
+        parameter.copy_(torch.from_numpy(np.ascontiguousarray(value)))
+
+
+def assign_dense(linear, *layers):
+    """One linear map from dense layers side by side."""
+    assign(linear.weight, np.concatenate([array(layer.kernel) for layer in layers], axis=1).T)
+    if linear.bias is not None:
+        assign(linear.bias, np.concatenate([array(layer.bias) for layer in layers]))
+
+
+def assign_norm(norm, layer):
+    assign(norm.weight, array(layer.gamma))
+    assign(norm.bias, array(layer.beta))
+
+
+def assign_attention(peer, layer, cross):
+    if cross:
+        assign_dense(peer.query, layer.query_dense)
+        assign_dense(peer.source, layer.key_dense, layer.value_dense)
+    else:
+        assign_dense(peer.projection, layer.query_dense, layer.key_dense, layer.value_dense)
+    assign_dense(peer.output, layer.output_dense)
+
+
+def assign_network(peer, layer):
+    assign_dense(peer[0], layer.expand)
+    assign_dense(peer[2], layer.contract)
+
+
+def copy_transformer(model, peer):
+    encoder, decoder = model.get_layer("encoder"), model.get_layer("decoder")
+    assign(peer.source.weight, array(encoder.get_layer("source_embedding").table.embeddings))
+    assign(peer.target.weight, array(decoder.embed.table.embeddings))
+    for number, theirs in enumerate(peer.encoder):
+        ours = encoder.get_layer(f"layer_{number}")
+        assign_attention(theirs.attention, ours.attention, cross=False)
+        assign_network(theirs.network, ours)
+        assign_norm(theirs.norms[0], ours.attention_normalization)
+        assign_norm(theirs.norms[1], ours.feed_forward_normalization)
+    for ours, theirs in zip(decoder.stack, peer.decoder, strict=True):
+        assign_attention(theirs.attention, ours.self_attention, cross=False)
+        assign_attention(theirs.cross, ours.cross_attention, cross=True)
+        assign_network(theirs.network, ours)
+        for norm, name in zip(theirs.norms, ours.sublayers, strict=True):
+            assign_norm(norm, getattr(ours, f"{name}_normalization"))
+
+
+def assign_normalized(peer, layer):
+    """A weight-normalized map; a convolution's kernel is `(kernel * dim, outputs)` with us."""
+    gain, direction = (getattr(peer.parametrizations.weight, f"original{n}") for n in (0, 1))
+    kernel = array(layer.kernel)
+    if direction.ndim == 3:
+        kernel = kernel.reshape(direction.shape[2], direction.shape[1], -1).transpose(2, 1, 0)
+    else:
+        kernel = kernel.T
+    assign(direction, kernel)
+    assign(gain, array(layer.gain).reshape(gain.shape))
+    assign(peer.bias, array(layer.bias))
+
+
+def copy_convs2s(model, peer):
+    encoder, decoder = model.get_layer("encoder"), model.get_layer("decoder")
+    assign(peer.words[0].weight, array(encoder.get_layer("source_embedding").embeddings))
+    assign(peer.words[1].weight, array(decoder.embedding.embeddings))
+    for table, layer in zip(
+        peer.places, (encoder.get_layer("positions"), decoder.positions), strict=True
+    ):
+        assign(table.weight, array(layer.weights[0])[: len(table.weight)])
+    for number, theirs in enumerate(peer.encoder):
+        assign_normalized(theirs.conv, encoder.get_layer(f"block_{number}").convolution)
+    maps = (encoder.get_layer("enter"), encoder.get_layer("leave"), decoder.enter, decoder.leave)
+    for theirs, ours in zip((*peer.maps, peer.logits), (*maps, decoder.logits), strict=True):
+        assign_normalized(theirs, ours)
+    for ours, conv, attention in zip(decoder.layers, peer.decoder, peer.attention, strict=True):
+        assign_normalized(conv.conv, ours.block.convolution)
+        assign_normalized(attention.query, ours.attention.query_map)
+        assign_normalized(attention.output, ours.attention.output_map)
+
+
+COPY = {"transformer": copy_transformer, "convs2s": copy_convs2s}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Tiny products in two threads wait for each other, long on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module", params=COPY)
+def twins(request):
+    keras.utils.set_random_seed(3)
+    system = train.SYSTEMS[request.param]
+    model = system.ours(VOCABULARY, WIDTH, None)
+    generator = np.random.default_rng(3)
+    for weight in model.weights:  # biases too, which begin at zero
+        weight.assign(generator.normal(scale=0.4, size=weight.shape))
+    peer = system.torch(VOCABULARY, WIDTH)
+    COPY[request.param](model, peer)
+    return model, peer
+
+
+def padded_batch():
+    source, target, labels = train.example_batch(5, 13, 7, VOCABULARY)
+    for row, (source_length, target_length) in enumerate(
+        [(13, 7), (1, 3), (11, 1), (2, 7), (5, 2)]
+    ):
+        source[row, source_length:] = 0
+        target[row, target_length:] = labels[row, target_length:] = 0
+    return source, target, labels
+
+
+def as_torch(*arrays):
+    return [torch.from_numpy(values.astype("int64")) for values in arrays]
+
+
+def test_logits_are_the_same_also_with_padding(twins):
+    model, peer = twins
+    source, target, labels = padded_batch()
+    ours = array(model({"source": source, "target": target}))
+    with torch.no_grad():
+        theirs = peer(*as_torch(source, target)).numpy()
+    assert ours.std() > 0.1, "the comparison needs logits that differ"
+    real = labels > 0
+    np.testing.assert_allclose(theirs[real], ours[real], atol=2e-4, rtol=1e-4)
+
+
+def test_loss_and_gradient_norm_of_a_step_are_the_same(twins):
+    from benchmarks.torch_models.training import make_step
+
+    model, peer = twins
+    source, target, labels = padded_batch()
+    optimizer = torch.optim.SGD(peer.parameters(), 0.0)
+    loss = make_step(peer, optimizer, 1e9)(*as_torch(source, target, labels))
+    norm = sum(float((p.grad**2).sum()) for p in peer.parameters() if p.grad is not None) ** 0.5
+    step = TrainingStep(model, keras.optimizers.SGD(0.0), clip_norm=1e9, jit_compile=False)
+    inputs = {"source": tf.constant(source), "target": tf.constant(target)}
+    result = step(inputs, tf.constant(labels))
+    assert float(result["loss_sum"] / result["count"]) == pytest.approx(loss, rel=1e-5)
+    assert float(result["gradient_norm"]) == pytest.approx(norm, rel=1e-3)
