@@ -31,7 +31,8 @@ def empty_cache(rows, max_length, sizes, dtype):
 def written(cache, new, position):
     """Returns the cache with `new` at `position` and after it.
 
-    It is one `where` over the whole cache: no scatter, which XLA runs as a loop on a CPU.
+    One new position is scattered, which a compiled loop does in place; several are chosen with a
+    `where` over the whole cache.
 
     Args:
         cache: A dict, see `empty_cache`.
@@ -40,6 +41,31 @@ def written(cache, new, position):
         position: Int `(rows,)`, where the first new one goes. What falls outside of the
             cache is not written.
     """
+    if new["mask"].shape[1] == 1:
+        names = [name for name in cache if name != "mask"]
+        leaves = {name: _with_one(cache[name], new[name], position) for name in names}
+        return {**leaves, "mask": _chosen({"mask": cache["mask"]}, new, position)["mask"]}
+    return _chosen(cache, new, position)
+
+
+def _with_one(old, new, position):
+    """Returns the leaf `old` with `new`, `(rows, heads, 1, dim)`, at each row's position."""
+    rows, heads, length, dim = ops.shape(old)
+    position = ops.cast(position, "int32")
+    place = ops.clip(position, 0, length - 1)
+    every = ops.broadcast_to(place[:, None], (rows, heads))
+    row = ops.broadcast_to(ops.arange(rows, dtype="int32")[:, None], (rows, heads))
+    head = ops.broadcast_to(ops.arange(heads, dtype="int32")[None, :], (rows, heads))
+    # A position outside of the cache leaves the nearest place as it is.
+    kept = ops.take_along_axis(old, place[:, None, None, None], axis=2)
+    new = ops.where((position == place)[:, None, None, None], new, kept)
+    indices = ops.reshape(ops.stack([row, head, every], axis=-1), (rows * heads, 3))
+    updates = ops.reshape(ops.cast(new, old.dtype), (rows * heads, dim))
+    return ops.scatter_update(old, indices, updates)
+
+
+def _chosen(cache, new, position):
+    """Returns the leaves of `cache` with those of `new`, as `written` does."""
     num_new = ops.shape(new["mask"])[1]
     slots = ops.arange(ops.shape(cache["mask"])[1], dtype="int32")[None, :]
     offsets = slots - ops.cast(position, "int32")[:, None]  # (rows, slot), which new one fits

@@ -1,0 +1,114 @@
+"""The Transformer, Vaswani et al. 2017 (https://arxiv.org/abs/1706.03762).
+
+    the encoder of `examples.models.encoders.transformer`                section 3.1
+    the decoder of `keras_attention.TransformerDecoder`                  section 3.1
+
+The paper's base model: 6 layers, width 512, 8 heads, feed-forward 2048, dropout 0.1, one table for
+both embeddings and the logits, label smoothing 0.1, Adam with 4,000 steps of warm-up. The defaults
+here suit a laptop; `PAPER` holds the paper's.
+"""
+
+import keras
+
+from examples.commands.arguments import fraction
+from examples.models import assembly
+from examples.models.encoders import transformer
+from examples.options import Option
+from keras_attention import TransformerDecoder
+
+TITLE = "Transformer: attention alone, in encoder and decoder"
+REFERENCE = "Vaswani et al. 2017, arXiv 1706.03762"
+PAPER = {
+    "units": 512,
+    "layers": 6,
+    "heads": 8,
+    "feed_forward_dim": 2048,
+    "dropout": 0.1,
+    "share_embeddings": True,
+}
+OPTIONS = {
+    "units": Option(256, "width of embeddings and layers"),
+    "layers": Option(3, "number of layers of the encoder, and of the decoder"),
+    "heads": Option(4, "number of heads, a divisor of --units"),
+    "feed_forward_dim": Option(
+        None, "width of the feed-forward nets (default: four times --units)"
+    ),
+    "normalization": Option(
+        "post", "normalize after each sublayer, as the paper, or before it", str, ("post", "pre")
+    ),
+    "positions": Option(
+        "sinusoidal", "how positions are told apart", str, ("sinusoidal", "learned", "rotary")
+    ),
+    "window": Option(
+        None, "restricted self-attention: odd number of positions read (default: all)"
+    ),
+    "share_embeddings": Option(False, "one table for source, target and logits: one vocabulary"),
+    "dropout": Option(0.1, "share dropped from embeddings and sublayers", fraction),
+}
+
+
+def build(
+    source_vocabulary_size: int,
+    target_vocabulary_size: int,
+    units: int = 256,
+    layers: int = 3,
+    heads: int = 4,
+    feed_forward_dim: int | None = None,
+    normalization: str = "post",
+    positions: str = "sinusoidal",
+    window: int | None = None,
+    share_embeddings: bool = False,
+    dropout: float = 0.1,
+    seed: int | None = None,
+    dtype=None,
+) -> keras.Model:
+    """Returns the Transformer as a functional model from `source` and `target` ids to logits.
+
+    Args:
+        source_vocabulary_size: Number of source ids.
+        target_vocabulary_size: Number of target ids.
+        units: Width of embeddings and layers.
+        layers: Number of layers of the encoder, and of the decoder.
+        heads: Number of heads.
+        feed_forward_dim: Width of the feed-forward nets; `4 * units` by default.
+        normalization: "post" or "pre"; see `TransformerEncoderLayer`.
+        positions: "sinusoidal", "learned" or "rotary"; learned ones reach to 256.
+        window: Odd number of positions that self-attention reads; None reads all.
+        share_embeddings: Whether one table serves both embeddings and the logits. Otherwise
+            the target's embedding and the logits share one.
+        dropout: Share dropped from embeddings and from what each sublayer adds.
+        seed: Optional int, the seed of the dropout.
+        dtype: Optional dtype policy, such as "mixed_bfloat16".
+    """
+    shared = None
+    if share_embeddings:
+        if source_vocabulary_size != target_vocabulary_size:
+            raise ValueError(
+                "transformer shares embeddings over one vocabulary: train one tokenizer on both "
+                f"languages. Received: source_vocabulary_size={source_vocabulary_size}, "
+                f"target_vocabulary_size={target_vocabulary_size}"
+            )
+        normal = keras.initializers.RandomNormal(stddev=units**-0.5)
+        shared = keras.layers.Embedding(
+            source_vocabulary_size, units, normal, dtype=dtype, name="shared_embedding"
+        )
+    common = {
+        "feed_forward_dim": feed_forward_dim or 4 * units,
+        "dropout": dropout,
+        "normalization": normalization,
+        "positions": positions,
+        "window": window,
+        "embedding": shared,
+        "dtype": dtype,
+    }
+    encoder = transformer.build(source_vocabulary_size, units, layers, heads, seed=seed, **common)
+    decoder = TransformerDecoder(
+        target_vocabulary_size,
+        units,
+        layers,
+        heads,
+        seed=None if seed is None else seed + 1 + 2 * layers,
+        name="decoder",
+        **common,
+    )
+    return assembly.translator(encoder, decoder, "transformer")

@@ -1,0 +1,158 @@
+"""What the two layers of the Transformer share: residual sublayers and the feed-forward net.
+
+post:  x = LN(x + drop(sublayer(x)))         Vaswani et al. 2017, section 3.1
+pre:   x = x + drop(sublayer(LN(x)))         Xiong et al. 2020 (https://arxiv.org/abs/2002.04745)
+FFN(x) = activation(x W_1 + b_1) W_2 + b_2   section 3.3
+"""
+
+import keras
+from keras import activations, ops
+
+from keras_attention import checks
+from keras_attention.dropout import CounterDropout
+from keras_attention.mechanisms.multi_head import MultiHeadAttention
+from keras_attention.mechanisms.rotary import RotaryPositions
+from keras_attention.mechanisms.windows import radius_of
+from keras_attention.precision import at_least_float32
+
+NORMALIZATIONS = ("post", "pre")
+#: Added to variances. Each normalization of a vector without variance multiplies its gradient by
+#: the inverse root, and a layer has up to three; numbers of float16 end at 65504.
+EPSILON = {"float16": 1e-4}
+
+
+class TransformerLayer(keras.layers.Layer):
+    """Attention sublayers and a feed-forward net, each with its residual connection.
+
+    Args: see `TransformerEncoderLayer`; a subclass names its `sublayers`, the last of which is
+        the feed-forward net.
+    """
+
+    sublayers = ()
+
+    def __init__(
+        self,
+        num_heads,
+        feed_forward_dim,
+        dropout=0.1,
+        normalization="post",
+        activation="relu",
+        window=None,
+        rotary=None,
+        use_bias=False,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        owner = type(self).__name__
+        self.supports_masking = True
+        self.num_heads = checks.positive_int(owner, "num_heads", num_heads)
+        self.feed_forward_dim = checks.positive_int(owner, "feed_forward_dim", feed_forward_dim)
+        self.dropout = checks.number_in_range(owner, "dropout", dropout, 0, 1, below=True)
+        self.normalization = checks.one_of(owner, "normalization", normalization, NORMALIZATIONS)
+        self.activation = activations.get(activation)
+        self.window = window
+        self._radius = None if window is None else radius_of(owner, window)
+        if isinstance(rotary, dict):
+            rotary = keras.saving.deserialize_keras_object(rotary)
+        if rotary is not None and not isinstance(rotary, RotaryPositions):
+            raise ValueError(
+                f"{owner} expects `rotary` to be a `RotaryPositions` object or None. "
+                f"Received: rotary={rotary!r}"
+            )
+        self.rotary = rotary
+        self.use_bias = bool(use_bias)
+        self.seed = seed
+        for index, name in enumerate(self.sublayers):
+            drop = CounterDropout(
+                self.dropout,
+                seed=None if seed is None else seed + index,
+                dtype=self.dtype_policy,
+                name=f"{name}_dropout",
+            )
+            norm = normalization_layer(self, f"{name}_normalization")
+            setattr(self, f"{name}_dropout", drop)
+            setattr(self, f"{name}_normalization", norm)
+        self.expand = self._dense(self.feed_forward_dim, "expand", self.activation)
+
+    def _dense(self, units, name, activation=None):
+        return keras.layers.Dense(units, activation=activation, dtype=self.dtype_policy, name=name)
+
+    def make_attention(self, dim, name, rotary=None):
+        """Returns a `MultiHeadAttention` for vectors of width `dim`."""
+        return MultiHeadAttention(
+            self.num_heads,
+            dim // self.num_heads,
+            output_dim=dim,
+            use_bias=self.use_bias,
+            rotary=rotary,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def build_shared(self, inputs_shape):
+        """Builds normalizations and the feed-forward net, and checks the width."""
+        dim = inputs_shape[-1]
+        if dim % self.num_heads:
+            raise ValueError(
+                f"{type(self).__name__} expects `num_heads` to divide the width of `inputs`. "
+                f"Received: num_heads={self.num_heads}, inputs.shape={tuple(inputs_shape)}"
+            )
+        for name in self.sublayers:
+            getattr(self, f"{name}_normalization").build((None, None, dim))
+        self.contract = self._dense(dim, "contract")
+        self.expand.build((None, dim))
+        self.contract.build((None, self.feed_forward_dim))
+
+    def residual(self, name, inputs, branch, training=None):
+        """Returns a sublayer around its `branch`, a callable from a tensor to a tensor."""
+        norm, drop = (getattr(self, f"{name}_{part}") for part in ("normalization", "dropout"))
+        if self.normalization == "pre":
+            return inputs + drop(branch(norm(inputs)), training=training)
+        added = at_least_float32(drop(branch(inputs), training=training))
+        return norm(at_least_float32(inputs) + added)  # rounded once, after the normalization
+
+    def feed_forward(self, inputs):
+        """Returns the feed-forward net of each vector, as products of two matrices."""
+        rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
+        return ops.reshape(self.contract(self.expand(rows)), ops.shape(inputs))
+
+    def near(self, length):
+        """Returns which positions the window lets read each other, `(1, length, length)`."""
+        if self._radius is None:
+            return None
+        places = ops.arange(length, dtype="int32")
+        return ops.abs(places[:, None] - places[None, :])[None] <= self._radius
+
+    def check_inputs(self, shape, name="inputs"):
+        """Raises unless `shape` is `(batch, length, dim)` with a known last dimension."""
+        if len(shape) != 3 or shape[-1] is None:
+            raise ValueError(
+                f"{type(self).__name__} expects `{name}` of shape (batch, length, dim) with a "
+                f"known last dimension. Received: {name}.shape={tuple(shape)}"
+            )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "feed_forward_dim": self.feed_forward_dim,
+            "dropout": self.dropout,
+            "normalization": self.normalization,
+            "activation": activations.serialize(self.activation),
+            "window": self.window,
+            "rotary": keras.saving.serialize_keras_object(self.rotary),
+            "use_bias": self.use_bias,
+            "seed": self.seed,
+        }
+
+
+def normalization_layer(owner, name: str):
+    """Returns a `LayerNormalization` of the last axis with the dtype policy of `owner`."""
+    epsilon = EPSILON.get(owner.compute_dtype, 1e-5)
+    return keras.layers.LayerNormalization(epsilon=epsilon, dtype=owner.dtype_policy, name=name)
+
+
+def kept(tensor, mask):
+    """Returns `(batch, length, dim)` with zeros where the mask `(batch, length)` is False."""
+    return tensor if mask is None else ops.where(mask[:, :, None], tensor, 0)
