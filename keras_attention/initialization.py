@@ -4,6 +4,7 @@ A Keras initializer object returns the same numbers each time it is called with 
 two kernels that share it would start equal.
 """
 
+import keras
 from keras import initializers, ops
 
 
@@ -50,3 +51,31 @@ def recurrent_initializer(dtype):
     ('orthogonal', 'glorot_uniform')
     """
     return "orthogonal" if dtype in ("float32", "float64") else "glorot_uniform"
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class PaddedNormal(initializers.Initializer):
+    """Draws an embedding from a normal distribution, with zeros in row 0, that of the padding.
+
+    Args:
+        stddev: Number of at least 0, the standard deviation.
+        seed: Optional int.
+
+    Example:
+
+    >>> table = PaddedNormal(0.1, seed=1)((5, 3))
+    >>> [bool(ops.any(row != 0)) for row in table]
+    [False, True, True, True, True]
+    """
+
+    def __init__(self, stddev=0.1, seed=None):
+        self.stddev = stddev
+        self.seed = seed
+        self._normal = initializers.RandomNormal(0.0, stddev, seed)
+
+    def __call__(self, shape, dtype=None):
+        rows = ops.expand_dims(ops.arange(shape[0]) > 0, -1)
+        return ops.where(rows, self._normal(shape, dtype=dtype), 0)
+
+    def get_config(self):
+        return {"stddev": self.stddev, "seed": self.seed}

@@ -24,7 +24,7 @@ from keras_attention.initialization import independent
 from keras_attention.mechanisms.reading import joined
 from keras_attention.precision import wide_dtype
 from keras_attention.scorers.base import check_ready
-from keras_attention.weight_normalization import gain_initializer, normalized_kernel
+from keras_attention.weight_normalization import dense
 
 SCALINGS = {"code": 0.5**0.5, "paper": 1.0}
 
@@ -102,30 +102,19 @@ class MultiStepAttention(keras.layers.Layer):
     def build(self, query_shape, target_shape, key_shape, source_shape):
         self._check_shapes(query_shape, target_shape, key_shape, source_shape)
         dim, embedding_dim = query_shape[-1], key_shape[-1]
-        self.query_weights = self._add_linear("query", (dim, embedding_dim), 0)
-        self.output_weights = self._add_linear("output", (embedding_dim, dim), 1)
+        self.query_map = self._linear("query", (dim, embedding_dim), 0)
+        self.output_map = self._linear("output", (embedding_dim, dim), 1)
         if not self.normalizer.built:
             self.normalizer.build((*tuple(query_shape)[:-1], tuple(key_shape)[1]))
         self.built = True
 
-    def _add_linear(self, name, shape, index):
-        """Returns the weights of one linear map: kernel, bias and perhaps the gain."""
+    def _linear(self, name, shape, index):
+        """Returns a linear map from width `shape[0]` to `shape[1]`, built."""
         initializer = independent(self.kernel_initializer, index)
-        weights = {
-            "kernel": self.add_weight(shape, initializer, name=f"{name}_kernel"),
-            "bias": self.add_weight(shape[-1:], "zeros", name=f"{name}_bias"),
-        }
-        if self.weight_normalization:
-            start = gain_initializer(weights["kernel"])
-            weights["gain"] = self.add_weight(shape[-1:], start, name=f"{name}_gain")
-        return weights
-
-    def _linear(self, inputs, weights):
-        weights = {name: ops.cast(w, self.compute_dtype) for name, w in weights.items()}
-        kernel = weights["kernel"]
-        if self.weight_normalization:
-            kernel = normalized_kernel(kernel, weights["gain"])
-        return ops.einsum("bqd,de->bqe", inputs, kernel) + weights["bias"]
+        options = {"kernel_initializer": initializer, "dtype": self.dtype_policy, "name": name}
+        linear = dense(shape[1], self.weight_normalization, **options)
+        linear.build((None, None, shape[0]))
+        return linear
 
     def prepare(self, key, source, key_mask=None, source_mask=None):
         """Returns what depends on the source alone, to be passed to `attend`.
@@ -169,13 +158,13 @@ class MultiStepAttention(keras.layers.Layer):
             mask = ops.logical_and(mask, query_mask[:, :, None])
             query, target = (ops.where(query_mask[:, :, None], x, 0) for x in (query, target))
         scale = SCALINGS[self.scaling]
-        summary = (self._linear(query, self.query_weights) + target) * scale
+        summary = (self.query_map(query) + target) * scale
         scores = ops.einsum("bqe,bke->bqk", summary, prepared["key"])
         mask = ops.broadcast_to(mask, ops.shape(scores))
         weights = self.normalizer(scores, mask=mask, training=training)
         weights = ops.cast(weights, self.compute_dtype)
         context = ops.einsum("bqk,bke->bqe", weights, prepared["value"])
-        outputs = (query + self._linear(context, self.output_weights)) * scale
+        outputs = (query + self.output_map(context)) * scale
         if query_mask is not None:
             outputs = ops.where(query_mask[:, :, None], outputs, 0)
         return outputs, weights

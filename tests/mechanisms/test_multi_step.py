@@ -27,7 +27,7 @@ def _layer(**options):
 
 def _maps(layer):
     """Returns W_d, b_d, W_o and b_o: each column g v / |v| under weight normalization."""
-    weights = {w.name: np.array(w) for w in layer.weights}
+    weights = {"_".join(w.path.split("/")[-2:]): np.array(w) for w in layer.weights}
     for name in ("query", "output"):
         if layer.weight_normalization:
             v = weights[f"{name}_kernel"]
