@@ -1,5 +1,6 @@
 """Options of a model, as its module declares them and the command line offers them."""
 
+import argparse
 import dataclasses
 from collections.abc import Callable
 
@@ -11,7 +12,8 @@ class Option:
     """One option: `--units 512` sets the argument `units` of the model's `build`.
 
     Attributes:
-        default: The value if nothing is said.
+        default: The value if nothing is said. Where it is True or False, the command line offers
+            `--name` and `--no-name`.
         help: What it does, for `--help`.
         type: Function from the text on the command line to the value; those of
             `examples.commands.arguments` check its range.
@@ -25,9 +27,19 @@ class Option:
 
     def add_to(self, group, name: str) -> None:
         """Adds the option to a group of an argument parser."""
+        flag = f"--{name.replace('_', '-')}"
+        if isinstance(self.default, bool):
+            said = "on" if self.default else "off"
+            group.add_argument(
+                flag,
+                action=argparse.BooleanOptionalAction,
+                default=self.default,
+                help=f"{self.help} (default: {said})",
+            )
+            return
         default = "" if self.default is None else " (default: %(default)s)"
         group.add_argument(
-            f"--{name.replace('_', '-')}",
+            flag,
             type=self.type,
             default=self.default,
             choices=self.choices,

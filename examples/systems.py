@@ -6,7 +6,17 @@ from types import ModuleType
 
 import keras
 
-from examples.models import lstm, ntm, rnnsearch
+from examples.models import (
+    convs2s,
+    lstm,
+    luong,
+    mixed,
+    ntm,
+    rnn_encoder_decoder,
+    rnnsearch,
+    seq2seq,
+    transformer,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +53,12 @@ class System:
 
 SYSTEMS = {
     "rnnsearch": System("rnnsearch", rnnsearch, "translation"),
+    "rnn-encoder-decoder": System("rnn-encoder-decoder", rnn_encoder_decoder, "translation"),
+    "seq2seq": System("seq2seq", seq2seq, "translation"),
+    "luong": System("luong", luong, "translation"),
+    "transformer": System("transformer", transformer, "translation"),
+    "convs2s": System("convs2s", convs2s, "translation"),
+    "mixed": System("mixed", mixed, "translation"),
     "ntm": System("ntm", ntm, "algorithms"),
     "lstm": System("lstm", lstm, "algorithms"),
 }

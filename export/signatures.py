@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_attention.decoding import beam_search, greedy_search, score_sequences
 from keras_attention.export.tokenizers.base import END_ID, PADDING_ID, START_ID, UNKNOWN_ID
+from keras_attention.protocol import first_id, started
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 TARGET = tf.TensorSpec([None], tf.string, name="target")
@@ -41,7 +42,9 @@ class TranslatorFunctions:
         self._logits = model.output.shape[-1]
         self._source, self._target = source, target
         self._max_source_length, self._max_length = max_source_length, max_length
-        self._search_options, self._greedy_options = search_options, greedy_options
+        first = {"start_id": first_id(self._decoder)}
+        self._search_options = {**search_options, **first}
+        self._greedy_options, self._score_options = {**greedy_options, **first}, first
         # Traced once each, so that signatures that search alike share one stored graph.
         self._search = traced(self._beam_search, IDS, LENGTH)
         self._search_aligned = traced(self._beam_search_aligned, IDS, LENGTH)
@@ -106,7 +109,9 @@ class TranslatorFunctions:
         state, memory = self._encode(*self._source_ids(text))
         ids, length = self._target.encode(target, self._max_length)
         ids = _end_after(ids, length)[:, : self._max_length]
-        found = score_sequences(self._step, state, memory, ids, return_alignments=False)
+        found = score_sequences(
+            self._step, state, memory, ids, return_alignments=False, **self._score_options
+        )
         return {
             "log_prob": tf.cast(found["log_probs"], tf.float32),
             "token_log_prob": tf.cast(found["token_log_probs"], tf.float32),
@@ -150,7 +155,7 @@ class TranslatorFunctions:
         """The decoder's `state` and `memory` for sources that carry their end mark."""
         encoded = self._encoder(ids, training=False)
         memory = self._decoder.prepare(encoded["memory"], memory_mask=_mask(ids, length))
-        state = self._decoder.start(memory, initial_state=encoded.get("initial_state"))
+        state = started(self._decoder, memory, encoded.get("initial_state"), self._max_length)
         return state, memory
 
     def _step(self, ids, state, memory):

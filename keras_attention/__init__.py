@@ -1,5 +1,10 @@
 """Attention mechanisms of the sequence-to-sequence literature as Keras 3 layers."""
 
+from keras_attention.convolutional import (
+    ConvDecoder,
+    GatedConvBlock,
+    GradientScaling,
+)
 from keras_attention.dropout import CounterDropout
 from keras_attention.glimpses import (
     GaussianGlimpse,
@@ -59,6 +64,7 @@ from keras_attention.recurrent import (
     BahdanauDecoder,
     BahdanauGRU,
     BahdanauGRUCell,
+    ChoGRUCell,
     ContextAdd,
     ContextConcat,
     ContextMLP,
@@ -68,8 +74,11 @@ from keras_attention.recurrent import (
     LinearDecay,
     LuongDecoder,
     RecurrentDecoder,
+    ReverseTokens,
     ScheduledSampling,
+    Seq2SeqDecoder,
     SkipFirstUpdate,
+    SummaryDecoder,
 )
 from keras_attention.scorers import (
     AdditiveScorer,
@@ -87,6 +96,15 @@ from keras_attention.scorers import (
     Scorer,
     UniformScorer,
 )
+from keras_attention.transformer import (
+    LearnedPositionalEmbedding,
+    PositionalEncoding,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEmbedding,
+    TransformerEncoderLayer,
+)
+from keras_attention.weight_normalization import WeightNormalizedDense
 
 __all__ = [
     "AdditiveScorer",
@@ -101,10 +119,12 @@ __all__ = [
     "BahdanauGRU",
     "BahdanauGRUCell",
     "BilinearScorer",
+    "ChoGRUCell",
     "ConcatScorer",
     "ContextAdd",
     "ContextConcat",
     "ContextMLP",
+    "ConvDecoder",
     "CosineScorer",
     "CounterDropout",
     "CoverageScorer",
@@ -112,14 +132,17 @@ __all__ = [
     "DoublyStochasticLoss",
     "EntmaxNormalizer",
     "ExponentialDecay",
+    "GatedConvBlock",
     "GaussianGlimpse",
     "GaussianWriter",
     "GeneralScorer",
+    "GradientScaling",
     "GumbelSoftmaxNormalizer",
     "HardAttention",
     "HierarchicalAttention",
     "IntraAttention",
     "InverseSigmoidDecay",
+    "LearnedPositionalEmbedding",
     "LearnedQueries",
     "LinearDecay",
     "LinearStart",
@@ -138,9 +161,11 @@ __all__ = [
     "NTM",
     "NTMCell",
     "Normalizer",
+    "PositionalEncoding",
     "RecurrentDecoder",
     "ReinforceLoss",
     "RetinaGlimpse",
+    "ReverseTokens",
     "RotaryPositions",
     "SampleNormalizer",
     "ScalarShift",
@@ -148,14 +173,21 @@ __all__ = [
     "ScheduledSampling",
     "Scorer",
     "SelfAttention",
+    "Seq2SeqDecoder",
     "SkipFirstUpdate",
     "SoftAttention",
     "SoftmaxNormalizer",
     "SoftmaxShift",
     "SparsemaxNormalizer",
     "SumOverMentions",
+    "SummaryDecoder",
     "TextGuidedAttention",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEmbedding",
+    "TransformerEncoderLayer",
     "UniformScorer",
+    "WeightNormalizedDense",
     "alibi_bias",
     "doubly_stochastic_penalty",
     "half_relu",

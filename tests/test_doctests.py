@@ -17,6 +17,7 @@ WITHOUT_EXAMPLE = {
 }
 PUBLIC = (
     "keras_attention",
+    "keras_attention.convolutional",
     "keras_attention.decoding",
     "keras_attention.glimpses",
     "keras_attention.losses",
@@ -26,6 +27,7 @@ PUBLIC = (
     "keras_attention.readers",
     "keras_attention.recurrent",
     "keras_attention.scorers",
+    "keras_attention.transformer",
 )
 
 

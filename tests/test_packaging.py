@@ -21,6 +21,8 @@ LAYER_FOLDERS = (
     "glimpses",
     "recurrent",
     "memory",
+    "convolutional",
+    "transformer",
     "losses",
 )
 
@@ -143,6 +145,8 @@ def test_dependencies_point_one_way():
         ("glimpses", ("readers", "recurrent", "memory", "losses", "decoding")),
         ("recurrent", ("readers", "glimpses", "memory", "losses", "decoding")),
         ("memory", ("mechanisms", "readers", "glimpses", "losses", "decoding")),
+        ("convolutional", ("readers", "glimpses", "memory", "losses", "decoding")),
+        ("transformer", ("readers", "glimpses", "memory", "losses", "decoding")),
         ("losses", (*LAYER_FOLDERS[:-1], "decoding")),
         ("decoding", LAYER_FOLDERS),
     ],

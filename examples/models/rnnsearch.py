@@ -12,8 +12,17 @@ import keras
 from examples.commands.arguments import fraction
 from examples.models import assembly
 from examples.models.encoders import bidirectional_gru
+from examples.models.sampling import OPTION as SAMPLING
+from examples.models.sampling import sampled
 from examples.options import Option
-from keras_attention import Attention, BahdanauAttention, BahdanauDecoder
+from keras_attention import (
+    Attention,
+    BahdanauAttention,
+    BahdanauDecoder,
+    BahdanauGRUCell,
+    ContextAdd,
+    ContextConcat,
+)
 
 TITLE = "RNNsearch: bidirectional GRU, additive attention, GRU decoder"
 REFERENCE = "Bahdanau et al. 2015, arXiv 1409.0473"
@@ -28,7 +37,15 @@ OPTIONS = {
     "readout_state": Option(
         "current", "read out the new state or the one before", str, ("current", "previous")
     ),
+    "injection": Option(
+        "mlp",
+        "where the context enters: the update (mlp, as in the paper), the output (add), or both "
+        "the output and what is remembered (concat)",
+        str,
+        ("mlp", "add", "concat"),
+    ),
     "dropout": Option(0.0, "share dropped from embeddings, annotations and readout", fraction),
+    "sampling": SAMPLING,
 }
 
 
@@ -40,7 +57,9 @@ def build(
     maxout_units: int | None = None,
     attention: str = "additive",
     readout_state: str = "current",
+    injection: str = "mlp",
     dropout: float = 0.0,
+    sampling: str | None = None,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
@@ -54,7 +73,9 @@ def build(
         maxout_units: Size of the maxout layer; half of `units` by default.
         attention: "additive", or "none" for the control that reads the mean annotation.
         readout_state: "current" or "previous"; see `BahdanauDecoder`.
+        injection: "mlp", "add" or "concat"; see `ContextMLP`, `ContextAdd`, `ContextConcat`.
         dropout: Share dropped from embeddings, annotations and the maxout layer.
+        sampling: Scheduled sampling, see `examples.models.sampling`; None for none.
         seed: Optional int, the seed of the dropout.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
@@ -71,16 +92,28 @@ def build(
     encoder = bidirectional_gru.build(
         source_vocabulary_size, units, embedding_dim, dropout, seed, dtype
     )
+    seed = None if seed is None else seed + 2
     decoder = BahdanauDecoder(
         target_vocabulary_size,
         embedding_dim,
         units,
         maxout_units,
         attention=mechanism,
+        recurrent_cell=_cell(injection, units, dtype),
         readout_state=readout_state,
         dropout=dropout,
-        seed=None if seed is None else seed + 2,
+        seed=seed,
         dtype=dtype,
         name="decoder",
     )
-    return assembly.translator(encoder, decoder, "rnnsearch")
+    return assembly.translator(encoder, sampled(decoder, sampling, seed), "rnnsearch")
+
+
+def _cell(injection, units, dtype):
+    """Returns the decoder's cell, told a context of `2 * units`; None for the paper's."""
+    if injection == "mlp":
+        return None
+    cell = BahdanauGRUCell(units, dtype=dtype, name="cell")
+    if injection == "add":
+        return ContextAdd(cell, 2 * units, dtype=dtype, name="injection")
+    return ContextConcat(cell, 2 * units, "tanh", carry=True, dtype=dtype, name="injection")

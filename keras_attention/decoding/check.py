@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.decoding.steps import CheckedStep, concrete, int_tensor
+from keras_attention.protocol import started
 
 TOLERANCES = {"float64": 1e-5, "float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-2}
 BEAMS = 2
@@ -94,7 +95,7 @@ def check_decoder(
     encoder_outputs, memory_mask = _with_junk(encoder_outputs, memory_mask, padding)
     options = {} if memory_mask is None else {"memory_mask": memory_mask}
     memory = decoder.prepare(encoder_outputs, **options)
-    state = decoder.start(memory, **start_options)
+    state = started(decoder, memory, initial_state, ids.shape[1])
     run = CheckedStep("check_decoder", _float32_step(decoder), state, memory)
     before, after, alignments = _decode(run, inputs, parents, half)
     _check_alignments(alignments, memory_mask, max(tolerance, 1e-4))

@@ -3,6 +3,7 @@
 from keras_attention.recurrent.attention_rnn import AttentionRNN
 from keras_attention.recurrent.bahdanau_decoder import BahdanauDecoder
 from keras_attention.recurrent.bahdanau_gru import BahdanauGRU, BahdanauGRUCell
+from keras_attention.recurrent.cho_gru import ChoGRUCell
 from keras_attention.recurrent.context_add import ContextAdd
 from keras_attention.recurrent.context_concat import ContextConcat
 from keras_attention.recurrent.context_mlp import ContextMLP
@@ -12,13 +13,17 @@ from keras_attention.recurrent.first_step import SkipFirstUpdate
 from keras_attention.recurrent.intra_attention import IntraAttention
 from keras_attention.recurrent.luong_decoder import LuongDecoder
 from keras_attention.recurrent.maxout import maxout
+from keras_attention.recurrent.reverse_tokens import ReverseTokens
 from keras_attention.recurrent.scheduled_sampling import ScheduledSampling
+from keras_attention.recurrent.seq2seq_decoder import Seq2SeqDecoder
+from keras_attention.recurrent.summary_decoder import SummaryDecoder
 
 __all__ = [
     "AttentionRNN",
     "BahdanauDecoder",
     "BahdanauGRU",
     "BahdanauGRUCell",
+    "ChoGRUCell",
     "ContextAdd",
     "ContextConcat",
     "ContextMLP",
@@ -28,7 +33,10 @@ __all__ = [
     "LinearDecay",
     "LuongDecoder",
     "RecurrentDecoder",
+    "ReverseTokens",
     "ScheduledSampling",
+    "Seq2SeqDecoder",
     "SkipFirstUpdate",
+    "SummaryDecoder",
     "maxout",
 ]

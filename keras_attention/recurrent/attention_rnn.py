@@ -248,6 +248,11 @@ class AttentionRNN(keras.layers.Layer):
         return attention_loop.run(self, inputs, state, memory, inputs_mask, training)
 
     @property
+    def details(self):
+        """Names of what a reading tells besides context and weights."""
+        return self.attention.details
+
+    @property
     def _feeds_back(self):
         return self.order == "luong" and self.input_feeding
 
@@ -373,7 +378,7 @@ class AttentionRNN(keras.layers.Layer):
         if return_attention_scores:
             results.append(spec(batch, time, memory.shape[1]))
         if return_details:
-            names = self.attention.details
+            names = self.details
             results.append({name: spec(batch, time, dtype="float32") for name in names})
         if return_state:
             sizes = self.adapter.state_size

@@ -11,20 +11,19 @@ E y_{i-1}. Section 3.1 reads out s_i, appendix A.2.2 s_{i-1}: see `readout_state
 """
 
 import keras
-from keras import initializers, ops
+from keras import ops
 
 from keras_attention import checks
-from keras_attention.initialization import independent
 from keras_attention.mechanisms import BahdanauAttention
 from keras_attention.recurrent.attention_rnn import AttentionRNN
 from keras_attention.recurrent.bahdanau_gru import BahdanauGRUCell
-from keras_attention.recurrent.decoder import RecurrentDecoder
+from keras_attention.recurrent.cells import CellAdapter
 from keras_attention.recurrent.first_step import SkipFirstUpdate
-from keras_attention.recurrent.maxout import maxout
+from keras_attention.recurrent.maxout_decoder import MaxoutDecoder
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class BahdanauDecoder(RecurrentDecoder):
+class BahdanauDecoder(MaxoutDecoder):
     """Decodes with attention before each update of the state, as RNNsearch does.
 
     Args:
@@ -34,6 +33,9 @@ class BahdanauDecoder(RecurrentDecoder):
         maxout_units: Positive int, the size l of the maxout layer; `units // 2` by default,
             as in the paper.
         attention: A mechanism; `BahdanauAttention(units)` by default.
+        recurrent_cell: A cell with one state `(batch, units)` and the input [E y; c], in place of
+            `BahdanauGRUCell(units)`: for example one around it that is told c in another way,
+            `ContextAdd`, `ContextConcat`.
         readout_state: "current" reads out s_i after the update (section 3.1, and every
             later system); "previous" reads out s_{i-1} and updates with y_i afterwards,
             as the authors' code does.
@@ -79,6 +81,7 @@ class BahdanauDecoder(RecurrentDecoder):
         units,
         maxout_units=None,
         attention=None,
+        recurrent_cell=None,
         readout_state="current",
         dropout=0.0,
         start_id=2,
@@ -87,26 +90,34 @@ class BahdanauDecoder(RecurrentDecoder):
         seed=None,
         **kwargs,
     ):
-        super().__init__(vocabulary_size, embedding_dim, dropout, start_id, seed, **kwargs)
-        owner = "BahdanauDecoder"
-        self.units = checks.positive_int(owner, "units", units)
-        if maxout_units is None:
-            maxout_units = max(1, units // 2)
-        self.maxout_units = checks.positive_int(owner, "maxout_units", maxout_units)
-        self.readout_state = checks.one_of(
-            owner, "readout_state", readout_state, ("current", "previous")
+        super().__init__(
+            vocabulary_size,
+            embedding_dim,
+            units,
+            maxout_units,
+            dropout,
+            start_id,
+            kernel_initializer,
+            recurrent_initializer,
+            seed,
+            **kwargs,
         )
-        self.kernel_initializer = initializers.get(kernel_initializer)
-        self.recurrent_initializer = initializers.get(recurrent_initializer)
+        self.readout_state = checks.one_of(
+            "BahdanauDecoder", "readout_state", readout_state, ("current", "previous")
+        )
         if attention is None:
             attention = BahdanauAttention(units, dtype=self.dtype_policy, name="attention")
-        cell = BahdanauGRUCell(
-            units,
-            kernel_initializer=self.kernel_initializer,
-            recurrent_initializer=self.recurrent_initializer,
-            dtype=self.dtype_policy,
-            name="cell",
-        )
+        if recurrent_cell is None:
+            recurrent_cell = BahdanauGRUCell(
+                units,
+                kernel_initializer=self.kernel_initializer,
+                recurrent_initializer=self.recurrent_initializer,
+                dtype=self.dtype_policy,
+                name="cell",
+            )
+        cell = CellAdapter("BahdanauDecoder", recurrent_cell).cell
+        # In files of weights it stands where `recurrence`, which is before it, holds it.
+        self.recurrent_cell = cell
         previous = readout_state == "previous"
         self.recurrence = AttentionRNN(
             SkipFirstUpdate(cell, dtype=self.dtype_policy) if previous else cell,
@@ -118,18 +129,8 @@ class BahdanauDecoder(RecurrentDecoder):
             name="recurrence",
         )
         self.attention = self.recurrence.attention
-        self.pairs = keras.layers.Dense(
-            2 * self.maxout_units,
-            kernel_initializer=independent(self.kernel_initializer, 3),
-            dtype=self.dtype_policy,
-            name="readout",
-        )
 
-    def build_readout(self, leading, memory_dim):
-        self.pairs.build((*leading, self.units + self.embedding_dim + memory_dim))
-        self.logits.build((*leading, self.maxout_units))
-
-    def start(self, memory, initial_state=None):
+    def start(self, memory, initial_state=None, max_length=None):
         self.check_initial_state(initial_state)
         if self.readout_state == "previous" and initial_state is not None:
             state = keras.tree.flatten(initial_state)[0]
@@ -142,17 +143,10 @@ class BahdanauDecoder(RecurrentDecoder):
         adapter = self.recurrence.cell.adapter if previous else self.recurrence.adapter
         adapter.check_state(initial_state, type(self).__name__)
 
-    def readout(self, embedded, outputs, contexts, training=None):
-        pairs = self.pairs(ops.concatenate([outputs, embedded, contexts], axis=-1))
-        return self.logits(self.readout_dropout(maxout(pairs), training=training))
-
     def get_config(self):
         return {
             **super().get_config(),
-            "units": self.units,
-            "maxout_units": self.maxout_units,
             "attention": keras.saving.serialize_keras_object(self.attention),
+            "recurrent_cell": keras.saving.serialize_keras_object(self.recurrent_cell),
             "readout_state": self.readout_state,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-            "recurrent_initializer": initializers.serialize(self.recurrent_initializer),
         }

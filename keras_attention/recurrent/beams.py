@@ -1,6 +1,48 @@
-"""Attention of several rows, the beams of a search, to the one source they share."""
+"""What several rows, the beams of a search, read of the one source they share."""
 
 from keras import ops
+
+
+def by_source(tensor, mask):
+    """Returns `(rows, ...)` as `(batch, rows // batch, ...)`, the rows of a source together.
+
+    Args:
+        tensor: Tensor whose rows are row-major by batch.
+        mask: The mask of the memory, `(batch, source)`.
+
+    Example:
+
+    >>> tuple(by_source(ops.ones((6, 5)), mask=ops.ones((2, 7))).shape)
+    (2, 3, 5)
+    """
+    batch, (rows, *sizes) = ops.shape(mask)[0], ops.shape(tensor)
+    width = rows // (max(batch, 1) if isinstance(batch, int) else ops.maximum(batch, 1))
+    return ops.reshape(tensor, (batch, width, *sizes))
+
+
+def by_row(tensor, rows):
+    """Returns `(batch, rows // batch, ...)` as `(rows, ...)`: undoes `by_source`.
+
+    Example:
+
+    >>> tuple(by_row(ops.ones((2, 3, 5)), rows=6).shape)
+    (6, 5)
+    """
+    return ops.reshape(tensor, (rows, *ops.shape(tensor)[2:]))
+
+
+def for_rows(tensor, rows):
+    """Returns `(batch, dim)` as `(rows, dim)`: each row gets what belongs to its source.
+
+    Example:
+
+    >>> [float(row[0]) for row in for_rows(ops.array([[1.0], [2.0]]), rows=4)]
+    [1.0, 1.0, 2.0, 2.0]
+    """
+    batch, dim = ops.shape(tensor)
+    width = rows // (max(batch, 1) if isinstance(batch, int) else ops.maximum(batch, 1))
+    spread = ops.broadcast_to(tensor[:, None], (batch, width, dim))
+    return ops.reshape(spread, (rows, dim))
 
 
 def attend_by_source(attention, query, memory, previous_weights, position):
@@ -18,21 +60,11 @@ def attend_by_source(attention, query, memory, previous_weights, position):
     Returns:
         Contexts `(rows, value_dim)` and weights `(rows, source)`.
     """
-    rows = ops.shape(query)[0]
-    batch, source = ops.shape(memory["mask"])[:2]
-    width = rows // (max(batch, 1) if isinstance(batch, int) else ops.maximum(batch, 1))
-
-    def by_source(tensor):
-        sizes = [ops.shape(tensor)[axis] for axis in range(1, len(tensor.shape))]
-        return ops.reshape(tensor, (batch, width, *sizes))
-
+    rows, mask = ops.shape(query)[0], memory["mask"]
     context, weights = attention.attend(
-        by_source(query),
+        by_source(query, mask),
         memory,
-        None if previous_weights is None else by_source(previous_weights),
-        by_source(position),
+        None if previous_weights is None else by_source(previous_weights, mask),
+        by_source(position, mask),
     )
-    return (
-        ops.reshape(context, (rows, context.shape[-1])),
-        ops.reshape(weights, (rows, source)),
-    )
+    return by_row(context, rows), by_row(weights, rows)

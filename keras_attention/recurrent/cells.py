@@ -27,7 +27,8 @@ class CellAdapter:
                     f"{owner} expects different cells to stack; make each one anew, as in "
                     f"`[keras.layers.GRUCell(64) for _ in range(2)]`. Received: cell={cell!r}"
                 )
-            cell = keras.layers.StackedRNNCells(cells) if cells else None
+            policy = getattr(cells[0], "dtype_policy", None) if cells else None
+            cell = keras.layers.StackedRNNCells(cells, dtype=policy) if cells else None
         cell = self._deserialized(cell)
         if not callable(getattr(cell, "call", None)) or not hasattr(cell, "state_size"):
             raise ValueError(

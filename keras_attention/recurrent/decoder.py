@@ -5,14 +5,16 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.dropout import CounterDropout
+from keras_attention.protocol import FIRST_ID
 from keras_attention.scorers.base import check_ready
 
 
 class RecurrentDecoder(keras.layers.Layer):
-    """A target embedding, an `AttentionRNN` and a readout; the base of the decoders.
+    """A target embedding, a recurrence such as `AttentionRNN` and a readout; the base.
 
-    A subclass sets `self.recurrence`, an `AttentionRNN`, and defines `build_readout` and
-    `readout`. `step` repeated equals the full call.
+    A subclass sets `self.recurrence`, an `AttentionRNN` or an `UnattendedRNN`, and defines
+    `build_readout` and `readout`. `step` repeated equals the full call. What is read first is
+    `first_id`: batches and searches ask for it.
 
     Call arguments:
         target_ids: Int tensor `(batch, target)`: `[start, y_1 .. y_{T-1}]`.
@@ -30,6 +32,9 @@ class RecurrentDecoder(keras.layers.Layer):
         Logits `(batch, target, vocabulary_size)`, followed by what was asked for: the
         alignment `(batch, target, source)`, the details. All float32.
     """
+
+    #: The id that is read first: the start id.
+    first_id = FIRST_ID
 
     def __init__(
         self, vocabulary_size, embedding_dim, dropout=0.0, start_id=2, seed=None, **kwargs
@@ -104,12 +109,14 @@ class RecurrentDecoder(keras.layers.Layer):
             )
         return self.recurrence.prepare(encoder_outputs, memory_mask)
 
-    def start(self, memory, initial_state=None):
-        """Returns the state before the first step: the dict that `AttentionRNN` describes.
+    def start(self, memory, initial_state=None, max_length=None):
+        """Returns the state before the first step: the dict that the recurrence describes.
 
         Args:
             memory: What `prepare` returned.
             initial_state: Optional state of the cell, `(batch, units)` or the cell's list.
+            max_length: The number of steps there must be room for. A cell needs none: all
+                decoders take it, those with a cache heed it.
         """
         self.check_initial_state(initial_state)
         return self.recurrence.start(memory, initial_state)
@@ -213,7 +220,7 @@ class RecurrentDecoder(keras.layers.Layer):
         if return_attention_scores:
             results.append(keras.KerasTensor((*rows, encoder_outputs.shape[1]), "float32"))
         if return_details:
-            names = self.recurrence.attention.details
+            names = self.recurrence.details
             results.append({name: keras.KerasTensor(rows, "float32") for name in names})
         return results[0] if len(results) == 1 else tuple(results)
 

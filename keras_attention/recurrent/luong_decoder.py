@@ -11,10 +11,10 @@ Code name -> paper name: `encoder_outputs` -> hs, `outputs` -> h~, `embedded` ->
 import keras
 
 from keras_attention import checks
-from keras_attention.initialization import recurrent_initializer
 from keras_attention.mechanisms import LuongAttention
 from keras_attention.recurrent.attention_rnn import AttentionRNN
 from keras_attention.recurrent.decoder import RecurrentDecoder
+from keras_attention.recurrent.lstm_cells import lstm_cells
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -32,7 +32,7 @@ class LuongDecoder(RecurrentDecoder):
         cells: Optional cell or list of cells to use instead of LSTMs.
         attention: A mechanism; `LuongAttention("general")` by default.
         input_feeding: Whether h~_{t-1} is fed to the first layer beside E y_{t-1}.
-        dropout: Float in [0, 1), dropped from the embedding and from h~.
+        dropout: Float in [0, 1), dropped from the embedding, between layers and from h~.
         start_id: An id whose embedding is the zero vector, or None: the paper embeds its
             start symbol like any other.
         seed: Optional int, the seed of the dropout.
@@ -83,15 +83,13 @@ class LuongDecoder(RecurrentDecoder):
         self.units = checks.positive_int(owner, "units", units)
         self.num_layers = checks.positive_int(owner, "num_layers", num_layers)
         if cells is None:
-            cells = [
-                keras.layers.LSTMCell(
-                    units,
-                    recurrent_initializer=recurrent_initializer(self.variable_dtype),
-                    dtype=self.dtype_policy,
-                    name=f"layer_{index}",
-                )
-                for index in range(num_layers)
-            ]
+            cells = lstm_cells(
+                units,
+                num_layers,
+                self.dropout,
+                None if seed is None else seed + 2,
+                self.dtype_policy,
+            )
         if attention is None:
             attention = LuongAttention("general", dtype=self.dtype_policy, name="attention")
         self.recurrence = AttentionRNN(

@@ -16,6 +16,7 @@ from keras import ops
 from keras_attention import checks
 from keras_attention.loop import run_loop
 from keras_attention.noise import uniform
+from keras_attention.protocol import first_id, started
 
 CHOICES = ("sample", "argmax")
 
@@ -125,9 +126,14 @@ class ScheduledSampling(keras.layers.Layer):
         """Returns what the decoder's `prepare` does."""
         return self.decoder.prepare(encoder_outputs, memory_mask=memory_mask)
 
-    def start(self, memory, initial_state=None):
+    def start(self, memory, initial_state=None, max_length=None):
         """Returns what the decoder's `start` does."""
-        return self.decoder.start(memory, initial_state=initial_state)
+        return started(self.decoder, memory, initial_state, max_length)
+
+    @property
+    def first_id(self):
+        """The id that the decoder reads first."""
+        return first_id(self.decoder)
 
     def step(self, ids, state, memory):
         """Returns what the decoder's `step` does."""
@@ -149,7 +155,7 @@ class ScheduledSampling(keras.layers.Layer):
             share = self._true_share()
             self.minibatches.assign(self.minibatches + 1)
             memory = self.prepare(encoder_outputs, mask)
-            state = self.start(memory, initial_state)
+            state = self.start(memory, initial_state, ops.shape(target_ids)[1])
             target_ids = self._mixed_ids(target_ids, share, state, memory)
         # A mask attached to the memory is still attached: Keras hands it to the decoder.
         options = _given(initial_state, memory_mask, return_attention_scores, return_details)

@@ -205,6 +205,9 @@ SCORES_MASK = {
     "mask": Mask(("batch", "query", "key"), "scores", zeros=(0,), by_position=True, implicit=False)
 }
 SELF_MASK = {"mask": Mask(("batch", "key"), "inputs", zeros=(0, 1), by_position=True, passes=(0,))}
+CONVOLVED_MASK = {
+    "mask": Mask(("batch", "key"), "inputs", zeros=(0,), by_position=True, passes=(0,))
+}
 #: As READ_MASKS, where the weights have an axis of heads before that of the queries.
 HEADS_MASKS = {
     "query_mask": Mask(("batch", "query"), "query", zeros=(0,), by_position=True, passes=(0,)),
@@ -595,6 +598,12 @@ TABLE = [
         {"mask": Mask(("batch", "query"), "sequences", zeros=(0,), by_position=True, passes=(0,))},
     ),
     Row(
+        ka.ReverseTokens,
+        lambda **o: ka.ReverseTokens(**o),
+        {"inputs": ("batch", "query", 11)},
+        {"mask": Mask(("batch", "query"), "inputs", zeros=(0,), by_position=True, passes=(0,))},
+    ),
+    Row(
         ka.BahdanauGRUCell,
         lambda **o: ka.BahdanauGRUCell(5, **o),
         {"inputs": ("batch", 11), "states": [("batch", 5)]},
@@ -662,6 +671,17 @@ TABLE = [
         {"inputs": ("batch", 11), "states": [("batch", 5), ("batch", 5), ("batch", 1)]},
     ),
     Row(
+        ka.ChoGRUCell,
+        lambda **o: ka.ChoGRUCell(5, 3, bias_initializer="normal", **o),
+        {"inputs": ("batch", 11), "states": [("batch", 5)]},
+    ),
+    Row(
+        ka.ChoGRUCell,
+        lambda **o: ka.ChoGRUCell(5, reset_covers_context=False, **o),
+        {"inputs": ("batch", 11), "states": [("batch", 5)]},
+        label="authors",
+    ),
+    Row(
         ka.ContextAdd,
         lambda **o: ka.ContextAdd(lstm_cell(5, **o), 3, **o),
         {"inputs": ("batch", 11), "states": [("batch", 5), ("batch", 5)]},
@@ -695,6 +715,32 @@ TABLE = [
         noisy=lambda **o: ka.LuongDecoder(VOCABULARY, 3, 5, dropout=0.5, seed=3, **o),
     ),
     Row(
+        ka.SummaryDecoder,
+        lambda **o: ka.SummaryDecoder(VOCABULARY, 3, 5, 2, maxout_units=7, **o),
+        DECODED,
+        flags=WITH_WEIGHTS,
+        output_dtype="float32",
+        noisy=lambda **o: ka.SummaryDecoder(VOCABULARY, 3, 5, dropout=0.5, seed=3, **o),
+    ),
+    Row(
+        ka.SummaryDecoder,
+        lambda **o: ka.SummaryDecoder(
+            VOCABULARY, 3, 5, reset_covers_context=False, output_rank=2, **o
+        ),
+        DECODED,
+        flags=WITH_WEIGHTS,
+        label="authors",
+        output_dtype="float32",
+    ),
+    Row(
+        ka.Seq2SeqDecoder,
+        lambda **o: ka.Seq2SeqDecoder(VOCABULARY, 3, 5, cells=lstm_cell(5, **o), **o),
+        DECODED,
+        flags=WITH_WEIGHTS,
+        output_dtype="float32",
+        noisy=lambda **o: ka.Seq2SeqDecoder(VOCABULARY, 3, 5, 2, dropout=0.5, seed=3, **o),
+    ),
+    Row(
         ka.ScheduledSampling,
         lambda **o: ka.ScheduledSampling(
             ka.LuongDecoder(VOCABULARY, 3, 5, cells=lstm_cell(5, **o), **o), 0.5, seed=3, **o
@@ -702,6 +748,135 @@ TABLE = [
         DECODED,
         DECODER_MASKS,
         WITH_WEIGHTS,
+        output_dtype="float32",
+    ),
+    Row(
+        ka.ConvDecoder,
+        lambda **o: ka.ConvDecoder(VOCABULARY, 7, [(5, 3), (3, 2)], **o),
+        {**DECODED, "encoder_outputs": ("batch", "key", 2 * 7)},
+        DECODER_MASKS,
+        WITH_WEIGHTS,
+        output_dtype="float32",
+        noisy=lambda **o: ka.ConvDecoder(VOCABULARY, 7, [(5, 3)], dropout=0.5, seed=3, **o),
+    ),
+    Row(
+        ka.ConvDecoder,
+        lambda **o: ka.ConvDecoder(
+            VOCABULARY,
+            7,
+            [(5, 3), (3, 1), (3, 2)],
+            scaling="paper",
+            attention_layers=[0, 2],
+            alignment_layer=2,
+            source_embeddings=False,
+            weight_normalization=False,
+            **o,
+        ),
+        DECODED,
+        DECODER_MASKS,
+        WITH_WEIGHTS,
+        output_dtype="float32",
+        label="paper",
+    ),
+    Row(
+        ka.GatedConvBlock,
+        lambda **o: ka.GatedConvBlock(5, 3, **o),
+        {"inputs": ("batch", "key", 11)},
+        CONVOLVED_MASK,
+        noisy=lambda **o: ka.GatedConvBlock(5, 3, dropout=0.5, seed=3, **o),
+    ),
+    Row(
+        ka.GatedConvBlock,
+        lambda **o: ka.GatedConvBlock(11, 2, causal=True, weight_normalization=False, **o),
+        {"inputs": ("batch", "key", 11)},
+        CONVOLVED_MASK,
+        label="causal",
+    ),
+    Row(
+        ka.GradientScaling,
+        lambda **o: ka.GradientScaling(0.25, **o),
+        {"inputs": ("batch", "key", 11)},
+    ),
+    Row(
+        ka.WeightNormalizedDense,
+        lambda **o: ka.WeightNormalizedDense(5, **o),
+        {"inputs": ("batch", "key", 11)},
+    ),
+    Row(
+        ka.PositionalEncoding,
+        lambda **o: ka.PositionalEncoding(scale=True, **o),
+        {"inputs": ("batch", "query", 6)},
+    ),
+    Row(
+        ka.LearnedPositionalEmbedding,
+        lambda **o: ka.LearnedPositionalEmbedding(11, **o),
+        {"inputs": ("batch", "query", 13)},
+    ),
+    Row(
+        ka.TransformerEmbedding,
+        lambda **o: ka.TransformerEmbedding(VOCABULARY, 6, dropout=0.0, **o),
+        {"ids": ("batch", "query")},
+        noisy=lambda **o: ka.TransformerEmbedding(VOCABULARY, 6, dropout=0.5, seed=3, **o),
+    ),
+    Row(
+        ka.TransformerEncoderLayer,
+        lambda **o: ka.TransformerEncoderLayer(2, 11, 0.0, **o),
+        {"inputs": ("batch", "key", 6)},
+        {"mask": Mask(("batch", "key"), "inputs", zeros=(0,), by_position=True, passes=(0,))},
+        WITH_WEIGHTS,
+        noisy=lambda **o: ka.TransformerEncoderLayer(2, 11, 0.5, seed=3, **o),
+    ),
+    Row(
+        ka.TransformerEncoderLayer,
+        lambda **o: ka.TransformerEncoderLayer(
+            3, 11, 0.0, "pre", "gelu", 3, ka.RotaryPositions(**o), use_bias=True, **o
+        ),
+        {"inputs": ("batch", "key", 6)},
+        {"mask": Mask(("batch", "key"), "inputs", zeros=(0,), by_position=True, passes=(0,))},
+        label="pre",
+        trains=False,  # a bias of the keys cancels in the softmax
+    ),
+    Row(
+        ka.TransformerDecoderLayer,
+        lambda **o: ka.TransformerDecoderLayer(2, 11, 0.0, **o),
+        {"inputs": ("batch", "query", 6), "memory": ("batch", "key", 13)},
+        {
+            "inputs_mask": Mask(
+                ("batch", "query"), "inputs", zeros=(0,), by_position=True, passes=(0,)
+            ),
+            "memory_mask": Mask(("batch", "key"), "memory", zeros=(1,)),
+        },
+        WITH_WEIGHTS,
+        noisy=lambda **o: ka.TransformerDecoderLayer(2, 11, 0.5, seed=3, **o),
+    ),
+    Row(
+        ka.TransformerDecoder,
+        lambda **o: ka.TransformerDecoder(VOCABULARY, 14, 2, 7, 11, dropout=0.0, **o),
+        DECODED,
+        DECODER_MASKS,
+        WITH_WEIGHTS,
+        output_dtype="float32",
+        noisy=lambda **o: ka.TransformerDecoder(VOCABULARY, 14, 2, 7, 11, 0.5, seed=3, **o),
+    ),
+    Row(
+        ka.TransformerDecoder,
+        lambda **o: ka.TransformerDecoder(
+            VOCABULARY,
+            6,
+            2,
+            3,
+            dropout=0.0,
+            normalization="pre",
+            positions="rotary",
+            window=3,
+            tie_output=False,
+            alignment_layer="mean",
+            **o,
+        ),
+        DECODED,
+        DECODER_MASKS,
+        WITH_WEIGHTS,
+        label="pre",
         output_dtype="float32",
     ),
     Row(

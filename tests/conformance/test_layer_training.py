@@ -48,4 +48,6 @@ def _values(model):
 
 def _batch(row, model, sizes):
     data, random = flat_data(row.data(sizes, masks=True)), np.random.RandomState(1)
-    return data, tuple(random.randn(*output.shape).astype("float32") for output in model(data))
+    return data, tuple(
+        random.randn(*output.shape).astype("float32") for output in keras.tree.flatten(model(data))
+    )

@@ -1,0 +1,132 @@
+"""Luong's attention, Luong et al. 2015 (https://arxiv.org/abs/1508.04025).
+
+    the encoder of `examples.models.encoders.stacked_lstm`               section 3
+    the decoder of `keras_attention.LuongDecoder`                        sections 3.1 to 3.3
+
+The paper: 4 layers of 1000 cells, embeddings of 1000, vocabularies of 50,000, a reversed source,
+all weights from U(-0.1, 0.1), SGD with a rate of 1 halved every epoch after 5, norms clipped at 5,
+batches of 128, D = 10. The defaults here suit a laptop; `PAPER` holds the paper's. Alignments and
+windows count positions in the order of the source, reversed or not.
+"""
+
+import keras
+
+from examples.commands.arguments import fraction, int_at_least, positive_number
+from examples.models import assembly
+from examples.models.encoders import stacked_lstm
+from examples.models.initial import draw_uniform
+from examples.models.sampling import OPTION as SAMPLING
+from examples.models.sampling import sampled
+from examples.options import Option
+from keras_attention import LocalAttention, LuongAttention, LuongDecoder
+
+TITLE = "Luong: stacked LSTMs, attention after the update, global or local"
+REFERENCE = "Luong et al. 2015, arXiv 1508.04025"
+PAPER = {
+    "units": 1000,
+    "embedding_dim": 1000,
+    "layers": 4,
+    "locality": "predictive",
+    "reverse": True,
+    "uniform": 0.1,
+}
+OPTIONS = {
+    "units": Option(256, "size of each layer and of the attentional vector"),
+    "embedding_dim": Option(256, "size of both embeddings"),
+    "layers": Option(2, "LSTM layers of the encoder, and of the decoder"),
+    "score": Option(
+        "general",
+        "how a state is compared with the source's",
+        str,
+        ("dot", "general", "concat", "location"),
+    ),
+    "locality": Option(
+        "global",
+        "read all of the source, a window that moves on, or one whose place is predicted",
+        str,
+        ("global", "monotonic", "predictive"),
+    ),
+    "window": Option(21, "positions of the window, odd: 2 D + 1", int_at_least(3)),
+    "positions": Option(256, "source positions that --score location knows"),
+    "input_feeding": Option(True, "feed the attentional vector to the next step"),
+    "reverse": Option(False, "read the source from its end"),
+    "dropout": Option(0.0, "share dropped from embeddings, between layers, from states", fraction),
+    "uniform": Option(
+        None, "first weights from U(-X, X); 0.1 in the paper (default: Keras')", positive_number
+    ),
+    "sampling": SAMPLING,
+}
+
+
+def build(
+    source_vocabulary_size: int,
+    target_vocabulary_size: int,
+    units: int = 256,
+    embedding_dim: int = 256,
+    layers: int = 2,
+    score: str = "general",
+    locality: str = "global",
+    window: int = 21,
+    positions: int = 256,
+    input_feeding: bool = True,
+    reverse: bool = False,
+    dropout: float = 0.0,
+    uniform: float | None = None,
+    sampling: str | None = None,
+    seed: int | None = None,
+    dtype=None,
+) -> keras.Model:
+    """Returns Luong's model as a functional model from `source` and `target` ids to logits.
+
+    Args:
+        source_vocabulary_size: Number of source ids.
+        target_vocabulary_size: Number of target ids.
+        units: Size of each layer and of the attentional vector.
+        embedding_dim: Size of both embeddings.
+        layers: LSTM layers of the encoder, and of the decoder.
+        score: "dot", "general", "concat" or "location".
+        locality: "global", "monotonic" (local-m) or "predictive" (local-p).
+        window: Odd number of positions in the window of a local attention.
+        positions: Source positions that "location" knows.
+        input_feeding: Whether the attentional vector is fed to the next step.
+        reverse: Whether the source is read from its end.
+        dropout: Share dropped from embeddings, between layers and from the top states.
+        uniform: First weights are drawn from U(-uniform, uniform); None for Keras' own.
+        sampling: Scheduled sampling, see `examples.models.sampling`; None for none.
+        seed: Optional int, the seed of the dropout and of what is drawn here.
+        dtype: Optional dtype policy, such as "mixed_bfloat16".
+    """
+    encoder = stacked_lstm.build(
+        source_vocabulary_size,
+        units,
+        embedding_dim,
+        layers,
+        reverse,
+        dropout=dropout,
+        seed=seed,
+        dtype=dtype,
+    )
+    seed = None if seed is None else seed + layers + 1
+    decoder = LuongDecoder(
+        target_vocabulary_size,
+        embedding_dim,
+        units,
+        layers,
+        attention=_attention(score, locality, window, positions, dtype),
+        input_feeding=input_feeding,
+        dropout=dropout,
+        seed=seed,
+        dtype=dtype,
+        name="decoder",
+    )
+    decoder = sampled(decoder, sampling, seed)
+    return draw_uniform(assembly.translator(encoder, decoder, "luong"), uniform, seed)
+
+
+def _attention(score, locality, window, positions, dtype):
+    """Returns the mechanism; a local one scores with the same scorer inside of its window."""
+    max_length = positions if score == "location" else None
+    attention = LuongAttention(score, max_length=max_length, dtype=dtype, name="attention")
+    if locality == "global":
+        return attention
+    return LocalAttention(window, locality, attention.scorer, dtype=dtype, name="attention")

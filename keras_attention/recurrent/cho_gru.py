@@ -1,0 +1,186 @@
+"""The gated unit of the RNN encoder-decoder, Cho et al. 2014 (https://arxiv.org/abs/1406.1078).
+
+    z = sigmoid(W_z x + U_z h + C_z c)
+    r = sigmoid(W_r x + U_r h + C_r c)
+    q = tanh(W x + r * (U h + C c))             appendix A.1.2; the gate covers the context
+    q = tanh(W x + U (r * h) + C c)             the authors' code
+    h' = z * h + (1 - z) * q
+
+Code name -> paper name: `state` -> h, `candidate` -> q; the input is [x; c], `context_dim` the
+width of c; `kernel` holds W_z, W_r, W side by side above C_z, C_r, C, `recurrent_kernel` U_z, U_r,
+U, `bias` one number a unit in each, which the paper leaves out.
+"""
+
+import keras
+from keras import initializers, ops
+
+from keras_attention import checks
+from keras_attention.initialization import side_by_side
+from keras_attention.recurrent.bahdanau_gru import drawn_wide
+from keras_attention.scorers.base import check_ready
+
+
+def blend(projected, inside, state, recurrent_kernel):
+    """Returns the new state `(batch, units)`.
+
+    Args:
+        projected: Float tensor `(batch, 3 * units)`: what x and c bring to z, r and q, but for
+            what the reset gate covers.
+        inside: Float tensor `(batch, units)`, what the reset gate covers beside U h; None where
+            it covers h alone, before the product with U.
+        state: Float tensor `(batch, units)`.
+        recurrent_kernel: Float tensor `(units, 3 * units)`.
+    """
+    units = recurrent_kernel.shape[0]
+    if inside is None:
+        both = ops.matmul(state, recurrent_kernel[:, : 2 * units])
+    else:
+        recurrent = ops.matmul(state, recurrent_kernel)
+        both, inside = recurrent[:, : 2 * units], recurrent[:, 2 * units :] + inside
+    both = ops.sigmoid(projected[:, : 2 * units] + both)
+    update, reset = both[:, :units], both[:, units:]
+    if inside is None:
+        covered = ops.matmul(reset * state, recurrent_kernel[:, 2 * units :])
+    else:
+        covered = reset * inside
+    candidate = ops.tanh(projected[:, 2 * units :] + covered)
+    return candidate + update * (state - candidate)
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class ChoGRUCell(keras.layers.Layer):
+    """One step of the gated unit of Cho et al., with a context in every gate.
+
+    Its input projection can be taken out of a loop, that of x for all steps and that of c once:
+    `update(project(x) + project(c, first=x_dim), states)` is `call`.
+
+    Args:
+        units: Positive int, the size of the state.
+        context_dim: Int of at least 0, how many of the last entries of the input are the
+            context c; 0 for a unit without one.
+        reset_covers_context: True for the paper's form, in which the reset gate covers U h + C c;
+            False for that of the authors' code, in which it covers h.
+        use_bias: Whether the gates and the candidate have biases.
+        kernel_initializer: Initializer of the input kernel `(input_dim, 3 * units)`.
+        recurrent_initializer: Initializer of each of the three recurrent matrices
+            `(units, units)`.
+        bias_initializer: Initializer of the bias.
+
+    Call arguments:
+        inputs: Float tensor `(batch, input_dim)`: [x; c].
+        states: List of one float tensor `(batch, units)`.
+
+    Returns:
+        The new state `(batch, units)` and the list that holds it.
+
+    Raises:
+        ValueError: If an argument is not as above, or the input has no room for x.
+
+    Example:
+
+    >>> cell = ChoGRUCell(units=4, context_dim=2)
+    >>> output, states = cell(keras.ops.ones((2, 3 + 2)), cell.get_initial_state(2))
+    >>> tuple(output.shape)
+    (2, 4)
+
+    Reference: Cho et al. 2014, https://arxiv.org/abs/1406.1078, appendix A.1.2.
+    """
+
+    def __init__(
+        self,
+        units,
+        context_dim=0,
+        reset_covers_context=True,
+        use_bias=True,
+        kernel_initializer="glorot_uniform",
+        recurrent_initializer="orthogonal",
+        bias_initializer="zeros",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        owner = "ChoGRUCell"
+        self.units = checks.positive_int(owner, "units", units)
+        self.context_dim = checks.int_at_least(owner, "context_dim", context_dim, 0)
+        self.reset_covers_context = bool(reset_covers_context)
+        self.use_bias = use_bias
+        self.kernel_initializer = initializers.get(kernel_initializer)
+        self.recurrent_initializer = initializers.get(recurrent_initializer)
+        self.bias_initializer = initializers.get(bias_initializer)
+        self.state_size = [self.units]
+        self.output_size = self.units
+
+    def build(self, input_shape):
+        input_dim = input_shape[-1]
+        if input_dim is None or input_dim <= self.context_dim:
+            raise ValueError(
+                "ChoGRUCell expects inputs [x; c] of known width, c the last "
+                f"context_dim={self.context_dim} entries and x at least one. "
+                f"Received: inputs.shape={tuple(input_shape)}"
+            )
+        self.kernel = self.add_weight(
+            (input_dim, 3 * self.units), side_by_side(self.kernel_initializer, 3), name="kernel"
+        )
+        self.recurrent_kernel = self.add_weight(
+            (self.units, 3 * self.units),
+            drawn_wide(side_by_side(self.recurrent_initializer, 3)),
+            name="recurrent_kernel",
+        )
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight((3 * self.units,), self.bias_initializer, name="bias")
+        self.built = True
+
+    def project(self, inputs, first=0):
+        """Returns the input's part of the gates and the candidate.
+
+        Args:
+            inputs: Float tensor `(batch, dim)` or `(batch, time, dim)`, all of the cell's
+                input or a slice of its last axis.
+            first: Where the slice begins; the slice that begins at 0 brings the bias.
+
+        Returns:
+            Tensor `(..., 4 * units)`: for z, for r, and for q outside and inside of what the
+            reset gate covers; without that last part where the gate covers h alone.
+        """
+        check_ready(self, inputs)
+        last = first + inputs.shape[-1]
+        kernel = ops.cast(self.kernel, self.compute_dtype)[first:last]
+        bias = None if first or self.bias is None else ops.cast(self.bias, self.compute_dtype)
+        if self.reset_covers_context:
+            # The rows of x have nothing to bring inside, those of c nothing outside.
+            of_context = max(0, min(last, self.kernel.shape[0] - self.context_dim) - first)
+            outside, candidate = kernel[:, : 2 * self.units], kernel[:, 2 * self.units :]
+            x_part = ops.pad(candidate[:of_context], ((0, 0), (0, self.units)))
+            c_part = ops.pad(candidate[of_context:], ((0, 0), (self.units, 0)))
+            kernel = ops.concatenate([outside, ops.concatenate([x_part, c_part], 0)], 1)
+            bias = None if bias is None else ops.pad(bias, ((0, self.units),))
+        inputs = ops.cast(inputs, self.compute_dtype)
+        projected = ops.matmul(ops.reshape(inputs, (-1, inputs.shape[-1])), kernel)
+        projected = projected if bias is None else projected + bias
+        return ops.reshape(projected, (*ops.shape(inputs)[:-1], kernel.shape[-1]))
+
+    def update(self, projected, states):
+        """Returns the new state and the list that holds it, from a projected input."""
+        kernel = ops.cast(self.recurrent_kernel, self.compute_dtype)
+        state = ops.cast(states[0], self.compute_dtype)
+        inside = projected[:, 3 * self.units :] if self.reset_covers_context else None
+        state = blend(projected[:, : 3 * self.units], inside, state, kernel)
+        return state, [state]
+
+    def call(self, inputs, states, training=None):
+        return self.update(self.project(inputs), states)
+
+    def get_initial_state(self, batch_size=None):
+        return [ops.zeros((batch_size, self.units), dtype=self.compute_dtype)]
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "context_dim": self.context_dim,
+            "reset_covers_context": self.reset_covers_context,
+            "use_bias": self.use_bias,
+            "kernel_initializer": initializers.serialize(self.kernel_initializer),
+            "recurrent_initializer": initializers.serialize(self.recurrent_initializer),
+            "bias_initializer": initializers.serialize(self.bias_initializer),
+        }
