@@ -1,4 +1,4 @@
-"""`python -m examples COMMAND`: train, evaluate, translate, plot, export, list."""
+"""`python -m examples COMMAND`: train, evaluate, translate, score and the other `COMMANDS`."""
 
 import argparse
 import errno
@@ -8,7 +8,7 @@ import sys
 
 from examples.quiet import import_tensorflow
 
-COMMANDS = ("train", "evaluate", "translate", "plot", "export", "list")
+COMMANDS = ("train", "evaluate", "translate", "score", "plot", "export", "list", "reproduce")
 EPILOG = """\
 in this order:
   python -m examples train rnnsearch --run runs/dates     learn to read dates

@@ -87,7 +87,7 @@ def prepare(arguments, directory, system, is_new: bool) -> Job:
         BitsObjective(),
         save=lambda best: runs.write_run(directory, best, description, replace=True),
         digests={"training": _digest(batches), "dev": _digest(dev)},
-        average=averaging.ExponentialAverage(arguments.average) if arguments.average else None,
+        average=averaging.make_average(arguments.average, arguments.average_last),
     )
 
 

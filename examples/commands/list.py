@@ -1,5 +1,7 @@
 """`python -m examples list`: the systems there are."""
 
+import itertools
+
 from examples.systems import SYSTEMS
 
 SUMMARY = "list the systems"
@@ -13,7 +15,12 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    """Prints a line a system."""
+    """Prints the systems of each family, a line each: its name, what it is, the paper."""
     width = max(map(len, SYSTEMS))
-    for name, system in SYSTEMS.items():
-        print(f"{name:<{width}}  {system.module.TITLE} ({system.module.REFERENCE})")
+    title_width = max(len(system.module.TITLE) for system in SYSTEMS.values())
+    systems = sorted(SYSTEMS.values(), key=lambda system: system.family != "translation")
+    for family, members in itertools.groupby(systems, key=lambda system: system.family):
+        print(f"{family}:")
+        for system in members:
+            title, paper = system.module.TITLE, system.module.REFERENCE
+            print(f"  {system.name:<{width}}  {title:<{title_width}}  {paper}")

@@ -65,11 +65,18 @@ def _add_training(training):
         metavar="X",
         help="stop once what decides the best weights is this good (default: do not)",
     )
-    training.add_argument(
+    average = training.add_mutually_exclusive_group()
+    average.add_argument(
         "--average",
         type=shared.share,
         metavar="DECAY",
         help="evaluate and keep a moving average of the weights; 0.999 is usual (default: do not)",
+    )
+    average.add_argument(
+        "--average-last",
+        type=shared.int_at_least(2),
+        metavar="N",
+        help="instead: the mean of the weights after each of the last N epochs (default: do not)",
     )
     training.add_argument(
         "--dtype",

@@ -5,8 +5,7 @@ import tensorflow as tf
 
 from examples.data.buckets import split_into_buckets
 from examples.data.encoding import EncodedPairs, encode_pairs
-
-START_ID = 2
+from keras_attention.protocol import FIRST_ID
 
 
 class Batches:
@@ -23,6 +22,7 @@ class Batches:
             fit into about this many tokens on its longer side.
         max_shapes: Most (rows, source, target) shapes.
         seed: Int of at least 0, the seed of the order.
+        first_id: Int, what the decoder reads first; `keras_attention.protocol.first_id` asks it.
 
     Raises:
         ValueError: If an argument is not a positive int, or `batch_tokens` is less than the
@@ -49,12 +49,13 @@ class Batches:
         batch_tokens: int | None = None,
         max_shapes: int = 8,
         seed: int = 0,
+        first_id: int = FIRST_ID,
     ):
         _check_int("batch_size", batch_size, 1)
         _check_int("max_shapes", max_shapes, 1)
         _check_int("seed", seed, 0)
         self.encoded = encoded
-        self.seed = seed
+        self.seed, self._first_id = seed, first_id
         source, target = encoded.source.lengths, encoded.target.lengths
         longest = int(max(source.max(), target.max()))
         if batch_tokens is not None and _check_int("batch_tokens", batch_tokens, 1) < longest:
@@ -134,7 +135,7 @@ class Batches:
 
         Returns:
             Dataset of `({"source": (rows, source), "target": (rows, target)}, labels)`,
-            int32: source tokens and the end id; the start id and the target tokens; the
+            int32: source tokens and the end id; the first id and the target tokens; the
             target tokens and the end id, `(rows, target)`. Padding is 0.
         """
         _check_int("epoch", epoch, 0)
@@ -194,7 +195,7 @@ class Batches:
         rows = rows[:count]
         source = _gather(*self._tensors[0], rows, source_length)
         labels = _gather(*self._tensors[1], rows, target_length)
-        start = tf.fill(tf.shape(labels[:, :1]), START_ID)
+        start = tf.fill(tf.shape(labels[:, :1]), self._first_id)
         shifted = tf.concat([start, labels[:, :-1]], axis=1)  # the end id is no input
         inputs = {"source": source, "target": tf.where(labels > 0, shifted, 0)}
         return inputs, labels, tf.where(rows >= 0, tf.gather(self._index, tf.maximum(rows, 0)), -1)

@@ -1,4 +1,4 @@
-"""Readers of sentence pairs: two parallel files, or one file of tab-separated pairs.
+"""Readers of text pairs: two parallel files, or one file with a pair (or more) a line.
 
 UTF-8, plain or gzip. Lines end with a line feed, with or without a carriage return
 before it, and nowhere else: U+2028 and its like belong to the sentence. A line that
@@ -10,6 +10,7 @@ import dataclasses
 import gzip
 import itertools
 import os
+import re
 import zlib
 from collections.abc import Iterator
 
@@ -17,6 +18,13 @@ from examples.data.report import BadLine, DataError, Report
 
 _GZIP, _BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_SCAN = re.compile(rb"\s*IN:(.*?)\sOUT:(.*)", re.DOTALL)
+#: The forms that a file of pairs may have, and what each line is expected to be.
+FORMATS = {
+    "tsv": "source<TAB>target",
+    "targets": "source<TAB>target<TAB>another target ...",
+    "scan": "IN: source OUT: target",
+}
 
 
 @dataclasses.dataclass
@@ -24,7 +32,7 @@ class Corpus:
     """Sentence pairs as read, and what was left out.
 
     Attributes:
-        pairs: List of `(source_text, target_text)`.
+        pairs: List of `(source_text, target_text)`; several may share a source.
         lines: For each pair, its line number in the file, from 1.
         name: The (source) file, for messages.
         report: The `Report` of lines left out.
@@ -71,29 +79,63 @@ def read_parallel(
     >>> print(corpus.report.summary())
     2 pairs used, 1 left out: 1 empty
     """
-    rows = itertools.zip_longest(_lines(source), _lines(target))
+    rows = ([sides] for sides in itertools.zip_longest(_lines(source), _lines(target)))
     files = (os.fspath(source), os.fspath(target))
     return _read(rows, files, max_characters, on_bad_line)
 
 
 def read_pairs(
-    path: str, *, max_characters: int | None = 2000, on_bad_line: str = "skip"
+    path: str,
+    *,
+    form: str = "tsv",
+    max_characters: int | None = 2000,
+    on_bad_line: str = "skip",
 ) -> Corpus:
-    """Reads a file of `source<TAB>target` lines; further columns are ignored.
+    """Reads a file whose lines hold pairs.
+
+    Args:
+        path: Path of the file, plain or gzip.
+        form: `"tsv"`, `source<TAB>target`, further columns ignored; `"targets"`, where each
+            further column is another target of the source and makes another pair; or
+            `"scan"`, `IN: source OUT: target`.
 
     The other arguments, the result and the errors are those of `read_parallel`.
+
+    Example:
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "words.tsv")
+    >>> _ = path.write_text("ABS\\tAE B Z\\tEY B IY EH S\\n")
+    >>> read_pairs(path, form="targets").pairs
+    [('ABS', 'AE B Z'), ('ABS', 'EY B IY EH S')]
     """
-
-    def rows():
-        for line in _lines(path):
-            columns = line.split(b"\t")
-            yield (line, b"") if not line.strip() else (*columns[:2], None)[:2]
-
+    if form not in FORMATS:
+        raise ValueError(
+            f"`form` must be one of {', '.join(map(repr, FORMATS))}. Received: form={form!r}"
+        )
+    split = {"tsv": _first_target, "targets": _all_targets, "scan": _command}[form]
+    rows = (split(line) if line.strip() else [(line, b"")] for line in _lines(path))
     name = os.fspath(path)
-    return _read(rows(), (name, name), max_characters, on_bad_line)
+    missing = "no tab" if form == "tsv" else f"expected {FORMATS[form]}"
+    return _read(rows, (name, name), max_characters, on_bad_line, missing)
 
 
-def _read(rows, files, max_characters, on_bad_line):
+def _first_target(line):
+    return [(*line.split(b"\t")[:2], None)[:2]]
+
+
+def _all_targets(line):
+    source, *targets = line.split(b"\t")
+    filled = [target for target in targets if target.strip()]
+    return [(source, target) for target in filled or targets[:1] or [None]]
+
+
+def _command(line):
+    match = _SCAN.fullmatch(line)
+    return [tuple(side.strip() for side in match.groups()) if match else (line, None)]
+
+
+def _read(rows, files, max_characters, on_bad_line, missing=""):
     if on_bad_line not in ("skip", "refuse"):
         raise ValueError(
             f"`on_bad_line` must be 'skip' or 'refuse'. Received: on_bad_line={on_bad_line!r}"
@@ -104,12 +146,13 @@ def _read(rows, files, max_characters, on_bad_line):
             f"Received: max_characters={max_characters!r}"
         )
     corpus = Corpus([], [], files[0], Report())
-    for number, sides in enumerate(rows, start=1):
-        try:
-            corpus.pairs.append(_pair(sides, files, number, max_characters))
-            corpus.lines.append(number)
-        except _UnusableError as problem:
-            corpus.report.add(problem.bad_line)
+    for number, pairs in enumerate(rows, start=1):
+        for sides in pairs:
+            try:
+                corpus.pairs.append(_pair(sides, files, number, max_characters, missing))
+                corpus.lines.append(number)
+            except _UnusableError as problem:
+                corpus.report.add(problem.bad_line)
     corpus.report.used = len(corpus)
     _check(corpus, on_bad_line)
     return corpus
@@ -121,11 +164,11 @@ class _UnusableError(Exception):
         self.bad_line = bad_line
 
 
-def _pair(sides, files, number, max_characters):
+def _pair(sides, files, number, max_characters, missing):
     """Returns the two texts of a line, or raises `_UnusableError`."""
     if None in sides:  # named: the file that has the line
         here, there = files[::-1] if sides[0] is None else files
-        detail = "no tab" if here == there else f"{there} has fewer lines"
+        detail = missing if here == there else f"{there} has fewer lines"
         raise _UnusableError(BadLine(here, number, "without a partner", detail))
     source, target = (
         _text(line, file, number, max_characters) for line, file in zip(sides, files, strict=True)

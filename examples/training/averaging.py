@@ -118,6 +118,13 @@ class SnapshotAverage(WeightAverage):
         return [np.mean(each, axis=0, dtype="float32") for each in arrays]
 
 
+def make_average(decay: float | None = None, count: int | None = None) -> WeightAverage | None:
+    """Returns the average over updates if `decay` is given, over epochs if `count` is, or None."""
+    if decay is not None:
+        return ExponentialAverage(decay)
+    return None if count is None else SnapshotAverage(count)
+
+
 def _assign(variables, values):
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)

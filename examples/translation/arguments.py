@@ -3,20 +3,35 @@
 import argparse
 
 from examples.commands.arguments import UsageError, penalty, positive_int
+from examples.data.parallel import FORMATS
 from examples.translation.corpora import Files
 
 
-def add_files(parser, part: str, prefix: str = "", hint: str = "") -> None:
-    """Adds `--source`, `--target` and `--pairs`, with a prefix such as `dev-`."""
+def add_files(
+    parser, part: str, prefix: str = "", hint: str = "", default_format: str = "tsv"
+) -> None:
+    """Adds `--source`, `--target` and `--pairs`, with a prefix such as `dev-`.
+
+    Without a prefix `--format` is added too, which holds for all files of pairs.
+    """
     group = parser.add_argument_group(f"{part} data, plain or .gz{hint}")
     flag = f"--{prefix}"
     group.add_argument(f"{flag}source", metavar="FILE", help="source side, one text a line")
     group.add_argument(f"{flag}target", metavar="FILE", help="target side, line by line")
     group.add_argument(f"{flag}pairs", metavar="FILE", help="source<TAB>target a line, instead")
+    if not prefix:
+        group.add_argument(
+            "--format",
+            choices=tuple(FORMATS),
+            help="what a line of pairs is: source<TAB>target; the same, with further columns that "
+            f"are targets too; or `IN: source OUT: target` (default: {default_format})",
+        )
 
 
-def files_of(arguments: argparse.Namespace, part: str, prefix: str = "") -> Files:
-    """Returns the files that `add_files` collected.
+def files_of(
+    arguments: argparse.Namespace, part: str, prefix: str = "", default_form: str = "tsv"
+) -> Files:
+    """Returns the files that `add_files` collected, of the form that `--format` names.
 
     Raises:
         UsageError: If they are neither two parallel files, nor one of pairs, nor none.
@@ -35,7 +50,12 @@ def files_of(arguments: argparse.Namespace, part: str, prefix: str = "") -> File
             f"{given} was given without {missing}. Name both files: line n of one is the "
             "translation of line n of the other."
         )
-    return Files(source, target, pairs)
+    if source and arguments.format:
+        raise UsageError(
+            "--format is for files of pairs. Leave it out, or name such files with --pairs. "
+            f"Received: --format {arguments.format} --{prefix.replace('_', '-')}source {source}"
+        )
+    return Files(source, target, pairs, arguments.format or default_form)
 
 
 def add_search(parser) -> None:

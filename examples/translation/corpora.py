@@ -12,12 +12,14 @@ class Files:
 
     Attributes:
         source, target: Paths of parallel files, or None.
-        pairs: Path of a file with `source <TAB> target` lines, or None.
+        pairs: Path of a file whose lines hold pairs, or None.
+        form: The form of these lines, one of `parallel.FORMATS`.
     """
 
     source: str | None = None
     target: str | None = None
     pairs: str | None = None
+    form: str = "tsv"
 
     def __bool__(self) -> bool:
         return any((self.source, self.target, self.pairs))
@@ -29,7 +31,7 @@ class Files:
             DataError: If they cannot be used.
         """
         if self.pairs:
-            corpus = parallel.read_pairs(self.pairs, on_bad_line=on_bad_line)
+            corpus = parallel.read_pairs(self.pairs, form=self.form, on_bad_line=on_bad_line)
         else:
             corpus = parallel.read_parallel(self.source, self.target, on_bad_line=on_bad_line)
         if corpus.report.left_out:

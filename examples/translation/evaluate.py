@@ -6,29 +6,37 @@ import time
 from examples.commands import arguments as shared
 from examples.data.batches import Batches
 from examples.training.evaluation import Evaluation
-from examples.translation import corpora, scoring
+from examples.translation import corpora, error_rates, positions, scoring
 from examples.translation.arguments import add_files, add_search, files_of
-from examples.translation.opened import learned_from_files, open_run, translator
+from examples.translation.opened import learned_from_files, open_run, trained_format, translator
+from keras_attention.protocol import first_id
 
 SUMMARY = "measure a run on unseen dates, or on your own test files"
 EPILOG = """\
 examples:
   python -m examples evaluate runs/dates
   python -m examples evaluate runs/mine --source test.de --target test.en --output out.en
+  python -m examples evaluate runs/g2p --pairs test.tsv.gz --format targets
 
 what the numbers mean:
   perplexity, token accuracy   of the reference's tokens, each after the right ones before it
-  exact match                  share of outputs that equal their reference
+  exact match                  share of outputs that equal their reference, or one of them
+  wer, per                     percent of words that equal no reference of theirs; edits to the
+                               nearest reference in percent of its phonemes, summed over words
   bleu, chrf                   sacrebleu's, from 0 to 100; its signature says how
+  position distance            from where local attention predicts to where the largest weight is
+  position within one          share of tokens for which that is at most one position
   year attended                dates: share whose year is written looking at the written year
 """
 BLEU_TOKENIZERS = ("none", "13a", "intl", "char", "zh")
+MEASURES = ("bleu", "wer", "exact_match")
 
 
 def add_arguments(parser) -> None:
     """Adds the options of `evaluate`."""
     shared.add_run(parser)
-    add_files(parser, "test", hint=" (default: unseen dates, for a run on dates)")
+    hint = " (default: unseen dates, for a run on dates)"
+    add_files(parser, "test", hint=hint, default_format="that of the training, or tsv")
     parser.add_argument(
         "--max-pairs",
         type=shared.positive_int,
@@ -36,10 +44,23 @@ def add_arguments(parser) -> None:
         help="take only the first N pairs (default: all)",
     )
     parser.add_argument(
+        "--measure",
+        choices=MEASURES,
+        help="what is measured of the outputs, exact match in any case; wer has per with it and "
+        "joins the lines of one source (default: wer from characters to words, exact_match for "
+        "--format scan, else bleu)",
+    )
+    parser.add_argument(
         "--bleu-tokenize",
         choices=BLEU_TOKENIZERS,
         help="sacrebleu's tokenizer (default: none for a run on words, whose texts are "
         "tokenized; else 13a)",
+    )
+    parser.add_argument(
+        "--aligned-by",
+        metavar="RUN",
+        help="for attention that predicts positions: the run, on the same tokens, whose "
+        "alignment they are compared with (default: the run itself)",
     )
     parser.add_argument("--output", metavar="FILE", help="write the outputs, one a line")
     parser.add_argument("--json", metavar="FILE", help="write the numbers")
@@ -47,9 +68,9 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    """Prints perplexity, exact match, BLEU and, for dates, where the year's digits look."""
-    files = files_of(arguments, "test")
+    """Prints perplexity, exact match and what is measured of such outputs."""
     opened = open_run(arguments.run)
+    files = files_of(arguments, "test", default_form=trained_format(opened))
     if learned_from_files(opened) and not files:
         raise shared.UsageError(
             f"{arguments.run} was trained on your own data. Name test files: --source and "
@@ -57,13 +78,28 @@ def run(arguments) -> None:
         )
     paths = [shared.check_writable(path) for path in (arguments.output, arguments.json)]
     if files:
-        pairs = files.read("test").pairs[: arguments.max_pairs]
+        pairs = files.read("test").pairs
     else:
         pairs = corpora.date_pairs("test", arguments.max_pairs)
+    other = _aligned_by(opened, arguments.aligned_by)
     began = time.monotonic()
-    numbers = {"pairs": len(pairs), "beam": arguments.beam, **_teacher_forced(opened, pairs)}
-    measured, outputs = (_on_files if files else _on_dates)(opened, arguments, pairs)
-    numbers = {**numbers, **measured, "seconds": time.monotonic() - began}
+    if files:
+        measure = arguments.measure or _default_measure(opened, files.form)
+        several = measure == "wer" or files.form == "targets"
+        texts, references = scoring.grouped(pairs) if several else zip(*pairs, strict=True)
+        texts, references = (list(side)[: arguments.max_pairs] for side in (texts, references))
+        measured, outputs = _on_files(opened, arguments, measure, texts, references)
+        pairs = scoring.ungrouped(texts, references)
+    else:
+        texts, references = map(list, zip(*pairs, strict=True))
+        measured, outputs = _on_dates(opened, arguments, texts, references)
+    numbers = {
+        "pairs": len(texts),
+        "beam": arguments.beam,
+        **_teacher_forced(opened, pairs, other),
+        **measured,
+        "seconds": time.monotonic() - began,
+    }
     _tell(numbers)
     for path, text in zip(
         paths,
@@ -74,26 +110,33 @@ def run(arguments) -> None:
             path.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _on_files(opened, arguments, pairs):
-    """Exact match, BLEU and chrF, and the outputs."""
-    texts, references = map(list, zip(*pairs, strict=True))
+def _default_measure(opened, form):
+    if form == "scan":
+        return "exact_match"
+    kinds = (opened.source_tokenizer.kind, opened.target_tokenizer.kind)
+    return "wer" if kinds == ("characters", "words") else "bleu"
+
+
+def _on_files(opened, arguments, measure, texts, references):
+    """Exact match and the measure asked for, and the outputs."""
     tokenizer = opened.target_tokenizer
     references = scoring.as_read(tokenizer, references)
     outputs = translator(opened, arguments).best(texts)
-    tokenize = arguments.bleu_tokenize or scoring.bleu_tokenizer(tokenizer.kind)
-    bleu, signature = scoring.corpus_bleu(outputs, references, tokenize, tokenizer.lowercase)
-    numbers = {
-        "exact_match": scoring.exact_match(outputs, references),
-        "bleu": bleu,
-        "bleu_signature": signature,
-        "chrf": scoring.corpus_chrf(outputs, references),
-    }
+    numbers = {"exact_match": scoring.exact_match(outputs, references)}
+    if measure == "wer":
+        numbers["wer"] = error_rates.word_error_rate(outputs, references)
+        numbers["per"] = error_rates.phoneme_error_rate(outputs, references)
+    elif measure == "bleu":
+        tokenize = arguments.bleu_tokenize or scoring.bleu_tokenizer(tokenizer.kind)
+        numbers["bleu"], numbers["bleu_signature"] = scoring.corpus_bleu(
+            outputs, references, tokenize, tokenizer.lowercase
+        )
+        numbers["chrf"] = scoring.corpus_chrf(outputs, references)
     return numbers, outputs
 
 
-def _on_dates(opened, arguments, pairs):
+def _on_dates(opened, arguments, texts, references):
     """Exact match and where the year's digits look, and the outputs."""
-    texts, references = map(list, zip(*pairs, strict=True))
     found = translator(opened, arguments).translate(texts)
     outputs = [one.texts[0] for one in found]
     share, count = scoring.years_attended(found, texts)
@@ -105,18 +148,42 @@ def _on_dates(opened, arguments, pairs):
     return numbers, outputs
 
 
-def _teacher_forced(opened, pairs):
-    """Perplexity and token accuracy with the reference words fed."""
+def _aligned_by(opened, directory):
+    """The run whose alignment predicted positions are compared with; None if there are none."""
+    if not positions.predicts_positions(opened.model):
+        if directory is not None:
+            raise shared.UsageError(
+                f"--aligned-by is for attention that predicts positions, which that of "
+                f"{opened.directory} does not. Leave it out."
+            )
+        return None
+    other = opened if directory is None else open_run(directory)
+    for side in ("source", "target"):
+        files = [run.directory / f"{side}.tokenizer" / "tokenizer.json" for run in (opened, other)]
+        if files[0].read_bytes() != files[1].read_bytes():
+            raise ValueError(
+                f"{files[0].parent} and {files[1].parent} are not the same: a run can only be "
+                "aligned by one on the same tokens."
+            )
+    return other
+
+
+def _teacher_forced(opened, pairs, other):
+    """Perplexity and token accuracy with the reference words fed, and predicted positions."""
     batches = Batches.from_pairs(
-        pairs, opened.source_tokenizer, opened.target_tokenizer, max_shapes=3
+        pairs,
+        opened.source_tokenizer,
+        opened.target_tokenizer,
+        max_shapes=3,
+        first_id=first_id(opened.model.get_layer("decoder")),
     )
     if batches.report.left_out:
         print(f"teacher-forced: {batches.report}")
     result = Evaluation(opened.model, jit_compile=False)(batches)  # once: compiling takes longer
-    return {
-        "perplexity": result["perplexity"],
-        "token_accuracy": result["accuracy"],
-    }
+    numbers = {"perplexity": result["perplexity"], "token_accuracy": result["accuracy"]}
+    if other is not None:
+        numbers |= positions.predicted_positions(opened.model, batches.evaluation(), other.model)
+    return numbers
 
 
 def _tell(numbers):

@@ -40,6 +40,11 @@ def output_limit(run: Run, arguments) -> int:
     return arguments.max_length or (2 * trained if trained else OUTPUT_LIMIT)
 
 
+def trained_format(run: Run) -> str:
+    """Returns the form of the pairs that the run was trained on."""
+    return (run.settings.get("training") or {}).get("format") or "tsv"
+
+
 def learned_from_files(run: Run) -> bool:
     """Returns whether the run was trained on the user's files, and not on the dates."""
     told = run.settings.get("training") or {}

@@ -2,6 +2,8 @@
 
 from examples.commands import arguments as shared
 from examples.translation.arguments import add_files
+from examples.translation.optimizing import OPTIMIZERS, SCHEDULES
+from keras_attention.export.tokenizers.training import KINDS
 
 DESCRIPTION = "Without data it learns to write dates as ISO 8601."
 EPILOG = """\
@@ -50,9 +52,20 @@ def _add_reading(data):
     )
     data.add_argument(
         "--tokens",
-        choices=("characters", "words", "sentencepiece"),
+        choices=tuple(KINDS),
         help="what a token is; words are what stands between spaces (default: characters for "
         "the dates, sentencepiece for your files)",
+    )
+    for side in ("source", "target"):
+        data.add_argument(
+            f"--{side}-tokens",
+            choices=tuple(KINDS),
+            help=f"what a token of the {side} is (default: what --tokens says)",
+        )
+    data.add_argument(
+        "--joint-vocabulary",
+        action="store_true",
+        help="one tokenizer made from both sides, for both (default: one each)",
     )
     data.add_argument(
         "--vocabulary-size",
@@ -85,6 +98,13 @@ def _add_reading(data):
         help="pairs in a batch (default: %(default)s)",
     )
     data.add_argument(
+        "--batch-tokens",
+        type=shared.positive_int,
+        metavar="N",
+        help="as many pairs in a batch as have N tokens on their longer side, padding counted, "
+        "instead of --batch-size (default: do not)",
+    )
+    data.add_argument(
         "--shapes",
         type=shared.positive_int,
         default=6,
@@ -105,24 +125,12 @@ def add_training(training) -> None:
     )
     training.add_argument(
         "--monitor",
-        choices=("loss", "exact_match", "bleu"),
+        choices=("loss", "exact_match", "bleu", "wer"),
         default="loss",
         help="what decides which weights are best: the dev loss, or greedy outputs of up to "
-        "500 dev pairs (default: %(default)s)",
+        "500 dev texts (default: %(default)s)",
     )
-    training.add_argument(
-        "--learning-rate",
-        type=shared.positive_number,
-        default=1e-3,
-        metavar="X",
-        help="of Adam (default: %(default)s)",
-    )
-    training.add_argument(
-        "--schedule",
-        choices=("constant", "plateau"),
-        default="constant",
-        help="plateau halves the rate when --monitor stops improving (default: %(default)s)",
-    )
+    _add_optimizer(training)
     training.add_argument(
         "--clip-norm",
         type=shared.positive_number,
@@ -136,4 +144,51 @@ def add_training(training) -> None:
         default=0.0,
         metavar="X",
         help="share of the target given to all other tokens; 0.1 is usual (default: %(default)s)",
+    )
+
+
+def _add_optimizer(training):
+    training.add_argument(
+        "--optimizer",
+        choices=tuple(OPTIMIZERS),
+        default="adam",
+        help="sgd is plain, nesterov has momentum 0.99 (default: %(default)s)",
+    )
+    rates = ", ".join(f"{rate:g} for {name}" for name, rate in OPTIMIZERS.items())
+    training.add_argument(
+        "--learning-rate",
+        type=shared.positive_number,
+        metavar="X",
+        help=f"the first one; for --schedule noam a factor on it (default: {rates}; 1 for noam)",
+    )
+    training.add_argument(
+        "--beta-2",
+        type=shared.fraction,
+        metavar="X",
+        help="of adam (default: 0.999; 0.98 for --schedule noam)",
+    )
+    training.add_argument(
+        "--schedule",
+        choices=SCHEDULES,
+        default="constant",
+        help="plateau halves the rate when --monitor stops improving, halving after so many "
+        "epochs; noam is the Transformer's, for a system with --units (default: %(default)s)",
+    )
+    training.add_argument(
+        "--warmup",
+        type=shared.positive_int,
+        metavar="N",
+        help="updates until noam's highest rate (default: 4000)",
+    )
+    training.add_argument(
+        "--halve-after",
+        type=shared.positive_number,
+        metavar="X",
+        help="epochs at the full rate of --schedule halving (default: 5)",
+    )
+    training.add_argument(
+        "--halve-every",
+        type=shared.positive_number,
+        metavar="X",
+        help="epochs from one halving to the next (default: 1)",
     )

@@ -1,19 +1,20 @@
 """What the training of a translator needs: pairs, tokenizers, batches, the model."""
 
-import keras
+import itertools
 
 from examples.commands import resuming
 from examples.commands.arguments import UsageError
 from examples.data import dates
 from examples.data.batches import Batches
-from examples.training import averaging, schedules
+from examples.training import averaging
 from examples.training.job import Job
 from examples.training.objectives import TokenObjective
 from examples.training.settings import Metric, TrainingSettings
-from examples.translation import corpora, scoring
+from examples.translation import corpora, error_rates, optimizing, scoring
 from examples.translation.arguments import files_of
 from examples.translation.translating import TextTranslator
 from keras_attention.export import runs, tokenizers
+from keras_attention.protocol import first_id
 
 #: What a run may hold before it has a record.
 WRITTEN_FIRST = {f"{side}.tokenizer" for side in runs.SIDES}
@@ -23,6 +24,8 @@ MONITORED_PAIRS = 500
 def check(arguments) -> None:
     """Raises if options do not go together."""
     _files(arguments)
+    _kinds(arguments)
+    optimizing.check(arguments)
 
 
 def prepare(arguments, directory, system, is_new: bool) -> Job:
@@ -32,12 +35,11 @@ def prepare(arguments, directory, system, is_new: bool) -> Job:
         *files, arguments.dev_share, arguments.on_bad_line, arguments.max_pairs
     )
     if is_new:
-        sides = _new_tokenizers(arguments, pairs[0], own_data=bool(files[0]))
+        sides = _new_tokenizers(arguments, pairs[0])
         for side, tokenizer in zip(runs.SIDES, sides, strict=True):
             tokenizer.save(directory / f"{side}.tokenizer")
     else:
         sides = [tokenizers.load(directory / f"{side}.tokenizer") for side in runs.SIDES]
-    parts = _batches(arguments, pairs, sides)
     options = {name: getattr(arguments, name) for name in system.module.OPTIONS}
     sizes = [tokenizer.vocabulary_size for tokenizer in sides]
     model = system.build(
@@ -50,6 +52,7 @@ def prepare(arguments, directory, system, is_new: bool) -> Job:
         f"{arguments.system}: {model.count_params():,} parameters, vocabularies of {sizes[0]:,} "
         f"and {sizes[1]:,}"
     )
+    parts = _batches(arguments, pairs, sides, first_id(model.get_layer("decoder")))
     lengths = {
         side: max(shape[place] for shape in parts["training"].shapes())
         for place, side in enumerate(runs.SIDES, 1)
@@ -66,13 +69,13 @@ def prepare(arguments, directory, system, is_new: bool) -> Job:
         parts["training"],
         parts["dev"],
         _settings(arguments),
-        keras.optimizers.Adam(arguments.learning_rate),
+        optimizing.make_optimizer(arguments, parts["training"].batches_per_epoch()),
         TokenObjective(arguments.label_smoothing),
         save=lambda best: runs.write_run(directory, best, description, *sides, replace=True),
         digests={name: resuming.data_digest(part.encoded) for name, part in parts.items()},
         metrics=_metrics(arguments.monitor, sides, pairs[1], 2 * lengths["target"]),
-        average=averaging.ExponentialAverage(arguments.average) if arguments.average else None,
-        plateau=schedules.ReduceOnPlateau() if arguments.schedule == "plateau" else None,
+        average=averaging.make_average(arguments.average, arguments.average_last),
+        plateau=optimizing.make_plateau(arguments),
     )
 
 
@@ -84,28 +87,50 @@ def _files(arguments):
     return files
 
 
-def _new_tokenizers(arguments, pairs, own_data):
-    """Tokenizers made from the training pairs, the source's and the target's."""
-    kind = arguments.tokens or ("sentencepiece" if own_data else "characters")
-    if kind == "sentencepiece" and arguments.minimum_count > 1:
+def _kinds(arguments):
+    """What a token of each side is."""
+    own_data = arguments.source or arguments.pairs
+    default = arguments.tokens or ("sentencepiece" if own_data else "characters")
+    kinds = [arguments.source_tokens or default, arguments.target_tokens or default]
+    if set(kinds) == {"sentencepiece"} and arguments.minimum_count > 1:
         raise UsageError(
             "--minimum-count is for characters and words; SentencePiece has --vocabulary-size. "
             "Leave it out, or choose --tokens words."
         )
-    return [
-        tokenizers.train(
-            kind,
-            texts,
-            vocabulary_size=arguments.vocabulary_size,
-            minimum_count=arguments.minimum_count,
-            lowercase=arguments.lowercase,
-            symbols=() if own_data or side == "target" else dates.locale_symbols(),
+    if arguments.joint_vocabulary and kinds[0] != kinds[1]:
+        raise UsageError(
+            "--joint-vocabulary needs the same tokens on both sides. Received: "
+            f"{kinds[0]} of the source, {kinds[1]} of the target"
         )
-        for side, texts in zip(runs.SIDES, zip(*pairs, strict=True), strict=True)
+    return kinds
+
+
+def _new_tokenizers(arguments, pairs):
+    """Tokenizers made from the training pairs, the source's and the target's."""
+    own_data = arguments.source or arguments.pairs
+    symbols = () if own_data else dates.locale_symbols()
+    kinds, texts = _kinds(arguments), list(zip(*pairs, strict=True))
+    if arguments.joint_vocabulary:
+        joint = _tokenizer(arguments, kinds[0], itertools.chain(*texts), symbols)
+        return [joint, joint]
+    return [
+        _tokenizer(arguments, kind, side, of_side)
+        for kind, side, of_side in zip(kinds, texts, (symbols, ()), strict=True)
     ]
 
 
-def _batches(arguments, pairs, sides):
+def _tokenizer(arguments, kind, texts, symbols):
+    return tokenizers.train(
+        kind,
+        texts,
+        vocabulary_size=arguments.vocabulary_size,
+        minimum_count=1 if kind == "sentencepiece" else arguments.minimum_count,
+        lowercase=arguments.lowercase,
+        symbols=symbols,
+    )
+
+
+def _batches(arguments, pairs, sides, first):
     """The training and dev batches, by name; says what they are."""
     parts = {}
     for name, part, shapes in (
@@ -116,8 +141,10 @@ def _batches(arguments, pairs, sides):
             part,
             *sides,
             batch_size=arguments.batch_size,
+            batch_tokens=arguments.batch_tokens,
             max_shapes=shapes,
             seed=arguments.seed if name == "training" else 0,
+            first_id=first,
             max_source_length=arguments.max_source_tokens,
             max_target_length=arguments.max_target_tokens,
         )
@@ -128,10 +155,11 @@ def _batches(arguments, pairs, sides):
 
 
 def _metrics(name, sides, pairs, max_length):
-    """What --monitor asks to measure beside the loss, on greedy outputs of dev pairs."""
+    """What --monitor asks to measure beside the loss, on greedy outputs of dev texts."""
     if name == "loss":
         return ()
-    texts, references = map(list, zip(*pairs[:MONITORED_PAIRS], strict=True))
+    several = scoring.grouped(pairs) if name == "wer" else zip(*pairs, strict=True)
+    texts, references = (list(side)[:MONITORED_PAIRS] for side in several)
     references = scoring.as_read(sides[1], references)
     translators = {}
 
@@ -141,9 +169,11 @@ def _metrics(name, sides, pairs, max_length):
         outputs = translators[name].greedy(texts)
         if name == "exact_match":
             return scoring.exact_match(outputs, references)
+        if name == "wer":
+            return error_rates.word_error_rate(outputs, references)
         return scoring.corpus_bleu(outputs, references, scoring.bleu_tokenizer(sides[1].kind))[0]
 
-    return (Metric(name, measure),)
+    return (Metric(name, measure, larger_is_better=name != "wer"),)
 
 
 def _settings(arguments):

@@ -79,6 +79,35 @@ class TextTranslator:
         return found
 
 
+class PairScorer:
+    """The log-probabilities of given targets, by the function that is exported.
+
+    Args:
+        model: A translator.
+        source, target: Its tokenizers.
+    """
+
+    def __init__(self, model, source, target):
+        self._model, self._source, self._target = model, source, target
+
+    def log_probs(self, pairs, batch_size: int = 64) -> list[list[float]]:
+        """Returns for each pair of texts the log-probability of each token and of the end."""
+        texts, targets = (tf.constant(list(side)) for side in zip(*pairs, strict=True))
+        longest = int(tf.reduce_max(self._target.encode(targets)[1])) + 1
+        functions = TranslatorFunctions(
+            self._model, self._source, self._target, None, longest, {}, {}
+        )
+        spec = tf.TensorSpec([None], tf.string)
+        score = tf.function(functions.score, input_signature=[spec, spec], autograph=False)
+        found = [None] * len(pairs)
+        for rows in _batches([target for _, target in pairs], batch_size):
+            scored = score(tf.gather(texts, rows), tf.gather(targets, rows))
+            lengths, log_probs = scored["length"].numpy(), scored["token_log_prob"].numpy()
+            for row, length, values in zip(rows, lengths, log_probs, strict=True):
+                found[row] = [float(value) for value in values[:length]]
+        return found
+
+
 def _batches(texts, size):
     """Rows of similar length together, so that little is padded."""
     order = sorted(range(len(texts)), key=lambda row: len(texts[row]))

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from examples import ask
+from examples import ask, systems
 from examples.__main__ import COMMANDS
 from keras_attention.export import tokenizers
 
@@ -225,4 +225,9 @@ def test_the_module_runs_as_a_command():
         [sys.executable, "-m", "examples", "list"], cwd=ROOT, text=True, capture_output=True
     )
     assert (asked.returncode, asked.stderr) == (0, "")
-    assert asked.stdout.startswith("rnnsearch  RNNsearch: bidirectional GRU")
+    lines = asked.stdout.splitlines()
+    assert lines[0] == "translation:"
+    told = [line.split() for line in lines if not line.endswith(":")]
+    assert sorted(words[0] for words in told) == sorted(systems.SYSTEMS)
+    assert "rnnsearch RNNsearch: bidirectional GRU," in [" ".join(words[:4]) for words in told]
+    assert lines[lines.index("algorithms:") + 1].split()[0] == "ntm"

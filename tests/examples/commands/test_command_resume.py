@@ -66,7 +66,8 @@ def test_a_longer_run_goes_on_with_the_options_it_began_with(
     ("option", "told"),
     [
         (("--units", 9), "was started with --units 8. Leave --units out"),
-        (("--learning-rate", 0.5), "was started with --learning-rate 0.001"),
+        (("--learning-rate", 0.5), "was started with no --learning-rate"),
+        (("--optimizer", "sgd"), "was started with --optimizer adam"),
         (("--lowercase",), "was started with no --lowercase. .* Received: --lowercase$"),
         (("--max-source-tokens", 9), "with no --max-source-tokens. .* --max-source-tokens 9$"),
     ],

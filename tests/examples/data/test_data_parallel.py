@@ -77,6 +77,52 @@ def test_tsv_ignores_further_columns_and_tells_lines_without_a_tab(tmp_path):
     ]
 
 
+def test_further_columns_are_targets_where_they_are_said_to_be(tmp_path):
+    content = b"ABS\tAE B Z\tEY B\t\nAT\tAE T\n\nNO\n\tX\tY\nZ\t\t Z\nE\t\t\n"
+    corpus = read_pairs(write(tmp_path, "a.tsv", content), form="targets")
+    assert corpus.pairs == [("ABS", "AE B Z"), ("ABS", "EY B"), ("AT", "AE T"), ("Z", " Z")]
+    assert corpus.lines == [1, 1, 2, 6]
+    assert told(corpus) == [
+        *((line, "empty", "a.tsv") for line in (3, 5, 5)),
+        (4, "without a partner", "a.tsv"),
+    ]
+    assert "a.tsv:4: without a partner (expected source<TAB>target<TAB>another" in str(
+        corpus.report
+    )
+    assert corpus.report.counts == {"empty": 4, "without a partner": 1}
+
+
+def test_scan_lines_are_commands_and_actions(tmp_path):
+    content = (
+        b"IN: jump twice OUT: I_JUMP I_JUMP\r\nIN:walk  OUT: I_WALK \n\njump OUT: I_JUMP\n"
+        b"IN: jump I_JUMP\nIN: run OUT:\nIN: look INOUT: a OUT: I_LOOK\n"
+    )
+    corpus = read_pairs(write(tmp_path, "a.txt", content), form="scan")
+    assert corpus.pairs == [
+        ("jump twice", "I_JUMP I_JUMP"),
+        ("walk", "I_WALK"),
+        ("look INOUT: a", "I_LOOK"),
+    ]
+    assert sorted((bad.line, bad.reason) for bad in corpus.report.examples()) == [
+        (3, "empty"),
+        (4, "without a partner"),
+        (5, "without a partner"),
+        (6, "empty"),
+    ]
+    assert "a.txt:5: without a partner (expected IN: source OUT: target)" in str(corpus.report)
+
+
+def test_a_file_of_another_form_is_refused_with_what_was_expected(tmp_path):
+    path = write(tmp_path, "a.tsv", b"jump\tI_JUMP\n")
+    with pytest.raises(DataError, match=r"a.tsv:1: without a partner \(expected IN: source OUT"):
+        read_pairs(path, form="scan")
+    path = write(tmp_path, "b.txt", b"IN: jump OUT: I_JUMP\n")
+    with pytest.raises(DataError, match=r"b.txt:1: without a partner \(no tab\)"):
+        read_pairs(path)
+    with pytest.raises(ValueError, match="one of 'tsv', 'targets', 'scan'. Received: form='csv'"):
+        read_pairs(path, form="csv")
+
+
 def test_only_line_feeds_end_lines(tmp_path):
     # All of these would shift the pairs if they were taken for line ends.
     odd = "a\u2028b\u2029c\x0bd\x0ce\x85f\x1cg\rh"

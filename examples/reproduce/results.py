@@ -1,0 +1,180 @@
+"""Rows of measured results, kept between two marks in a page.
+
+The block between the marks is read back before it is written: rows of experiments that were not
+run this time stay as they stand.
+"""
+
+import dataclasses
+import pathlib
+import re
+import shlex
+import statistics
+import textwrap
+
+from examples.reproduce.experiment import Experiment, Goal
+from examples.training.files import write_atomically
+
+BEGIN = "<!-- reproduce: rows below are written by `python -m examples reproduce` -->"
+END = "<!-- reproduce: end -->"
+HEAD = (
+    "| experiment | data | measured | goal | published | seed | minutes |\n"
+    "|---|---|---|---|---|---|---|\n"
+)
+MEASURES = {
+    "bleu": "BLEU",
+    "wer": "WER",
+    "per": "PER",
+    "exact_match": "exact match",
+    "position_distance": "mean distance of predicted positions",
+    "position_within_one": "of them within one",
+}
+#: Numbers that are shares, and stand in the page as percent.
+SHARES = ("exact_match", "position_within_one")
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What an experiment came to.
+
+    Attributes:
+        parts: For each part (one, named "", if there are none), the numbers of its evaluation.
+        minutes: Wall time of the training, all parts together.
+    """
+
+    parts: dict[str, dict]
+    minutes: float
+
+    def number(self, measure: str) -> float | None:
+        """Returns a number, the mean over the parts; None if it was not measured."""
+        found = [numbers[measure] for numbers in self.parts.values() if measure in numbers]
+        return statistics.fmean(found) if found else None
+
+
+def row(experiment: Experiment, outcome: Outcome, others: dict[str, Outcome]) -> str:
+    """Returns the line of the table.
+
+    Args:
+        experiment: The experiment.
+        outcome: What it came to.
+        others: The outcomes known, for goals that are relative to another's.
+    """
+    measured = ", ".join(_measured(experiment, outcome, others)) or "-"
+    cells = (
+        f"`{experiment.name}`",
+        experiment.task,
+        measured,
+        ", ".join(map(goal_text, experiment.goals)) or "-",
+        experiment.published or "-",
+        str(experiment.seed),
+        f"{outcome.minutes:.1f}" if outcome.minutes < 10 else f"{outcome.minutes:.0f}",
+    )
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+def goal_text(goal: Goal) -> str:
+    """Returns a goal as the page shows it.
+
+    Example:
+
+    >>> goal_text(Goal("bleu", at_least=30)), goal_text(Goal("wer", at_most=1, above="x"))
+    ('BLEU >= 30', 'WER <= that of x + 1')
+    """
+    name, percent = MEASURES[goal.measure], goal.measure in SHARES
+    sign, bound = (">=", goal.at_least) if goal.at_most is None else ("<=", goal.at_most)
+    text = f"{100 * bound:g} %" if percent else f"{bound:g}"
+    return f"{name} {sign} {f'that of {goal.above} + ' if goal.above else ''}{text}"
+
+
+def is_met(goal: Goal, outcome: Outcome, others: dict[str, Outcome]) -> bool | None:
+    """Returns whether a goal is met, None if that cannot be told."""
+    number = outcome.number(goal.measure)
+    base = 0.0
+    if goal.above is not None:
+        base = others[goal.above].number(goal.measure) if goal.above in others else None
+    if number is None or base is None:
+        return None
+    if goal.at_least is not None:
+        return number >= base + goal.at_least
+    return number <= base + goal.at_most
+
+
+def command_text(experiment: Experiment, quick: bool = False) -> str:
+    """Returns the commands of an experiment, the folder of the data named `D`."""
+    part = "PART" if experiment.parts else ""
+    each = f" (PART: {', '.join(experiment.parts)})" if experiment.parts else ""
+    training = _shown(experiment.train("D", "runs", part, quick))
+    evaluation = _shown(experiment.evaluate("D", "runs", part, quick))
+    return f"# {experiment.name}{each}\n{training}\n{evaluation}"
+
+
+def write(path: pathlib.Path, rows: dict[str, tuple[str, str]], order: list[str]) -> None:
+    """Puts rows into the page, in place of those of the same names.
+
+    Args:
+        path: The page; made if it does not exist, the marks appended if it has none.
+        rows: For each experiment its line of the table and its commands.
+        order: Names in the order of the table; unknown ones come last.
+
+    Raises:
+        ValueError: If the page has one of the marks only.
+    """
+    path = pathlib.Path(path)
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    if (BEGIN in text) != (END in text) or text.find(BEGIN) > text.find(END):
+        raise ValueError(f"{path} has one of the two marks of its rows only, {BEGIN} and {END}.")
+    if BEGIN not in text:
+        text = f"{text.rstrip()}\n\n{BEGIN}\n{END}\n".lstrip()
+    before, rest = text.split(BEGIN, 1)
+    block, after = rest.split(END, 1)
+    known = {**_read(block), **rows}
+    names = [name for name in order if name in known]
+    names += [name for name in known if name not in names]
+    page = before + BEGIN + _block(known, names) + END + after
+    if page != text:
+        write_atomically(path, page.encode())
+
+
+def _measured(experiment, outcome, others):
+    """Returns the numbers of a row: BLEU, or the error rates, or exact match."""
+    present = [name for name in MEASURES if outcome.number(name) is not None]
+    if "wer" in present or "bleu" in present:
+        present.remove("exact_match")
+    goals = {goal.measure: goal for goal in experiment.goals}
+    texts = []
+    for name in present:
+        met = name in goals and is_met(goals[name], outcome, others)
+        number = _number(name, outcome.number(name))
+        text = f"{MEASURES[name]} {f'**{number}**' if met else number}"
+        if experiment.parts:
+            each = (f"{part} {_number(name, n[name])}" for part, n in outcome.parts.items())
+            text += f" ({', '.join(each)})"
+        texts.append(text if met is not False or name not in goals else f"{text} (missed)")
+    return texts
+
+
+def _number(measure, value):
+    return f"{100 * value:.1f} %" if measure in SHARES else f"{value:.2f}"
+
+
+def _shown(arguments):
+    line = shlex.join(["python", "-m", "examples", *arguments])
+    return " \\\n    ".join(
+        textwrap.wrap(line, 110, break_long_words=False, break_on_hyphens=False)
+    )
+
+
+def _block(rows, names):
+    if not names:
+        return "\n"
+    table = HEAD + "".join(f"{rows[name][0]}\n" for name in names)
+    commands = "\n\n".join(rows[name][1] for name in names)
+    return f"\n\n{table}\n```sh\n{commands}\n```\n\n"
+
+
+def _read(block):
+    """Returns the rows of a block as `_block` wrote them."""
+    lines = {match[1]: match[0] for match in re.finditer(r"^\| `([^`]+)` \|.*$", block, re.M)}
+    fence = re.search(r"^```sh\n(.*?)^```$", block, re.M | re.S)
+    commands = re.split(r"\n\n(?=# )", fence[1].rstrip("\n")) if fence else []
+    by_name = {text.split()[1]: text for text in commands}
+    return {name: (line, by_name.get(name, f"# {name}")) for name, line in lines.items()}

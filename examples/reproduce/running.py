@@ -1,0 +1,115 @@
+"""Runs experiments one after another; what is done already is not done again.
+
+A training goes on from its newest checkpoint, one that is over is left as it is, and an
+evaluation is made once for a model. So the same call, after whatever interrupted it, takes up
+the work where it was. Each command is a process of its own.
+"""
+
+import csv
+import json
+import pathlib
+import subprocess
+import sys
+
+from examples.commands import resuming, train_options
+from examples.reproduce.experiment import Experiment
+from examples.reproduce.results import Outcome
+from examples.training.interrupts import Interrupts
+
+
+class StepFailed(ValueError):
+    """A command of an experiment did not end well."""
+
+
+def call(arguments: list[str]) -> None:
+    """Runs `python -m examples` with these arguments.
+
+    Ctrl-C and SIGTERM are passed on once, and the command ends in good order: a training
+    writes a checkpoint first.
+
+    Raises:
+        KeyboardInterrupt: If it was interrupted.
+        StepFailed: If it failed.
+    """
+    line = [sys.executable, "-m", "examples", *arguments]
+    with Interrupts() as interrupts:
+        # A session of its own: a terminal's Ctrl-C does not reach it a second time.
+        process = subprocess.Popen(line, start_new_session=True)
+        try:
+            while process.poll() is None and not interrupts.requested:
+                try:
+                    process.wait(timeout=0.2)
+                except subprocess.TimeoutExpired:
+                    continue
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+    if interrupts.requested:
+        raise KeyboardInterrupt
+    if process.returncode:
+        raise StepFailed(
+            f"`python -m examples {arguments[0]}` ended with status {process.returncode}; what it "
+            "printed says why. The same command goes on from here."
+        )
+
+
+def run_experiment(
+    experiment: Experiment, data: pathlib.Path, runs: pathlib.Path, quick: bool = False
+) -> Outcome:
+    """Trains and measures what is not trained and measured yet; returns the outcome.
+
+    Raises:
+        ValueError: If a command fails, or a run is there that was started with other options.
+        KeyboardInterrupt: If it was interrupted.
+    """
+    for part in experiment.parts or ("",):
+        run = experiment.run_of(runs, part)
+        training = experiment.train(data, runs, part, quick)
+        if not is_trained(run, training):
+            begun = run.is_dir() and any(run.iterdir())
+            call([*training, "--resume"] if begun else training)
+        if numbers_of(experiment, run) is None:
+            evaluation = experiment.evaluate(data, runs, part, quick)
+            call([*evaluation, "--json", str(run / experiment.numbers_file)])
+    return outcome_of(experiment, runs)
+
+
+def is_trained(run: pathlib.Path, training: list[str]) -> bool:
+    """Returns whether a training with these arguments is over.
+
+    Raises:
+        ValueError: If the run was started with others.
+    """
+    record = resuming.read_record(run)
+    if record is None:
+        return False
+    given = resuming.plain(train_options.make_parser(training[1]).parse_args(training[2:]))
+    resuming.check_arguments(run, record, given)
+    return resuming.finished_text(run, record, given) is not None
+
+
+def outcome_of(experiment: Experiment, runs: pathlib.Path) -> Outcome | None:
+    """Returns what an experiment came to, None if it is not done."""
+    directories = [experiment.run_of(runs, part) for part in experiment.parts or ("",)]
+    numbers = [numbers_of(experiment, run) for run in directories]
+    if None in numbers:
+        return None
+    minutes = sum(_seconds(run) for run in directories) / 60
+    return Outcome(dict(zip(experiment.parts or ("",), numbers, strict=True)), minutes)
+
+
+def numbers_of(experiment: Experiment, run: pathlib.Path) -> dict | None:
+    """Returns what the model of a run was measured to be, None if it is not measured yet."""
+    path = run / experiment.numbers_file
+    try:
+        numbers = json.loads(path.read_bytes())  # empty as long as the evaluation is going on
+        is_current = path.stat().st_mtime >= (run / "model.keras").stat().st_mtime
+    except (OSError, ValueError):
+        return None
+    return numbers if is_current else None
+
+
+def _seconds(run):
+    with open(run / "history.csv", newline="", encoding="utf-8") as file:
+        return float(list(csv.DictReader(file))[-1]["seconds"])

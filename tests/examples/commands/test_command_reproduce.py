@@ -1,0 +1,272 @@
+"""Experiments run one after another, survive interruptions, and write their rows once."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from examples import systems
+from examples.commands import reproduce, resuming, train_options
+from examples.reproduce import experiments, results, running
+from examples.reproduce.experiment import Experiment, Goal
+
+ROOT = pathlib.Path(__file__).parents[3]
+TINY = (
+    "--pairs {data}/{part}.tsv --source-tokens characters --target-tokens words --no-jit --shapes 1"
+    " --units 5 --embedding-dim 7 --maxout-units 3 --epochs 2 --batch-size 8"
+)
+TEST = "--pairs {data}/{part}.test.tsv --format targets --beam 1 --max-length 6"
+TABLE = {
+    one.name: one
+    for one in (
+        Experiment("whole", "A | B", "rnnsearch", TINY.replace("{part}", "x"),
+                   TEST.replace("{part}", "x"), 3, (Goal("wer", at_most=70),), "WER 1", 5),
+        Experiment("halves", "halves", "rnnsearch", TINY, TEST, 4,
+                   (Goal("wer", at_most=34, above="whole"),), parts=("x", "y")),
+    )
+}  # fmt: skip
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "data set"
+    folder.mkdir()
+    for part, letters in (("x", "abcd"), ("y", "efgh")):
+        words = [a + b + c for a in letters for b in letters for c in letters]
+        lines = [f"{word}\t{' '.join(word.upper())}\n" for word in words]
+        (folder / f"{part}.tsv").write_text("".join(lines))
+        (folder / f"{part}.test.tsv").write_text("".join(f"{x[:-1]}\tZ\n" for x in lines[:9]))
+    return folder
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Replaces the processes by their traces in the run directory; holds what was called."""
+    made = []
+
+    def call(arguments):
+        made.append(arguments)
+        {"train": leave_run, "evaluate": leave_numbers}[arguments[0]](arguments)
+
+    monkeypatch.setattr(running, "call", call)
+    monkeypatch.setattr(reproduce, "EXPERIMENTS", TABLE)
+    return made
+
+
+def leave_run(arguments):
+    told = train_options.make_parser(arguments[1]).parse_args(arguments[2:])
+    if "no tab" in pathlib.Path(told.pairs).read_text():
+        raise running.StepFailed("x.tsv:1: without a partner")
+    run = pathlib.Path(told.run)
+    run.mkdir(parents=True)
+    (run / "history.csv").write_text("epoch,seconds\n1,60.0\n2,90.0\n")
+    (run / "model.keras").touch()
+    record = {"system": arguments[1], **resuming.plain(told)}
+    limits = {name: record[name] for name in resuming.LIMITS}
+    record["finished"] = {"reason": "epochs", "limits": limits}
+    resuming.write_record(run, record)
+
+
+def leave_numbers(arguments):
+    wer = {"x": 80.0, "y": 90.0, "whole": 50.0}[pathlib.Path(arguments[1]).name]
+    numbers = {"pairs": 9, "exact_match": 0.25, "wer": wer, "per": wer / 10}
+    pathlib.Path(arguments[-1]).write_text(json.dumps(numbers))
+
+
+def start(command, data, tmp_path, *more):
+    page = tmp_path / "page.md"
+    line = ("--data", data, "--runs", tmp_path / "runs", "--results", page, *more)
+    return (*command("reproduce", *line), page)
+
+
+def test_experiments_go_on_where_they_were_and_write_each_row_once(
+    command, calls, data, tmp_path, monkeypatch
+):
+    call = running.call
+
+    def interrupted(arguments):
+        if len(calls) == 3:  # the second part of the second experiment has not begun
+            raise KeyboardInterrupt
+        call(arguments)
+
+    monkeypatch.setattr(running, "call", interrupted)
+    status, out, err, page = start(command, data, tmp_path)
+    assert (status, err) == (1, "Interrupted.\n")
+    assert [line[0] for line in calls] == ["train", "evaluate", "train"]
+    text = page.read_text()
+    row = "| `whole` | A / B | WER **50.00**, PER 5.00 | WER <= 70 | WER 1 | 5 | 1.5 |"
+    assert text.splitlines().count(row) == 1
+    assert "`halves`" not in text
+
+    monkeypatch.setattr(running, "call", call)
+    status, out, err, page = start(command, data, tmp_path)
+    assert (status, err) == (0, "")
+    begun = [(line[0], pathlib.Path(line[3 if line[0] == "train" else 1]).name) for line in calls]
+    assert begun[3:] == [("evaluate", "x"), ("train", "y"), ("evaluate", "y")]
+    text = page.read_text()
+    assert text.count("| `whole` |") == text.count("| `halves` |") == 1
+    row = "WER 85.00 (x 80.00, y 90.00) (missed), PER 8.50 (x 8.00, y 9.00)"
+    assert f"| `halves` | halves | {row} | WER <= that of whole + 34 | - | 1 | 3.0 |" in text
+    assert (
+        "# halves (PART: x, y)\npython -m examples train rnnsearch --run runs/halves/PART" in text
+    )
+
+    page.write_text(text.replace("| `halves` |", "| `gone` |").replace("# halves", "# gone"))
+    status, out, err, page = start(command, data, tmp_path, "who*")
+    assert (status, err, len(calls)) == (0, "", 6), "nothing was done again"
+    assert page.read_text().count("| `gone` |") == 1, "rows of others stay"
+    page.write_text(text)
+    assert start(command, data, tmp_path)[0] == 0
+    assert page.read_text() == text
+
+
+def test_a_training_that_was_stopped_goes_on(command, data, tmp_path, monkeypatch):
+    made = []
+
+    def call(arguments):
+        made.append(arguments)
+        status, out, err = command(*arguments)
+        assert (status, err) == (0, ""), out
+
+    monkeypatch.setattr(running, "call", call)
+    monkeypatch.setattr(reproduce, "EXPERIMENTS", TABLE)
+    training = TABLE["whole"].train(data, tmp_path / "runs")
+    assert command(*training, "--epochs", 1)[0] == 0
+    status, _, err, page = start(command, data, tmp_path, "whole")
+    assert (status, err) == (0, "")
+    assert made[0] == [*training, "--resume"]
+    assert (tmp_path / "runs" / "whole" / "history.csv").read_text().count("\n") == 3
+    numbers = json.loads((tmp_path / "runs" / "whole" / TABLE["whole"].numbers_file).read_text())
+    assert (numbers["pairs"], numbers["beam"]) == (9, 1)
+    assert f"WER {'**' if numbers['wer'] <= 70 else ''}{numbers['wer']:.2f}" in page.read_text()
+    other = dataclasses.replace(TABLE["whole"], training=TABLE["whole"].training + " --units 6")
+    monkeypatch.setattr(reproduce, "EXPERIMENTS", {"whole": other})
+    status, _, err, page = start(command, data, tmp_path, "whole")
+    assert status == 1
+    assert "was started with --units 5" in err
+    assert "error: 1 of 1 failed: whole." in err
+
+
+def test_a_model_that_changed_is_measured_again(command, calls, data, tmp_path):
+    assert start(command, data, tmp_path, "whole")[0] == 0
+    run = tmp_path / "runs" / "whole"
+    assert running.numbers_of(TABLE["whole"], run)["pairs"] == 9
+    os.utime(run / "model.keras", (time.time() + 9,) * 2)
+    assert running.numbers_of(TABLE["whole"], run) is None
+    (run / TABLE["whole"].numbers_file).write_text("")  # as an evaluation in work leaves it
+    assert running.numbers_of(TABLE["whole"], run) is None
+
+
+def test_another_evaluation_is_made_anew(command, calls, data, tmp_path, monkeypatch):
+    assert start(command, data, tmp_path, "whole")[0] == 0
+    other = dataclasses.replace(TABLE["whole"], evaluation=f"{TABLE['whole'].evaluation} --beam 2")
+    monkeypatch.setattr(reproduce, "EXPERIMENTS", {"whole": other})
+    assert start(command, data, tmp_path, "whole")[0] == 0
+    assert [line[0] for line in calls] == ["train", "evaluate", "evaluate"]
+
+
+def test_a_failure_does_not_keep_the_others_from_running(command, calls, data, tmp_path):
+    (data / "x.tsv").write_text("no tab\n")
+    status, _, err, page = start(command, data, tmp_path)
+    assert status == 1
+    assert "whole: x.tsv:1: without a partner" in err
+    assert "error: 2 of 2 failed: whole, halves." in err
+    assert len(calls) == 2
+    assert not page.exists()
+
+
+def test_nothing_is_run_where_something_is_missing(command, calls, data, tmp_path):
+    (data / "y.test.tsv").unlink()
+    status, out, err, _ = start(command, data, tmp_path)
+    assert (status, out, calls) == (1, "", [])
+    assert "y.test.tsv, which halves needs, cannot be read. Name the folder" in err
+    status, _, err = command("reproduce", "whole")
+    assert (status, err) == (2, "error: Name the folder of the data sets with --data.\n")
+    status, _, err = command("reproduce", "hole", "--data", data)
+    assert (status, "There is no experiment 'hole'" in err) == (2, True)
+
+
+def test_experiments_are_told_without_running_them(command, calls, data, tmp_path):
+    status, out, _, _ = start(command, data, tmp_path, "--dry-run", "--quick", "halves")
+    lines = out.splitlines()
+    assert (status, len(lines), calls) == (0, 4, [])
+    assert "quick/halves/x --seed 1 " in lines[0]
+    assert lines[0].endswith("--minutes 2 --max-pairs 256 --epochs 1 --no-jit --shapes 1")
+    assert f"--pairs '{data}/y.test.tsv'" in lines[3]
+    status, out, _, _ = start(command, data, tmp_path, "--list")
+    assert [line.split()[:3] for line in out.splitlines()] == [
+        ["whole", "to", "do"],
+        ["halves", "to", "do"],
+    ]
+
+
+@pytest.mark.parametrize("name", experiments.EXPERIMENTS)
+def test_the_options_of_an_experiment_are_those_of_its_system(name):
+    experiment = experiments.EXPERIMENTS[name]
+    parts = experiment.parts or ("",)
+    line = experiment.train("D", "runs", parts[0])
+    arguments = train_options.make_parser(experiment.system).parse_args(line[2:])
+    assert arguments.minutes == experiment.minutes / len(parts)
+    systems.find(experiment.system).part("train").check(arguments)
+
+
+@pytest.mark.parametrize("name", experiments.EXPERIMENTS)
+def test_no_experiment_is_tuned_on_its_test_part(name):
+    experiment = experiments.EXPERIMENTS[name]
+    assert "test" not in experiment.training
+    assert "test" in experiment.evaluation
+
+
+def test_a_page_with_one_mark_is_refused(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"# Results\n{results.BEGIN}\n")
+    with pytest.raises(ValueError, match="has one of the two marks of its rows only"):
+        results.write(page, {}, [])
+
+
+def test_the_page_of_results_can_take_rows():
+    text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert text.count(results.BEGIN) == text.count(results.END) == 1
+    assert text.index(results.BEGIN) < text.index(results.END)
+
+
+@pytest.mark.slow
+def test_an_interrupted_process_leaves_a_checkpoint_and_goes_on(data, tmp_path):
+    """As a person does it: Ctrl-C in the middle, then the same command again."""
+    program = f"""
+import sys
+sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})
+from test_command_reproduce import TABLE
+from examples.commands import reproduce
+from examples.__main__ import main
+TABLE = {{"whole": TABLE["whole"]}}
+import dataclasses
+whole = TABLE["whole"]
+training = whole.training.replace("--epochs 2", "--epochs 60 --checkpoint-seconds 0.3")
+TABLE["whole"] = dataclasses.replace(whole, training=training)
+reproduce.EXPERIMENTS = TABLE
+sys.exit(main(sys.argv[1:]))
+"""
+    runs = tmp_path / "runs"
+    line = [sys.executable, "-c", program, "reproduce", "--data", str(data), "--runs", str(runs)]
+    line += ["--results", str(tmp_path / "page.md")]
+    options = dict(cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    first = subprocess.Popen(line, **options)
+    checkpoints = runs / "whole" / "checkpoints"
+    while not list(checkpoints.glob("checkpoint-*")):
+        assert first.poll() is None, first.communicate()[0]
+        time.sleep(0.1)
+    first.send_signal(signal.SIGINT)
+    told = first.communicate(timeout=120)[0]
+    assert first.returncode == 1, told
+    assert "A checkpoint is in" in told
+    told = subprocess.run(line, **options, timeout=300)
+    assert told.returncode == 0, told.stdout
+    assert "Resumed at epoch" in told.stdout
+    assert json.loads((runs / "whole" / TABLE["whole"].numbers_file).read_text())["pairs"] == 9

@@ -1,0 +1,83 @@
+"""Error rates against numbers worked by hand, and scores with several references."""
+
+import itertools
+
+import pytest
+
+from examples.translation import scoring
+from examples.translation.error_rates import (
+    edit_distance,
+    phoneme_error_rate,
+    word_error_rate,
+)
+from keras_attention.export import tokenizers
+
+
+def distance_by_trying(first, second):
+    """The fewest edits, from the definition: the longest way of keeping equal elements apart."""
+    if not first or not second:
+        return len(first) + len(second)
+    return min(
+        distance_by_trying(first[1:], second) + 1,
+        distance_by_trying(first, second[1:]) + 1,
+        distance_by_trying(first[1:], second[1:]) + (first[0] != second[0]),
+    )
+
+
+def test_distances_equal_those_found_by_trying_everything():
+    texts = ["".join(each) for n in range(5) for each in itertools.product("ab", repeat=n)]
+    for first, second in itertools.product(texts, texts[::3]):
+        assert edit_distance(first, second) == distance_by_trying(first, second)
+
+
+def test_distances_count_phonemes_not_letters():
+    assert edit_distance(["AH", "B"], ["AA", "B", "IY"]) == 2
+
+
+def test_rates_worked_by_hand():
+    outputs = ["AE B Z", "AE T", "K AE T S", ""]
+    references = [
+        ["EY B IY EH S", "AE B Z"],  # right, by the second: 0 of 3
+        ["AH T", "EY T IY"],  # one substitution in the first: 1 of 2
+        ["K AE T"],  # one insertion: 1 of 3
+        ["D AO G"],  # three deletions: 3 of 3
+    ]
+    assert word_error_rate(outputs, references) == 75.0
+    assert phoneme_error_rate(outputs, references) == pytest.approx(100 * 5 / 11)
+
+
+def test_the_first_of_two_equally_near_references_is_the_length():
+    assert phoneme_error_rate(["A B"], [["A B C", "A"]]) == pytest.approx(100 / 3)
+    assert phoneme_error_rate(["A B"], [["A", "A B C"]]) == pytest.approx(100)
+
+
+def test_more_edits_than_phonemes_are_more_than_all():
+    assert phoneme_error_rate(["A B C"], [["D"]]) == 300.0
+
+
+def test_spaces_between_phonemes_do_not_matter():
+    assert word_error_rate([" A  B"], [["A B"]]) == 0.0
+
+
+def test_lines_of_one_source_are_joined_and_taken_apart():
+    pairs = [("a", "1"), ("b", "2"), ("a", "3"), ("a", "1")]
+    texts, references = scoring.grouped(pairs)
+    assert (texts, references) == (["a", "b"], [["1", "3"], ["2"]])
+    assert scoring.ungrouped(texts, references) == [("a", "1"), ("a", "3"), ("b", "2")]
+    assert scoring.ungrouped(["a"], ["1"]) == [("a", "1")]
+
+
+def test_any_reference_counts():
+    outputs, references = ["x", "y", "z"], [["w", "x"], "y", ["a"]]
+    assert scoring.exact_match(outputs, references) == pytest.approx(2 / 3)
+    outputs = ["a dog sleeps on the sofa", "two cats play in the garden"]
+    references = [["the dog is asleep", outputs[0]], [outputs[1]]]
+    assert scoring.corpus_bleu(outputs, references)[0] == pytest.approx(100)
+    assert scoring.corpus_chrf(outputs, references) == pytest.approx(100)
+    first = [accepted[0] for accepted in references]
+    assert scoring.corpus_bleu(outputs, first)[0] < 60
+
+
+def test_references_are_read_as_the_tokenizer_reads():
+    tokenizer = tokenizers.train("words", ["a b"], lowercase=True)
+    assert scoring.as_read(tokenizer, ["A  B", ["C", " d"]]) == ["a b", ["c", "d"]]

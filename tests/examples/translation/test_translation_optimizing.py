@@ -1,0 +1,95 @@
+"""Optimizers and schedules by the names of the command line."""
+
+import keras
+import pytest
+
+from examples.commands.train_options import make_parser
+from examples.translation import optimizing
+
+
+def asked(line=""):
+    return make_parser("rnnsearch").parse_args(["--run", "x", *line.split()])
+
+
+def rates(line, steps, batches_per_epoch=10):
+    optimizer = optimizing.make_optimizer(asked(line), batches_per_epoch)
+    schedule = optimizer.get_config()["learning_rate"]
+    if not isinstance(schedule, dict):
+        return [float(schedule)] * len(steps)
+    return [float(optimizer._learning_rate(step)) for step in steps]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "config"),
+    [
+        ("", keras.optimizers.Adam, {"learning_rate": 1e-3, "beta_2": 0.999}),
+        ("--beta-2 0.98", keras.optimizers.Adam, {"beta_2": 0.98}),
+        ("--schedule noam", keras.optimizers.Adam, {"beta_2": 0.98, "epsilon": 1e-9}),
+        ("--schedule noam --beta-2 0.9", keras.optimizers.Adam, {"beta_2": 0.9}),
+        ("--optimizer sgd", keras.optimizers.SGD, {"learning_rate": 1.0, "momentum": 0.0}),
+        (
+            "--optimizer nesterov",
+            keras.optimizers.SGD,
+            {"learning_rate": 0.25, "momentum": 0.99, "nesterov": True},
+        ),
+        (
+            "--optimizer adadelta",
+            keras.optimizers.Adadelta,
+            {"learning_rate": 1.0, "rho": 0.95, "epsilon": 1e-6},
+        ),
+        ("--optimizer rmsprop --learning-rate 0.3", keras.optimizers.RMSprop, {"rho": 0.9}),
+    ],
+)
+def test_optimizers_have_the_papers_parameters(line, kind, config):
+    optimizer = optimizing.make_optimizer(asked(line), 10)
+    assert type(optimizer) is kind
+    found = optimizer.get_config()
+    assert {name: found[name] for name in config} == pytest.approx(config)
+    assert not any(found[name] for name in ("clipnorm", "global_clipnorm", "clipvalue"))
+
+
+def test_the_rate_given_is_the_rate():
+    assert rates("--optimizer rmsprop --learning-rate 0.3", [0, 99]) == pytest.approx([0.3, 0.3])
+
+
+def test_noam_is_the_papers_curve_for_the_width_of_the_model():
+    found = rates("--schedule noam --warmup 40 --units 64", [0, 39, 159])
+    assert found == pytest.approx([40**-1.5 / 8, 40**-0.5 / 8, 160**-0.5 / 8])
+    doubled = rates("--schedule noam --warmup 40 --units 64 --learning-rate 2", [0, 39, 159])
+    assert doubled == pytest.approx([2 * rate for rate in found])
+
+
+def test_halving_counts_in_epochs():
+    line = "--optimizer sgd --schedule halving --learning-rate 0.7"
+    steps = [0, 49, 50, 59, 60]
+    assert rates(line, steps) == pytest.approx([0.7, 0.7, 0.35, 0.35, 0.175])
+    line += " --halve-after 2 --halve-every 0.5"
+    assert rates(line, [19, 20, 24, 25]) == pytest.approx([0.7, 0.35, 0.35, 0.175])
+
+
+def test_a_plateau_is_for_the_loop():
+    assert optimizing.make_plateau(asked("--schedule plateau")) is not None
+    assert optimizing.make_plateau(asked()) is None
+    assert rates("--schedule plateau", [0, 9]) == pytest.approx([1e-3, 1e-3])
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("--beta-2 0.9 --optimizer sgd", "--beta-2 is for --optimizer adam. Leave it out"),
+        ("--warmup 9", "--warmup is for --schedule noam. .* --warmup 9 --schedule constant"),
+        ("--halve-after 2 --schedule plateau", "--halve-after is for --schedule halving"),
+        ("--halve-every 2", "--halve-every is for --schedule halving"),
+    ],
+)
+def test_options_without_what_they_belong_to_are_refused(line, told):
+    with pytest.raises(optimizing.UsageError, match=told):
+        optimizing.check(asked(line))
+
+
+def test_noam_needs_a_width():
+    arguments = asked("--schedule noam")
+    optimizing.check(arguments)
+    del arguments.units
+    with pytest.raises(optimizing.UsageError, match="noam needs the width of the model"):
+        optimizing.check(arguments)
