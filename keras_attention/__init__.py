@@ -5,6 +5,7 @@ from keras_attention.convolutional import (
     GatedConvBlock,
     GradientScaling,
 )
+from keras_attention.decoder import Decoder
 from keras_attention.dropout import CounterDropout
 from keras_attention.glimpses import (
     GaussianGlimpse,
@@ -128,6 +129,7 @@ __all__ = [
     "CosineScorer",
     "CounterDropout",
     "CoverageScorer",
+    "Decoder",
     "DotScorer",
     "DoublyStochasticLoss",
     "EntmaxNormalizer",

@@ -115,14 +115,6 @@ def own_mask(owner: str, shape, axes: str, **masks):
     return next((mask for mask in masks.values() if mask is not None), None)
 
 
-def _shape(tensor):
-    return tuple(tensor.shape) if hasattr(tensor, "shape") else tuple(tensor)
-
-
-def _message(text, hint, name, value):
-    return f"{text}{' ' + hint if hint else ''} Received: {name}={value!r}"
-
-
 def ids_in_vocabulary(owner: str, name: str, ids, vocabulary_size: int) -> None:
     """Raises if concrete `ids` leave the vocabulary; values of a traced graph are not known."""
     try:
@@ -135,3 +127,27 @@ def ids_in_vocabulary(owner: str, name: str, ids, vocabulary_size: int) -> None:
             f"{owner} expects `{name}` between 0 and {vocabulary_size - 1}, the vocabulary's "
             f"last id. Check that the tokenizer belongs to the model. Received: {name} with {wrong}"
         )
+
+
+def check_ready(layer, tensor):
+    """Raises unless `layer` is built and `tensor` is not a symbolic Keras tensor."""
+    owner = type(layer).__name__
+    if isinstance(tensor, keras.KerasTensor):
+        raise ValueError(
+            f"{owner}.prepare, .start and .step work on values, not on symbolic tensors: their "
+            f"weights would be saved as constants. Call the layer itself, `{layer.name}(...)`, in "
+            f"a functional model. Received: {tensor}"
+        )
+    if not layer.built:
+        raise ValueError(
+            f"{owner} has no weights yet. Call the layer once, or `build` it with its input "
+            f"shapes, before its plain methods. Received: built={layer.built}"
+        )
+
+
+def _shape(tensor):
+    return tuple(tensor.shape) if hasattr(tensor, "shape") else tuple(tensor)
+
+
+def _message(text, hint, name, value):
+    return f"{text}{' ' + hint if hint else ''} Received: {name}={value!r}"

@@ -1,4 +1,4 @@
-"""Draws for several weights from one initializer argument.
+"""What weights begin from, where one initializer of Keras does not say it.
 
 A Keras initializer object returns the same numbers each time it is called with one shape;
 two kernels that share it would start equal.
@@ -36,6 +36,16 @@ def side_by_side(initializer, count: int):
         block = (*shape[:-1], shape[-1] // count)
         blocks = [independent(initializer, i)(block, dtype=dtype) for i in range(count)]
         return ops.concatenate(blocks, axis=-1)
+
+    return draw
+
+
+def drawn_wide(initializer):
+    """Returns the initializer drawn in at least float32: TensorFlow's QR knows no bfloat16."""
+
+    def draw(shape, dtype=None):
+        wide = dtype if dtype == "float64" else "float32"
+        return ops.cast(initializer(shape, dtype=wide), dtype or wide)
 
     return draw
 

@@ -11,7 +11,7 @@ import keras_attention
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "mechanisms.md"
 HEADINGS = ["layer", "equation", "take it when", "time", "memory", "paper", "example"]
-INTERFACES = {"AttentionMechanism", "Normalizer", "RecurrentDecoder", "Scorer"}
+INTERFACES = {"AttentionMechanism", "Decoder", "Normalizer", "RecurrentDecoder", "Scorer"}
 
 
 def _cells(line):

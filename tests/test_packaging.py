@@ -140,13 +140,13 @@ def test_dependencies_point_one_way():
     [
         ("scorers", (*LAYER_FOLDERS[1:], "decoding")),
         ("normalizers", ("scorers", *LAYER_FOLDERS[2:], "decoding")),
-        ("mechanisms", ("readers", "glimpses", "recurrent", "memory", "decoding")),
+        ("mechanisms", (*LAYER_FOLDERS[3:-1], "decoding")),
         ("readers", ("glimpses", "recurrent", "memory", "losses", "decoding")),
         ("glimpses", ("readers", "recurrent", "memory", "losses", "decoding")),
-        ("recurrent", ("readers", "glimpses", "memory", "losses", "decoding")),
+        ("recurrent", ("readers", "glimpses", *LAYER_FOLDERS[6:], "decoding")),
         ("memory", ("mechanisms", "readers", "glimpses", "losses", "decoding")),
-        ("convolutional", ("readers", "glimpses", "memory", "losses", "decoding")),
-        ("transformer", ("readers", "glimpses", "memory", "losses", "decoding")),
+        ("convolutional", (*LAYER_FOLDERS[3:7], "losses", "decoding")),
+        ("transformer", (*LAYER_FOLDERS[3:8], "losses", "decoding")),
         ("losses", (*LAYER_FOLDERS[:-1], "decoding")),
         ("decoding", LAYER_FOLDERS),
     ],
@@ -154,6 +154,12 @@ def test_dependencies_point_one_way():
 def test_a_folder_does_not_import_those_above_it(folder, above):
     modules = [f"keras_attention.{name}" for name in above]
     assert _offenders(_files(f"keras_attention/{folder}"), *modules) == []
+
+
+def test_what_all_folders_share_imports_none_of_them():
+    shared = [path for path in (ROOT / "keras_attention").glob("*.py") if path.stem != "__init__"]
+    folders = [f"keras_attention.{name}" for name in (*LAYER_FOLDERS, "decoding", "plotting")]
+    assert shared and _offenders(shared, *folders) == []
 
 
 def test_optional_packages_are_imported_where_they_are_used():

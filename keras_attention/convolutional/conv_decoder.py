@@ -19,14 +19,14 @@ import keras
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.alignment import aligned_layers, mean_weights
 from keras_attention.convolutional.arguments import check_attending, check_convolutions
 from keras_attention.convolutional.decoder_layer import ConvDecoderLayer
 from keras_attention.convolutional.gated_conv import scaled_normal
 from keras_attention.convolutional.gradient_scaling import GradientScaling
-from keras_attention.dropout import CounterDropout
+from keras_attention.decoder import Decoder
 from keras_attention.initialization import PaddedNormal
 from keras_attention.mechanisms.multi_step import SCALINGS
-from keras_attention.scorers.base import check_ready
 from keras_attention.transformer.learned_positional_embedding import LearnedPositionalEmbedding
 from keras_attention.weight_normalization import dense
 
@@ -34,7 +34,7 @@ GRADIENT_SHARES = {"code": 0.5, "paper": 1.0}  # of each attending layer's gradi
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class ConvDecoder(keras.layers.Layer):
+class ConvDecoder(Decoder):
     """Decodes with a stack of causal convolutions whose layers attend to the source.
 
     Use it where training should not wait for one step after another: all positions of a target
@@ -113,10 +113,8 @@ class ConvDecoder(keras.layers.Layer):
         seed=None,
         **kwargs,
     ):
-        super().__init__(**kwargs)
+        super().__init__(vocabulary_size, dropout, seed, **kwargs)
         owner = "ConvDecoder"
-        self.supports_masking = True
-        self.vocabulary_size = checks.int_at_least(owner, "vocabulary_size", vocabulary_size, 4)
         self.embedding_dim = checks.positive_int(owner, "embedding_dim", embedding_dim)
         self.convolutions = check_convolutions(owner, convolutions)
         self.scaling = checks.one_of(owner, "scaling", scaling, tuple(SCALINGS))
@@ -126,10 +124,8 @@ class ConvDecoder(keras.layers.Layer):
             owner, attention_layers, alignment_layer, len(self.convolutions)
         )
         self.source_embeddings = source_embeddings
-        self.dropout = checks.number_in_range(owner, "dropout", dropout, 0, 1, below=True)
         self.max_length = checks.positive_int(owner, "max_length", max_length)
         self.weight_normalization = weight_normalization
-        self.seed = seed
         self._make_layers()
 
     def _make_layers(self):
@@ -141,8 +137,8 @@ class ConvDecoder(keras.layers.Layer):
         self.positions = LearnedPositionalEmbedding(
             self.max_length, initializer=normal, **options, name="positions"
         )
-        self.embedding_dropout = self._dropout_layer("embedding_dropout", 0)
-        self.readout_dropout = self._dropout_layer("readout_dropout", 1)
+        self.embedding_dropout = self.dropout_layer("embedding_dropout", 0)
+        self.readout_dropout = self.dropout_layer("readout_dropout", 1)
         keep, first = 1 - self.dropout, self.convolutions[0][0]
         self.enter = self._linear(first, "enter", keep)
         self.leave = self._linear(self.embedding_dim, "leave")
@@ -155,7 +151,7 @@ class ConvDecoder(keras.layers.Layer):
                 scaling=self.scaling,
                 dropout=self.dropout,
                 weight_normalization=self.weight_normalization,
-                seed=self._seed(2 + index),
+                seed=self.seed_of(2 + index),
                 **options,
                 name=f"layer_{index}",
             )
@@ -171,20 +167,20 @@ class ConvDecoder(keras.layers.Layer):
         options = {"kernel_initializer": scaled_normal(keep), "dtype": self.dtype_policy}
         return dense(units, self.weight_normalization, **options, name=name)
 
-    def _seed(self, index):
-        return None if self.seed is None else self.seed + index
+    def check_shapes(self, target_ids_shape, encoder_outputs_shape):
+        super().check_shapes(target_ids_shape, encoder_outputs_shape)
+        source = tuple(encoder_outputs_shape)
+        if self.source_embeddings and source[-1] != 2 * self.embedding_dim:
+            raise ValueError(
+                "ConvDecoder expects `encoder_outputs` of width 2 * embedding_dim, outputs and "
+                "embeddings side by side. For outputs alone pass `source_embeddings=False`. "
+                f"Received: encoder_outputs.shape={source}, embedding_dim={self.embedding_dim}"
+            )
 
-    def _dropout_layer(self, name, index):
-        return CounterDropout(
-            self.dropout, seed=self._seed(index), dtype=self.dtype_policy, name=name
-        )
-
-    def build(self, target_ids_shape, encoder_outputs_shape, initial_state_shape=None):
-        self._check_shapes(target_ids_shape, encoder_outputs_shape)
+    def build_layers(self, target_ids_shape, encoder_outputs_shape):
         width, steps = self.embedding_dim, (None, None)
-        self.memory_dim = encoder_outputs_shape[-1]
         if self.memory_projection is not None:
-            self.memory_projection.build((*steps, self.memory_dim))
+            self.memory_projection.build((*steps, encoder_outputs_shape[-1]))
         self.embedding.build(steps)
         self.positions.build((*steps, width))
         self.enter.build((*steps, width))
@@ -193,7 +189,6 @@ class ConvDecoder(keras.layers.Layer):
             layer.build(dim, width)
         self.leave.build((*steps, widths[-1]))
         self.logits.build((*steps, width))
-        self.built = True
 
     def embed(self, ids, position=None, training=None):
         """Returns g, the embedded ids with their positions: rank 3, or rank 2 for a step."""
@@ -201,31 +196,10 @@ class ConvDecoder(keras.layers.Layer):
         return self.embedding_dropout(embedded, training=training)
 
     def readout(self, hidden, training=None):
-        """Returns float32 logits of the last layer's outputs."""
-        hidden = self.readout_dropout(self.leave(hidden), training=training)
-        return ops.cast(self.logits(hidden), "float32")
+        """Returns logits of the last layer's outputs."""
+        return self.logits(self.readout_dropout(self.leave(hidden), training=training))
 
-    def prepare(self, encoder_outputs, memory_mask=None):
-        """Returns what is fixed for a source; all layers read the same keys and values.
-
-        Args:
-            encoder_outputs: Float tensor `(batch, source, dim)`, see the layer.
-            memory_mask: Boolean `(batch, source)`, True for positions that may be read;
-                explicit, for a plain method sees no mask attached to a tensor.
-
-        Returns:
-            A dict with `key` and `value`, `(batch, source, embedding_dim)`, and `mask`.
-        """
-        owner = "ConvDecoder"
-        check_ready(self, encoder_outputs)
-        checks.rank(owner, "encoder_outputs", encoder_outputs, (3,), "(batch, source, dim)")
-        shape = tuple(encoder_outputs.shape)
-        checks.boolean_mask(owner, "memory_mask", memory_mask, shape[:2], "(batch, source)")
-        if shape[-1] != self.memory_dim:
-            raise ValueError(
-                f"{owner} was built for `encoder_outputs` of width {self.memory_dim}. "
-                f"Received: encoder_outputs.shape={shape}"
-            )
+    def prepare_memory(self, encoder_outputs, memory_mask):
         memory = ops.cast(encoder_outputs, self.compute_dtype)
         if memory_mask is not None:
             memory = ops.where(memory_mask[:, :, None], memory, 0)
@@ -238,36 +212,14 @@ class ConvDecoder(keras.layers.Layer):
         attention = self.layers[self._attending[0]].attention
         return attention.prepare(outputs, embeddings, key_mask=memory_mask)
 
-    def start(self, memory, initial_state=None, max_length=None):
-        """Returns the state before the first step.
-
-        Args:
-            memory: What `prepare` returned.
-            initial_state: Not used.
-            max_length: Number of steps there must be room for, or None.
-        """
-        check_ready(self, memory["mask"])
+    def start_state(self, memory, initial_state, max_length):
         if isinstance(max_length, int):
             self.positions.check_length("max_length", max_length)
         rows = ops.shape(memory["mask"])[0]
         layers = [layer.block.start(rows) for layer in self.layers]
         return {"position": ops.zeros((rows,), dtype="int32"), "layers": layers}
 
-    def step(self, ids, state, memory):
-        """Reads one id a row and predicts the next.
-
-        Args:
-            ids: Int tensor `(rows,)`; rows is the batch, or batch times beam, row-major.
-            state: The state, every leaf `(rows, ...)`.
-            memory: What `prepare` returned, with leading dimension batch.
-
-        Returns:
-            Logits `(rows, vocabulary_size)`, the new state, and the alignment
-            `(rows, source)`; logits and alignment in float32.
-        """
-        check_ready(self, ids)
-        checks.rank("ConvDecoder", "ids", ids, (1,), "(rows,)")
-        checks.ids_in_vocabulary("ConvDecoder", "ids", ids, self.vocabulary_size)
+    def read_one(self, ids, state, memory):
         target = self.embed(ids, state["position"])
         hidden, weights, layers = self.enter(target), [], []
         for layer, before in zip(self.layers, state["layers"], strict=True):
@@ -277,95 +229,31 @@ class ConvDecoder(keras.layers.Layer):
         state = {"position": state["position"] + 1, "layers": layers}
         return self.readout(hidden), state, self._alignment(weights)
 
-    def call(
-        self,
-        target_ids,
-        encoder_outputs,
-        initial_state=None,
-        memory_mask=None,
-        encoder_outputs_mask=None,
-        training=None,
-        return_attention_scores=False,
+    def read_all(
+        self, target_ids, encoder_outputs, initial_state, memory_mask, training, with_weights
     ):
-        self._check_shapes(target_ids.shape, encoder_outputs.shape)
-        checks.ids_in_vocabulary("ConvDecoder", "target_ids", target_ids, self.vocabulary_size)
-        mask = encoder_outputs_mask if memory_mask is None else memory_mask
-        memory = self.prepare(encoder_outputs, mask)
+        memory = self.prepare(encoder_outputs, memory_mask)
         target = self.embed(target_ids, training=training)
-
         hidden, weights = self.enter(target), []
         for layer in self.layers:
             hidden, one = layer.run(hidden, target, memory, training)
             weights.append(one)
-        logits = self.readout(hidden, training)
-        return (logits, self._alignment(weights)) if return_attention_scores else logits
+        alignment = self._alignment(weights) if with_weights else None
+        return self.readout(hidden, training), alignment, {}
 
     def _alignment(self, weights):
-        """Returns the chosen alignment, float32, of the weights of all layers."""
-        last = self._attending[-1]
-        chosen = {"mean": self._attending, "last": [last]}.get(
-            self.alignment_layer, [self.alignment_layer]
-        )
-        return sum(ops.cast(weights[index], "float32") for index in chosen) / len(chosen)
-
-    def _check_shapes(self, target_ids_shape, encoder_outputs_shape):
-        target, source = tuple(target_ids_shape), tuple(encoder_outputs_shape)
-        if len(target) != 2:
-            raise ValueError(
-                "ConvDecoder expects `target_ids` of shape (batch, target). "
-                f"Received: target_ids.shape={target}"
-            )
-        if len(source) != 3 or source[-1] is None:
-            raise ValueError(
-                "ConvDecoder expects `encoder_outputs` of shape (batch, source, dim) with a known "
-                f"last dimension. Received: encoder_outputs.shape={source}"
-            )
-        if self.source_embeddings and source[-1] != 2 * self.embedding_dim:
-            raise ValueError(
-                "ConvDecoder expects `encoder_outputs` of width 2 * embedding_dim, outputs and "
-                "embeddings side by side. For outputs alone pass `source_embeddings=False`. "
-                f"Received: encoder_outputs.shape={source}, embedding_dim={self.embedding_dim}"
-            )
-        checks.same_dim("ConvDecoder", 0, target_ids=target, encoder_outputs=source)
-
-    def compute_mask(self, target_ids, previous_mask=None):
-        return None
-
-    def compute_output_shape(self, target_ids_shape, encoder_outputs_shape, **kwargs):
-        return (*tuple(target_ids_shape), self.vocabulary_size)
-
-    def compute_output_spec(
-        self,
-        target_ids,
-        encoder_outputs,
-        initial_state=None,
-        memory_mask=None,
-        encoder_outputs_mask=None,
-        training=None,
-        return_attention_scores=False,
-    ):
-        source = tuple(encoder_outputs.shape)
-        self._check_shapes(target_ids.shape, source)
-        checks.boolean_mask(
-            "ConvDecoder", "memory_mask", memory_mask, source[:2], "(batch, source)"
-        )
-        shape = self.compute_output_shape(target_ids.shape, source)
-        logits = keras.KerasTensor(shape, dtype="float32")
-        alignment = keras.KerasTensor((*tuple(target_ids.shape), source[1]), dtype="float32")
-        return (logits, alignment) if return_attention_scores else logits
+        chosen = aligned_layers(self.alignment_layer, self._attending)
+        return mean_weights([weights[index] for index in chosen])
 
     def get_config(self):
         return {
             **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
             "embedding_dim": self.embedding_dim,
             "convolutions": [list(one) for one in self.convolutions],
             "scaling": self.scaling,
             "attention_layers": self.attention_layers,
             "alignment_layer": self.alignment_layer,
             "source_embeddings": self.source_embeddings,
-            "dropout": self.dropout,
             "max_length": self.max_length,
             "weight_normalization": self.weight_normalization,
-            "seed": self.seed,
         }

@@ -9,9 +9,9 @@ Code name -> paper name: `hidden` -> h, `outputs` -> y, `target` -> g, `weights`
 import keras
 from keras import ops
 
+from keras_attention.beams import by_row, by_source
 from keras_attention.convolutional.gated_conv import GatedConvBlock, scaled_normal
 from keras_attention.mechanisms.multi_step import MultiStepAttention
-from keras_attention.recurrent.beams import by_row, by_source
 
 
 class ConvDecoderLayer(keras.layers.Layer):

@@ -14,8 +14,8 @@ import keras
 from keras import initializers, ops
 
 from keras_attention import checks
+from keras_attention.checks import check_ready
 from keras_attention.dropout import CounterDropout
-from keras_attention.scorers.base import check_ready
 from keras_attention.weight_normalization import dense
 
 HALF = 0.5**0.5

@@ -9,10 +9,10 @@ import keras
 from keras import ops
 
 from keras_attention import checks, normalizers
+from keras_attention.checks import check_ready
 from keras_attention.dropout import dropout_noise
 from keras_attention.mechanisms import blocked_dot
 from keras_attention.mechanisms.reading import Reading, joined
-from keras_attention.scorers.base import check_ready
 
 
 class AttentionMechanism(keras.layers.Layer):

@@ -14,6 +14,7 @@ import keras
 from keras import initializers, ops
 
 from keras_attention import checks, scorers
+from keras_attention.checks import check_ready
 from keras_attention.initialization import independent
 from keras_attention.mechanisms import blocked_dot, heads
 from keras_attention.mechanisms.base import AttentionMechanism
@@ -23,7 +24,6 @@ from keras_attention.mechanisms.reading import joined
 from keras_attention.mechanisms.rotary import RotaryPositions
 from keras_attention.normalizers import SoftmaxNormalizer
 from keras_attention.precision import at_least_float32
-from keras_attention.scorers.base import check_ready
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

@@ -20,10 +20,10 @@ import keras
 from keras import initializers, ops
 
 from keras_attention import checks, normalizers
+from keras_attention.checks import check_ready
 from keras_attention.initialization import independent
 from keras_attention.mechanisms.reading import joined
 from keras_attention.precision import wide_dtype
-from keras_attention.scorers.base import check_ready
 from keras_attention.weight_normalization import dense
 
 SCALINGS = {"code": 0.5**0.5, "paper": 1.0}

@@ -16,6 +16,7 @@ import keras
 from keras import activations, initializers, ops
 
 from keras_attention import checks
+from keras_attention.checks import check_ready
 from keras_attention.initialization import independent
 from keras_attention.memory import controller as controllers
 from keras_attention.memory import shifts
@@ -26,7 +27,6 @@ from keras_attention.memory.initial_state import InitialState
 from keras_attention.memory.state import pack, state_sizes, unpack
 from keras_attention.memory.written_out import product
 from keras_attention.precision import wide_dtype
-from keras_attention.scorers.base import check_ready
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

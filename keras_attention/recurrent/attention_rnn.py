@@ -12,12 +12,12 @@ import keras
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.beams import attend_by_source
+from keras_attention.checks import check_ready
 from keras_attention.mechanisms.base import AttentionMechanism
 from keras_attention.precision import wide_dtype
 from keras_attention.recurrent import attention_loop
-from keras_attention.recurrent.beams import attend_by_source
 from keras_attention.recurrent.cells import CellAdapter
-from keras_attention.scorers.base import check_ready
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

@@ -130,8 +130,7 @@ class BahdanauDecoder(MaxoutDecoder):
         )
         self.attention = self.recurrence.attention
 
-    def start(self, memory, initial_state=None, max_length=None):
-        self.check_initial_state(initial_state)
+    def start_state(self, memory, initial_state, max_length):
         if self.readout_state == "previous" and initial_state is not None:
             state = keras.tree.flatten(initial_state)[0]
             initial_state = [state, ops.zeros((ops.shape(state)[0], 1), dtype=state.dtype)]

@@ -11,16 +11,16 @@ holds W_z, W_r, W side by side, `recurrent_kernel` U_z, U_r, U, `bias` b_z, b_r,
 """
 
 import keras
-from keras import initializers, ops
+from keras import ops
 
 from keras_attention import checks
-from keras_attention.initialization import side_by_side
+from keras_attention.checks import check_ready
+from keras_attention.recurrent.gated_cell import GatedCell
 from keras_attention.recurrent.gru_sequence import gates, gru_sequence
-from keras_attention.scorers.base import check_ready
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class BahdanauGRUCell(keras.layers.Layer):
+class BahdanauGRUCell(GatedCell):
     """One step of the gated unit of RNNsearch, for `keras.layers.RNN` or `AttentionRNN`.
 
     Its input projection can be taken out of a loop: `update(project(inputs), states)`
@@ -54,45 +54,6 @@ class BahdanauGRUCell(keras.layers.Layer):
     Reference: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473, A.1.1.
     """
 
-    def __init__(
-        self,
-        units,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        recurrent_initializer="orthogonal",
-        bias_initializer="zeros",
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        self.units = checks.positive_int(type(self).__name__, "units", units)
-        self.use_bias = use_bias
-        self.kernel_initializer = initializers.get(kernel_initializer)
-        self.recurrent_initializer = initializers.get(recurrent_initializer)
-        self.bias_initializer = initializers.get(bias_initializer)
-        self.state_size = [self.units]
-        self.output_size = self.units
-
-    def build(self, input_shape):
-        if input_shape[-1] is None:
-            raise ValueError(
-                "BahdanauGRUCell expects inputs with a known last dimension. "
-                f"Received: inputs.shape={tuple(input_shape)}"
-            )
-        self.kernel = self.add_weight(
-            (input_shape[-1], 3 * self.units),
-            side_by_side(self.kernel_initializer, 3),
-            name="kernel",
-        )
-        self.recurrent_kernel = self.add_weight(
-            (self.units, 3 * self.units),
-            drawn_wide(side_by_side(self.recurrent_initializer, 3)),
-            name="recurrent_kernel",
-        )
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight((3 * self.units,), self.bias_initializer, name="bias")
-        self.built = True
-
     def project(self, inputs, first=0):
         """Returns the input's part of the gates and the candidate, `(..., 3 * units)`.
 
@@ -117,32 +78,6 @@ class BahdanauGRUCell(keras.layers.Layer):
         update, _, candidate = gates(projected, state, kernel)
         state = state + update * (candidate - state)
         return state, [state]
-
-    def call(self, inputs, states, training=None):
-        return self.update(self.project(inputs), states)
-
-    def get_initial_state(self, batch_size=None):
-        return [ops.zeros((batch_size, self.units), dtype=self.compute_dtype)]
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "use_bias": self.use_bias,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-            "recurrent_initializer": initializers.serialize(self.recurrent_initializer),
-            "bias_initializer": initializers.serialize(self.bias_initializer),
-        }
-
-
-def drawn_wide(initializer):
-    """Returns the initializer drawn in at least float32: TensorFlow's QR knows no bfloat16."""
-
-    def draw(shape, dtype=None):
-        wide = dtype if dtype == "float64" else "float32"
-        return ops.cast(initializer(shape, dtype=wide), dtype or wide)
-
-    return draw
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

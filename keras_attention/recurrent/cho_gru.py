@@ -12,12 +12,11 @@ U, `bias` one number a unit in each, which the paper leaves out.
 """
 
 import keras
-from keras import initializers, ops
+from keras import ops
 
 from keras_attention import checks
-from keras_attention.initialization import side_by_side
-from keras_attention.recurrent.bahdanau_gru import drawn_wide
-from keras_attention.scorers.base import check_ready
+from keras_attention.checks import check_ready
+from keras_attention.recurrent.gated_cell import GatedCell
 
 
 def blend(projected, inside, state, recurrent_kernel):
@@ -48,7 +47,7 @@ def blend(projected, inside, state, recurrent_kernel):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class ChoGRUCell(keras.layers.Layer):
+class ChoGRUCell(GatedCell):
     """One step of the gated unit of Cho et al., with a context in every gate.
 
     Its input projection can be taken out of a loop, that of x for all steps and that of c once:
@@ -97,38 +96,25 @@ class ChoGRUCell(keras.layers.Layer):
         bias_initializer="zeros",
         **kwargs,
     ):
-        super().__init__(**kwargs)
-        owner = "ChoGRUCell"
-        self.units = checks.positive_int(owner, "units", units)
-        self.context_dim = checks.int_at_least(owner, "context_dim", context_dim, 0)
+        super().__init__(
+            units,
+            use_bias,
+            kernel_initializer,
+            recurrent_initializer,
+            bias_initializer,
+            **kwargs,
+        )
+        self.context_dim = checks.int_at_least("ChoGRUCell", "context_dim", context_dim, 0)
         self.reset_covers_context = bool(reset_covers_context)
-        self.use_bias = use_bias
-        self.kernel_initializer = initializers.get(kernel_initializer)
-        self.recurrent_initializer = initializers.get(recurrent_initializer)
-        self.bias_initializer = initializers.get(bias_initializer)
-        self.state_size = [self.units]
-        self.output_size = self.units
 
     def build(self, input_shape):
-        input_dim = input_shape[-1]
-        if input_dim is None or input_dim <= self.context_dim:
+        if input_shape[-1] is None or input_shape[-1] <= self.context_dim:
             raise ValueError(
                 "ChoGRUCell expects inputs [x; c] of known width, c the last "
                 f"context_dim={self.context_dim} entries and x at least one. "
                 f"Received: inputs.shape={tuple(input_shape)}"
             )
-        self.kernel = self.add_weight(
-            (input_dim, 3 * self.units), side_by_side(self.kernel_initializer, 3), name="kernel"
-        )
-        self.recurrent_kernel = self.add_weight(
-            (self.units, 3 * self.units),
-            drawn_wide(side_by_side(self.recurrent_initializer, 3)),
-            name="recurrent_kernel",
-        )
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight((3 * self.units,), self.bias_initializer, name="bias")
-        self.built = True
+        super().build(input_shape)
 
     def project(self, inputs, first=0):
         """Returns the input's part of the gates and the candidate.
@@ -167,20 +153,9 @@ class ChoGRUCell(keras.layers.Layer):
         state = blend(projected[:, : 3 * self.units], inside, state, kernel)
         return state, [state]
 
-    def call(self, inputs, states, training=None):
-        return self.update(self.project(inputs), states)
-
-    def get_initial_state(self, batch_size=None):
-        return [ops.zeros((batch_size, self.units), dtype=self.compute_dtype)]
-
     def get_config(self):
         return {
             **super().get_config(),
-            "units": self.units,
             "context_dim": self.context_dim,
             "reset_covers_context": self.reset_covers_context,
-            "use_bias": self.use_bias,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-            "recurrent_initializer": initializers.serialize(self.recurrent_initializer),
-            "bias_initializer": initializers.serialize(self.bias_initializer),
         }

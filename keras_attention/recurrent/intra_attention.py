@@ -7,9 +7,9 @@ import keras
 from keras import initializers, ops
 
 from keras_attention import checks, normalizers
-from keras_attention.initialization import independent, side_by_side
+from keras_attention.checks import check_ready
+from keras_attention.initialization import drawn_wide, independent, side_by_side
 from keras_attention.normalizers import SoftmaxNormalizer
-from keras_attention.recurrent.bahdanau_gru import drawn_wide
 from keras_attention.recurrent.intra_sequence import intra_sequence
 from keras_attention.recurrent.intra_shapes import (
     check_memory,
@@ -18,7 +18,6 @@ from keras_attention.recurrent.intra_shapes import (
     symbolic_outputs,
 )
 from keras_attention.recurrent.intra_step import first_state, step
-from keras_attention.scorers.base import check_ready
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

@@ -83,13 +83,7 @@ class LuongDecoder(RecurrentDecoder):
         self.units = checks.positive_int(owner, "units", units)
         self.num_layers = checks.positive_int(owner, "num_layers", num_layers)
         if cells is None:
-            cells = lstm_cells(
-                units,
-                num_layers,
-                self.dropout,
-                None if seed is None else seed + 2,
-                self.dtype_policy,
-            )
+            cells = lstm_cells(units, num_layers, dropout, self.seed_of(2), self.dtype_policy)
         if attention is None:
             attention = LuongAttention("general", dtype=self.dtype_policy, name="attention")
         self.recurrence = AttentionRNN(

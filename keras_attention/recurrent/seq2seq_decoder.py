@@ -79,13 +79,7 @@ class Seq2SeqDecoder(RecurrentDecoder):
         self.num_layers = checks.positive_int(owner, "num_layers", num_layers)
         self.first_id = checks.int_at_least(owner, "first_id", first_id, 1)
         if cells is None:
-            cells = lstm_cells(
-                units,
-                num_layers,
-                self.dropout,
-                None if seed is None else seed + 2,
-                self.dtype_policy,
-            )
+            cells = lstm_cells(units, num_layers, dropout, self.seed_of(2), self.dtype_policy)
         self.recurrence = UnattendedRNN(cells, dtype=self.dtype_policy, name="recurrence")
         self.cells = self.recurrence.adapter.cells
 

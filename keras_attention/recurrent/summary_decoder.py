@@ -139,10 +139,10 @@ class SummaryDecoder(MaxoutDecoder):
         hidden = self.read_maxout(embedded, outputs, contexts, training)
         return self.logits(hidden if self.low_rank is None else self.low_rank(hidden))
 
-    def start(self, memory, initial_state=None, max_length=None):
+    def start_state(self, memory, initial_state, max_length):
         if initial_state is None:
             initial_state = self.begin(memory["context"])
-        return super().start(memory, initial_state)
+        return super().start_state(memory, initial_state, max_length)
 
     def get_config(self):
         return {

@@ -10,11 +10,11 @@ name above: `memory` -> h_1 .. h_S, `context` -> c.
 import keras
 from keras import ops
 
+from keras_attention.beams import for_rows
+from keras_attention.checks import check_ready
 from keras_attention.loop import run_loop
-from keras_attention.recurrent.beams import for_rows
 from keras_attention.recurrent.cells import CellAdapter
 from keras_attention.recurrent.last_state import last_state
-from keras_attention.scorers.base import check_ready
 
 
 class UnattendedRNN(keras.layers.Layer):

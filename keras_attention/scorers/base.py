@@ -116,24 +116,8 @@ class Scorer(keras.layers.Layer):
 
     def check_ready(self, tensor):
         """Raises unless the layer is built and `tensor` holds values (is not symbolic)."""
-        check_ready(self, tensor)
+        checks.check_ready(self, tensor)
 
     def cast_weight(self, variable):
         """Returns a weight in the compute dtype: `prepare` and `score` run outside `__call__`."""
         return ops.cast(variable, self.compute_dtype)
-
-
-def check_ready(layer, tensor):
-    """Raises unless `layer` is built and `tensor` is not a symbolic Keras tensor."""
-    owner = type(layer).__name__
-    if isinstance(tensor, keras.KerasTensor):
-        raise ValueError(
-            f"{owner}.prepare, .start and .step work on values, not on symbolic tensors: their "
-            f"weights would be saved as constants. Call the layer itself, `{layer.name}(...)`, in "
-            f"a functional model. Received: {tensor}"
-        )
-    if not layer.built:
-        raise ValueError(
-            f"{owner} has no weights yet. Call the layer once, or `build` it with its input "
-            f"shapes, before its plain methods. Received: built={layer.built}"
-        )

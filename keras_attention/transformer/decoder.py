@@ -12,8 +12,9 @@ import keras
 from keras import activations, ops
 
 from keras_attention import checks
+from keras_attention.alignment import aligned_layers, mean_weights
+from keras_attention.decoder import Decoder
 from keras_attention.mechanisms.rotary import RotaryPositions
-from keras_attention.scorers.base import check_ready
 from keras_attention.transformer.base import normalization_layer
 from keras_attention.transformer.decoder_layer import TransformerDecoderLayer
 from keras_attention.transformer.embedding import (
@@ -24,7 +25,7 @@ from keras_attention.transformer.embedding import (
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class TransformerDecoder(keras.layers.Layer):
+class TransformerDecoder(Decoder):
     """Predicts each next token from the earlier ones and a memory, by attention alone.
 
     The full call computes all positions at once, for training and rescoring; a search calls
@@ -105,18 +106,17 @@ class TransformerDecoder(keras.layers.Layer):
         seed=None,
         **kwargs,
     ):
-        super().__init__(**kwargs)
+        super().__init__(vocabulary_size, dropout, seed, **kwargs)
         owner = type(self).__name__
-        self.supports_masking = True
-        self.vocabulary_size = checks.int_at_least(owner, "vocabulary_size", vocabulary_size, 4)
         self.dim = checks.positive_int(owner, "dim", dim)
         self.num_layers = checks.positive_int(owner, "num_layers", num_layers)
         self.feed_forward_dim = feed_forward_dim
         self.positions = positions
         self.tie_output = bool(tie_output)
         self.alignment_layer = _alignment_layer(owner, alignment_layer, num_layers)
+        every = range(num_layers)
+        self._aligned = [every[index] for index in aligned_layers(self.alignment_layer, every)]
         self.max_length = checks.positive_int(owner, "max_length", max_length)
-        self.dropout, self.seed = dropout, seed
         self.embed = TransformerEmbedding(
             vocabulary_size,
             dim,
@@ -143,7 +143,7 @@ class TransformerDecoder(keras.layers.Layer):
             TransformerDecoderLayer(
                 **options,
                 rotary=self._rotary(index),
-                seed=None if seed is None else seed + 1 + 3 * index,
+                seed=self.seed_of(1 + 3 * index),
                 dtype=self.dtype_policy,
                 name=f"layer_{index}",
             )
@@ -166,59 +166,32 @@ class TransformerDecoder(keras.layers.Layer):
             return None
         return RotaryPositions(dtype=self.dtype_policy, name=f"rotary_{index}")
 
-    def build(self, target_ids_shape, encoder_outputs_shape, initial_state_shape=None):
-        self._check_shapes(target_ids_shape, encoder_outputs_shape)
-        batch, target = tuple(target_ids_shape)
+    def check_shapes(self, target_ids_shape, encoder_outputs_shape):
+        super().check_shapes(target_ids_shape, encoder_outputs_shape)
+        self.embed.check_length("target", target_ids_shape[1])
+
+    def build_layers(self, target_ids_shape, encoder_outputs_shape):
         if not self.embed.built:
-            self.embed.build((batch, target))
-        states_shape = (batch, target, self.dim)
+            self.embed.build(target_ids_shape)
+        states_shape = (*target_ids_shape, self.dim)
         for piece in (self.final_normalization, self.output_dense):
             if piece is not None:
                 piece.build(states_shape)
         for layer in self.stack:
-            layer.build(states_shape, tuple(encoder_outputs_shape))
-        self.memory_dim = encoder_outputs_shape[-1]
-        self.built = True
+            layer.build(states_shape, encoder_outputs_shape)
 
     def readout(self, states):
-        """Returns float32 logits for states of any rank."""
+        """Returns logits for states of any rank."""
         if self.final_normalization is not None:
             states = self.final_normalization(states)
         rows = ops.reshape(states, (-1, self.dim))
         logits = self.embed.project(rows) if self.tie_output else self.output_dense(rows)
-        logits = ops.reshape(logits, (*ops.shape(states)[:-1], self.vocabulary_size))
-        return ops.cast(logits, "float32")
+        return ops.reshape(logits, (*ops.shape(states)[:-1], self.vocabulary_size))
 
-    def prepare(self, encoder_outputs, memory_mask=None):
-        """Returns what is fixed for a source: a dict of tensors with leading dimension batch.
+    def prepare_memory(self, encoder_outputs, memory_mask):
+        return {"layers": [layer.prepare(encoder_outputs, memory_mask) for layer in self.stack]}
 
-        Args:
-            encoder_outputs: Float tensor `(batch, source, memory_dim)`.
-            memory_mask: Boolean `(batch, source)`, True for positions that may be read;
-                explicit, for a plain method sees no mask attached to a tensor.
-        """
-        check_ready(self, encoder_outputs)
-        owner, axes = "TransformerDecoder", "(batch, source, dim)"
-        checks.rank(owner, "encoder_outputs", encoder_outputs, (3,), axes)
-        if encoder_outputs.shape[-1] != self.memory_dim:
-            raise ValueError(
-                f"{owner} was built for `encoder_outputs` of width {self.memory_dim}. "
-                f"Received: encoder_outputs.shape={tuple(encoder_outputs.shape)}"
-            )
-        self._check_memory_mask(encoder_outputs, memory_mask)
-        layers = [layer.prepare(encoder_outputs, memory_mask) for layer in self.stack]
-        return {"layers": layers}
-
-    def start(self, memory, initial_state=None, max_length=None):
-        """Returns the state before the first step: a list of the layers' states, as `layers`.
-
-        Args:
-            memory: What `prepare` returned.
-            initial_state: Taken and not used.
-            max_length: Int, how many steps there must be room for; `max_length` of the layer
-                by default.
-        """
-        check_ready(self, memory["layers"][0]["mask"])
+    def start_state(self, memory, initial_state, max_length):
         if max_length is None:
             max_length = self.max_length
         checks.positive_int("TransformerDecoder", "max_length", max_length)
@@ -226,129 +199,41 @@ class TransformerDecoder(keras.layers.Layer):
         pairs = zip(self.stack, memory["layers"], strict=True)
         return {"layers": [layer.start(part, max_length) for layer, part in pairs]}
 
-    def step(self, ids, state, memory):
-        """Reads one id a row and predicts the next.
-
-        Args:
-            ids: Int tensor `(rows,)`; rows is the batch, or batch times beam, row-major.
-            state: The state, every leaf `(rows, ...)`. What is read beyond the length that it
-                has room for is not kept.
-            memory: What `prepare` returned, with leading dimension batch.
-
-        Returns:
-            Logits `(rows, vocabulary_size)`, the new state, and the alignment
-            `(rows, source)`; logits and alignment in float32.
-        """
-        check_ready(self, ids)
-        checks.rank("TransformerDecoder", "ids", ids, (1,), "(rows,)")
+    def read_one(self, ids, state, memory):
         states = self.embed(ids, state["layers"][0]["position"])
         after, weights = [], []
         for layer, old, part in zip(self.stack, state["layers"], memory["layers"], strict=True):
             states, new, layer_weights = layer.step(states, old, part)
             after.append(new)
             weights.append(layer_weights)
-        alignment = self._alignment(weights)
-        return self.readout(states), {"layers": after}, alignment
+        weights = [weights[index] for index in self._aligned]
+        return self.readout(states), {"layers": after}, _over_heads(weights)
 
-    def _aligned(self, index):
-        """Whether the weights of a layer are part of the alignment."""
-        wanted = {"last": self.num_layers - 1, "mean": index}.get(
-            self.alignment_layer, self.alignment_layer
-        )
-        return index == wanted % self.num_layers
-
-    def _alignment(self, weights):
-        """Returns the chosen layers' mean over the heads, which are axis 1, in float32."""
-        chosen = [ops.cast(w, "float32") for i, w in enumerate(weights) if self._aligned(i)]
-        means = [ops.mean(tensor, axis=1) for tensor in chosen]
-        return sum(means[1:], means[0]) / len(means)
-
-    def call(
-        self,
-        target_ids,
-        encoder_outputs,
-        initial_state=None,
-        memory_mask=None,
-        encoder_outputs_mask=None,
-        training=None,
-        return_attention_scores=False,
+    def read_all(
+        self, target_ids, encoder_outputs, initial_state, memory_mask, training, with_weights
     ):
-        self._check_shapes(target_ids.shape, encoder_outputs.shape)
-        owner, size = "TransformerDecoder", self.vocabulary_size
-        checks.ids_in_vocabulary(owner, "target_ids", target_ids, size)
-        mask = encoder_outputs_mask if memory_mask is None else memory_mask
-        self._check_memory_mask(encoder_outputs, mask)
         # Padding needs no mask: it comes last, and no earlier position reads it.
-        states = self.embed(target_ids, training=training)
-        weights = []
+        states, weights = self.embed(target_ids, training=training), []
         for index, layer in enumerate(self.stack):
-            wanted = return_attention_scores and self._aligned(index)
+            wanted = with_weights and index in self._aligned
             results = layer(
                 states,
                 encoder_outputs,
-                memory_mask=mask,
+                memory_mask=memory_mask,
                 return_attention_scores=wanted,
                 training=training,
             )
-            states, layer_weights = results if wanted else (results, None)
-            weights.append(layer_weights)
-        logits = self.readout(states)
-        return (logits, self._alignment(weights)) if return_attention_scores else logits
-
-    def _check_shapes(self, target_ids_shape, encoder_outputs_shape):
-        owner = "TransformerDecoder"
-        if len(target_ids_shape) != 2:
-            raise ValueError(
-                f"{owner} expects `target_ids` of shape (batch, target). "
-                f"Received: target_ids.shape={tuple(target_ids_shape)}"
-            )
-        self.embed.check_length("target", target_ids_shape[1])
-        if len(encoder_outputs_shape) != 3 or encoder_outputs_shape[-1] is None:
-            raise ValueError(
-                f"{owner} expects `encoder_outputs` of shape (batch, source, memory_dim) with a "
-                "known last dimension. Received: "
-                f"encoder_outputs.shape={tuple(encoder_outputs_shape)}"
-            )
-        shapes = {"target_ids": target_ids_shape, "encoder_outputs": encoder_outputs_shape}
-        checks.same_dim(owner, 0, **shapes)
-
-    def _check_memory_mask(self, encoder_outputs, mask):
-        shape = tuple(encoder_outputs.shape[:2])
-        checks.boolean_mask("TransformerDecoder", "memory_mask", mask, shape, "(batch, source)")
-
-    def compute_mask(self, target_ids, previous_mask=None):
-        return None
-
-    def compute_output_shape(self, target_ids_shape, encoder_outputs_shape, **kwargs):
-        return (*tuple(target_ids_shape), self.vocabulary_size)
-
-    def compute_output_spec(
-        self,
-        target_ids,
-        encoder_outputs,
-        initial_state=None,
-        memory_mask=None,
-        encoder_outputs_mask=None,
-        training=None,
-        return_attention_scores=False,
-    ):
-        self._check_shapes(target_ids.shape, encoder_outputs.shape)
-        self._check_memory_mask(encoder_outputs, memory_mask)
-        shape = self.compute_output_shape(target_ids.shape, encoder_outputs.shape)
-        logits = keras.KerasTensor(shape, dtype="float32")
-        shape = (*tuple(target_ids.shape), encoder_outputs.shape[1])
-        alignment = keras.KerasTensor(shape, dtype="float32")
-        return (logits, alignment) if return_attention_scores else logits
+            states, *more = results if wanted else (results,)
+            weights += more
+        return self.readout(states), _over_heads(weights) if with_weights else None, {}
 
     def get_config(self):
         return {
             **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
             "dim": self.dim,
             "num_layers": self.num_layers,
             "num_heads": self.num_heads,
             "feed_forward_dim": self.feed_forward_dim,
-            "dropout": self.dropout,
             "normalization": self.normalization,
             "positions": self.positions,
             "window": self.window,
@@ -358,8 +243,12 @@ class TransformerDecoder(keras.layers.Layer):
             "embedding": shared_config(self.embedding),
             "alignment_layer": self.alignment_layer,
             "max_length": self.max_length,
-            "seed": self.seed,
         }
+
+
+def _over_heads(weights):
+    """Returns the mean of several layers' weights over their heads, which are axis 1."""
+    return mean_weights([ops.mean(ops.cast(tensor, "float32"), axis=1) for tensor in weights])
 
 
 def _alignment_layer(owner, value, num_layers):

@@ -13,8 +13,8 @@ import keras
 from keras import ops
 
 from keras_attention import checks
-from keras_attention.recurrent.beams import by_row, by_source
-from keras_attention.scorers.base import check_ready
+from keras_attention.beams import by_row, by_source
+from keras_attention.checks import check_ready
 from keras_attention.transformer.base import TransformerLayer, kept
 from keras_attention.transformer.embedding import MAX_LENGTH
 

@@ -15,6 +15,7 @@ import keras_attention as ka
 #: Base classes that only their subclasses can be called as.
 ABSTRACT = {
     "AttentionMechanism": "has no scorer of its own",
+    "Decoder": "has no weights and reads nothing",
     "Normalizer": "does not define `normalize`",
     "RecurrentDecoder": "has no recurrence and no readout",
     "Scorer": "does not define `score`",
