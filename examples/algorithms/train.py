@@ -13,6 +13,7 @@ from examples.training import averaging
 from examples.training.job import Job
 from examples.training.objectives import BitsObjective
 from examples.training.settings import TrainingSettings
+from examples.training.workers import Workers
 from keras_attention.export import runs
 
 #: What a run may hold before it has a record.
@@ -33,7 +34,7 @@ def check(arguments) -> None:
         )
 
 
-def prepare(arguments, directory, system, is_new: bool) -> Job:
+def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job:
     """Returns the training that the arguments ask for."""
     task = tasks.find(arguments.task)
     sizes = sizes_of(arguments.size, task)

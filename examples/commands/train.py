@@ -9,8 +9,10 @@ import keras
 
 from examples import systems
 from examples.commands import resuming, train_options
+from examples.commands.arguments import UsageError
 from examples.memory import keep_freed_memory
 from examples.training.loop import train
+from examples.training.workers import Workers, make_strategy
 
 SUMMARY = "train a system, on the data made for it or on your own"
 EPILOG = """\
@@ -46,11 +48,26 @@ def resumed(text_arguments: list[str], arguments: argparse.Namespace) -> argpars
 def run(arguments: argparse.Namespace) -> None:
     """Trains and writes the run directory."""
     keep_freed_memory()
+    if arguments.distribute and arguments.dtype == "mixed_float16":
+        raise UsageError(
+            "--distribute trains in float32 or mixed_bfloat16. Received: --dtype mixed_float16"
+        )
+    workers = Workers(make_strategy(arguments.distribute))
+    again = f"Start all workers again with --resume; what is in {arguments.run} stays."
+    with workers.quiet(), workers.watched(again):
+        _run(arguments, workers)
+
+
+def _run(arguments, workers):
+    workers.check_same("options", resuming.plain(arguments))
     directory = pathlib.Path(arguments.run)
     system = systems.find(arguments.system)
     family = system.part("train")
     family.check(arguments)
-    record = _claim(directory, arguments, family.WRITTEN_FIRST)
+    # The chief claims the directory first; the others are told what it found.
+    record = workers.told(
+        _claim(directory, arguments, family.WRITTEN_FIRST) if workers.is_chief else None
+    )
     given = resuming.plain(arguments)
     if record is not None:
         over = resuming.finished_text(directory, record, given)
@@ -59,28 +76,45 @@ def run(arguments: argparse.Namespace) -> None:
             return
         if resuming.has_checkpoint(directory):
             resuming.check_arguments(directory, record, given)
+            _check_workers(directory, record, workers)
         else:
             record = None  # it begins anew, with what is asked for now
     keras.utils.set_random_seed(arguments.seed)
-    job = family.prepare(arguments, directory, system, is_new=record is None)
+    with workers.scope():
+        job = family.prepare(arguments, directory, system, record is None, workers)
+    workers.check_same("data", job.digests)
     if record is None:
-        record = {**given, "data": job.digests}
+        numbers = {"workers": workers.count, "replicas": workers.replicas}
+        record = {**given, "data": job.digests, **numbers}
     else:
         resuming.check_data(directory, record, job.digests)
         record = {**record, **{name: getattr(arguments, name) for name in resuming.LIMITS}}
     record.pop("finished", None)
-    resuming.write_record(directory, record)
-    result = _train(arguments, directory, job)
+    if workers.is_chief:
+        resuming.write_record(directory, record)
+    result = _train(arguments, directory, job, workers.strategy)
     if result.reason == "interrupted":
         again = f"python -m examples train {arguments.system} --run {directory} --resume"
         print(f"Interrupted. To go on: {again}")
         raise SystemExit(1)
     limits = {name: record[name] for name in resuming.LIMITS}
     finished = {"reason": result.reason, "limits": limits}
-    resuming.write_record(directory, {**record, "finished": finished})
+    if workers.is_chief:
+        resuming.write_record(directory, {**record, "finished": finished})
 
 
-def _train(arguments, directory, job):
+def _check_workers(directory, record, workers):
+    """Raises if a run would go on with another number of workers or devices."""
+    for name, number in (("workers", workers.count), ("replicas", workers.replicas)):
+        if record.get(name, number) != number:
+            raise ValueError(
+                f"The run in {directory} was started with {record[name]} {name}. Their random "
+                "numbers would not go on: resume it with as many, or start a run in another "
+                f"directory. Received: {number} {name}"
+            )
+
+
+def _train(arguments, directory, job, strategy):
     """Trains the model and says how it went; returns the `TrainingResult`."""
     began = time.monotonic()
     result = train(
@@ -95,6 +129,7 @@ def _train(arguments, directory, job):
         metrics=job.metrics,
         average=job.average,
         plateau=job.plateau,
+        strategy=strategy,
         resume=arguments.resume,
     )
     if result.reason != "interrupted":

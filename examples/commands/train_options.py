@@ -4,6 +4,7 @@ import argparse
 
 from examples import systems
 from examples.commands import arguments as shared
+from examples.training import workers
 
 INTERRUPTION = """
 Ctrl-C ends a run in good order: a checkpoint is written first.
@@ -83,6 +84,12 @@ def _add_training(training):
         choices=("float32", "mixed_bfloat16", "mixed_float16"),
         default="float32",
         help="dtype policy (default: %(default)s)",
+    )
+    training.add_argument(
+        "--distribute",
+        choices=workers.KINDS,
+        help="train on all devices of this machine, or in the processes that TF_CONFIG names; "
+        "docs/scaling.md tells more (default: on one device)",
     )
     training.add_argument(
         "--no-jit", action="store_true", help="do not compile with XLA: slower steps, quick start"

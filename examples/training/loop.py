@@ -7,6 +7,7 @@ the order of the batches is a function of (seed, epoch) alone, and the epoch's s
 part of the checkpoint.
 """
 
+import dataclasses
 import math
 import pathlib
 import time
@@ -31,7 +32,9 @@ from examples.training.settings import (
     TrainingSettings,
 )
 from examples.training.steps import TrainingStep
+from examples.training.workers import Workers
 
+STEPS_BETWEEN_WORDS = 10  # how often several workers ask each other whether to stop
 SKIPS_IN_A_ROW = 50  # float16 updates left out before the run is called diverged
 
 
@@ -118,7 +121,9 @@ def train(
     run.restore(resume)
     with Interrupts() as interrupts:
         try:
-            return run.go(interrupts)
+            result = run.go(interrupts)
+            run.workers.wait()  # none leaves while another may still need it
+            return result
         finally:
             run.reporter.close()
 
@@ -135,24 +140,27 @@ class _Run:
 
     def prepare(self, optimizer, average, strategy, progress):
         settings = self.settings
-        self.directory.mkdir(parents=True, exist_ok=True)
         self.optimizer, self.average, self.strategy = optimizer, average, strategy
-        tensorboard = self.directory / "tensorboard" if settings.tensorboard else None
+        self.workers = Workers(strategy)
+        writes = self.workers.is_chief
+        self.directory.mkdir(parents=True, exist_ok=True)
+        tensorboard = self.directory / "tensorboard" if settings.tensorboard and writes else None
         self.reporter = Reporter(
             progress, self.objective, (m.name for m in self.metrics), tensorboard
         )
-        self.step = TrainingStep(
-            self.model,
-            optimizer,
-            self.objective,
-            settings.clip_norm,
-            settings.clip_value,
-            settings.jit_compile,
-            self.average,
-            strategy,
-        )
+        with self.workers.scope():
+            self.step = TrainingStep(
+                self.model,
+                optimizer,
+                self.objective,
+                settings.clip_norm,
+                settings.clip_value,
+                settings.jit_compile,
+                self.average,
+                strategy,
+            )
         self.evaluation = Evaluation(self.model, settings.jit_compile, self.objective)
-        self.history = History(self.directory / "history.csv")
+        self.history = History(self.directory / "history.csv" if writes else None)
         checkpoints = Checkpoints(
             self.directory / "checkpoints", settings.keep_checkpoints, self.reporter.message
         )
@@ -175,6 +183,7 @@ class _Run:
             )
         elif resume:
             self.reporter.message(f"No checkpoint in {self.directory}: starting anew.")
+        self.workers.check_same("a position in the run", dataclasses.asdict(self.position))
         if self.strategy is not None:
             distribution.spread_seeds(self.strategy, self.saver.seed_states())
 
@@ -182,24 +191,24 @@ class _Run:
         """Returns the `TrainingResult`."""
         self.started = self.saved_at = time.monotonic()
         self.seconds_before, self.saved_step = self.position.seconds, self.position.steps
-        while (reason := self._finished()) is None:
+        reason = self._finished()
+        while reason is None:
             stopped = self._train_epoch(interrupts)
             if stopped == "interrupted":
                 return self._interrupted()
             if stopped == "minutes":
                 self._checkpoint(required=True)  # a longer run goes on from here
-            try:
-                with interrupts.abrupt():
-                    row = self._evaluate()
-            except KeyboardInterrupt:
+            row = self.workers.told(self._evaluate(interrupts) if self.workers.is_chief else None)
+            if row is None:
                 return self._interrupted()
             self._end_epoch(row)
             if stopped == "minutes":
                 return self._finish(stopped)
             self.position.epoch += 1
             self.position.batch, self.position.loss_sum, self.position.count = 0, 0.0, 0.0
-            if self._finished() or self._checkpoint_due():
-                self._checkpoint(required=self._finished() is not None)
+            reason = self._finished()
+            if reason or self._checkpoint_due():
+                self._checkpoint(required=reason is not None)
         return self._finish(reason)
 
     def _finished(self):
@@ -211,9 +220,19 @@ class _Run:
             return "patience"
         if settings.goal is not None and self._reached(settings.goal):
             return "goal"
-        if position.batch == 0 and self._time_is_up():
+        if position.batch == 0 and self.workers.any(self._time_is_up())[0]:
             return "minutes"
         return None
+
+    def _told_to_stop(self, interrupts, total):
+        """Returns why the epoch stops here, or None; the same in every worker."""
+        if self.workers.count > 1:
+            if self.position.steps % STEPS_BETWEEN_WORDS:
+                return None
+            self._drain()  # a loss that is no number ends all of them here
+        late = self.position.batch < total and self._time_is_up()
+        interrupted, late = self.workers.any(interrupts.requested, late)
+        return "interrupted" if interrupted else "minutes" if late else None
 
     # One epoch.
 
@@ -224,21 +243,20 @@ class _Run:
         title = f"epoch {position.epoch + 1}/{self.settings.epochs}"
         self.reporter.progress.start(title, total, position.batch)
         self.pace = Pace(position.count)
-        if position.batch and self._time_is_up():
+        if position.batch and self.workers.any(self._time_is_up())[0]:
             return "minutes"
         dataset = self.batches.epoch(position.epoch, start=position.batch)
         if self.strategy is not None:
             dataset = distribution.distribute(self.strategy, dataset)
         for inputs, labels in dataset:
             self._train_batch(inputs, labels)
-            if self.pace.should_look() or len(self.pending) >= self.settings.log_steps:
+            looks = self.pace.should_look() or len(self.pending) >= self.settings.log_steps
+            if self.workers.is_chief and looks:
                 self._drain()
                 self.pace.catch_up()
                 self._show(total)
-            if interrupts.requested:
-                return "interrupted"
-            if position.batch < total and self._time_is_up():
-                return "minutes"
+            if (stop := self._told_to_stop(interrupts, total)) is not None:
+                return stop
             if self._checkpoint_due():
                 self._checkpoint()
         self._drain()
@@ -309,12 +327,19 @@ class _Run:
 
     # After an epoch.
 
-    def _evaluate(self):
-        """Returns the row of history.csv; changes nothing that a checkpoint holds."""
+    def _evaluate(self, interrupts):
+        """Returns the row of history.csv; changes nothing that a checkpoint holds.
+
+        None if it was interrupted. Of several workers the chief alone does this, outside the
+        strategy's scope, so that nothing in it waits for the others.
+        """
         position, began = self.position, time.monotonic()
-        with self.average.applied():
-            dev = self.evaluation(self.dev_batches)
-            measured = {m.name: float(m.compute(self.model)) for m in self.metrics}
+        try:
+            with interrupts.abrupt(), self.average.applied():
+                dev = self.evaluation(self.dev_batches)
+                measured = {m.name: float(m.compute(self.model)) for m in self.metrics}
+        except KeyboardInterrupt:
+            return None
         self.evaluating = time.monotonic() - began
         return {
             "epoch": position.epoch + 1,
@@ -336,7 +361,7 @@ class _Run:
         if improved:
             with self.average.applied():
                 arrays = [variable.numpy() for variable in self.model.weights]
-                if self.save_model is not None:
+                if self.save_model is not None and self.workers.is_chief:
                     self._try(lambda: self.save_model(self.model), "the model")
             self.best = Best(self._monitored(row), row["epoch"], arrays)
         self.average.end_epoch()
@@ -380,6 +405,8 @@ class _Run:
         self._drain()
         self.pace.catch_up()
         self.position.seconds = self._seconds()
+        if not self.workers.is_chief:
+            return
 
         def write():
             self.saver.write(self.position, self.best)
@@ -411,7 +438,7 @@ class _Run:
         if self.best.arrays is not None:
             for variable, array in zip(self.model.weights, self.best.arrays, strict=True):
                 variable.assign(array)
-        if self.save_model is not None:
+        if self.save_model is not None and self.workers.is_chief:
             self.save_model(self.model)
         self.reporter.close()
         if self.best.value is not None:
@@ -437,7 +464,7 @@ class _Run:
         return self.seconds_before + time.monotonic() - self.started
 
     def _time_is_up(self):
-        minutes = self.settings.minutes
+        minutes = self.settings.minutes if self.workers.is_chief else None  # one clock counts
         return minutes is not None and self._seconds() + self.evaluating >= minutes * 60
 
     def _new_shapes(self):

@@ -10,6 +10,7 @@ from examples.training import averaging
 from examples.training.job import Job
 from examples.training.objectives import TokenObjective
 from examples.training.settings import Metric, TrainingSettings
+from examples.training.workers import Workers
 from examples.translation import corpora, error_rates, optimizing, scoring
 from examples.translation.arguments import files_of
 from examples.translation.translating import TextTranslator
@@ -28,17 +29,18 @@ def check(arguments) -> None:
     optimizing.check(arguments)
 
 
-def prepare(arguments, directory, system, is_new: bool) -> Job:
+def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job:
     """Returns the training that the arguments ask for; a new run gets its tokenizers."""
     files = _files(arguments)
     pairs = corpora.training_pairs(
         *files, arguments.dev_share, arguments.on_bad_line, arguments.max_pairs
     )
-    if is_new:
+    if is_new and workers.is_chief:
         sides = _new_tokenizers(arguments, pairs[0])
         for side, tokenizer in zip(runs.SIDES, sides, strict=True):
             tokenizer.save(directory / f"{side}.tokenizer")
-    else:
+    workers.wait()
+    if not (is_new and workers.is_chief):
         sides = [tokenizers.load(directory / f"{side}.tokenizer") for side in runs.SIDES]
     options = {name: getattr(arguments, name) for name in system.module.OPTIONS}
     sizes = [tokenizer.vocabulary_size for tokenizer in sides]

@@ -1,0 +1,215 @@
+"""The processes of one run: how they start together, decide as one and end.
+
+Every worker goes through the same code with the same data. Whatever may differ between
+them (clocks, signals, an evaluation) is decided in one place: the chief, worker 0, alone
+evaluates and alone writes, and tells the others what came out, so that no worker waits
+for a sum that another one never joins.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+
+import numpy as np
+import tensorflow as tf
+
+from examples.training.cluster import read_cluster
+
+#: How many numbers go from worker to worker at once.
+WIDTH = 1024
+#: How long a worker waits for the others to start.
+SECONDS_TO_START = 600.0
+KINDS = ("mirrored", "multi-worker")
+#: What a collective sum ends with when a worker is gone.
+LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
+)
+
+
+class WorkerLost(ConnectionError):
+    """Another worker has ended, or cannot be reached any more."""
+
+
+def make_strategy(kind: str | None) -> tf.distribute.Strategy | None:
+    """Returns the strategy of `--distribute`; call it before anything else of TensorFlow.
+
+    Args:
+        kind: `"mirrored"`, all devices of this machine; `"multi-worker"`, this process and
+            the others that `TF_CONFIG` names; None, one device.
+
+    Raises:
+        ClusterError: If `TF_CONFIG` is missing or wrong.
+        OSError: If this worker's port cannot be opened.
+    """
+    if kind is None:
+        return None
+    if kind == "mirrored":
+        devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+        return tf.distribute.MirroredStrategy([device.name for device in devices])
+    cluster = read_cluster()
+    here = cluster.addresses[cluster.index]
+    with _waiting(cluster):
+        try:
+            return tf.distribute.MultiWorkerMirroredStrategy()
+        except tf.errors.OpError as error:
+            raise OSError(
+                f"Worker {cluster.index} could not start at {here}. See that the port is free, "
+                "that the address is this machine's, and that every worker has its own index "
+                f"({error.message})."
+            ) from error
+
+
+class Workers:
+    """The processes of a run, as one of them sees it.
+
+    Args:
+        strategy: A `tf.distribute` strategy, or None for one device.
+
+    Attributes:
+        count: Number of processes.
+        index: Which of them this is.
+        replicas: Number of devices of all together.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy | None = None):
+        self.strategy = strategy
+        resolver = strategy.cluster_resolver if strategy is not None else None
+        spec = resolver.cluster_spec().as_dict() if resolver is not None else {}
+        self.count = max(1, sum(map(len, spec.values())))
+        self.index = resolver.task_id or 0 if self.count > 1 else 0
+        self.replicas = strategy.num_replicas_in_sync if strategy is not None else 1
+        self._function = tf.function(self._sum, autograph=False)
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this is the worker that evaluates, writes and reports."""
+        return self.index == 0
+
+    def scope(self):
+        """Returns the context that model and optimizer are made in."""
+        return self.strategy.scope() if self.strategy is not None else contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def quiet(self):
+        """A context in which only the chief prints."""
+        if self.is_chief:
+            yield
+            return
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+            yield
+
+    def any(self, *flags: bool) -> list[bool]:
+        """Returns of each flag whether it is set in any worker."""
+        if self.count == 1:
+            return list(flags)
+        return [bool(number) for number in self._summed(flags)[: len(flags)]]
+
+    def told(self, value=None):
+        """Returns the chief's value, which JSON can hold; the others' values do not matter."""
+        if self.count == 1:
+            return value
+        content = json.dumps(value).encode() if self.is_chief else b""
+        size = int(self._summed([len(content)])[0])
+        parts = [
+            self._summed(list(content[start : start + WIDTH])) for start in range(0, size, WIDTH)
+        ]
+        return json.loads(np.concatenate(parts)[:size].astype("uint8").tobytes())
+
+    def wait(self) -> None:
+        """Returns when every worker has come here."""
+        self.any(False)
+
+    def check_same(self, what: str, value) -> None:
+        """Raises where a worker would go on with something else than the chief.
+
+        Raises:
+            ValueError: In the worker that differs; the others then lose it.
+        """
+        mine, chiefs = json.loads(json.dumps(value)), self.told(value)
+        if mine != chiefs:
+            raise ValueError(
+                f"Worker {self.index} has {what} that the chief has not. Start every worker with "
+                f"the same command and the same files. Received: {_difference(mine, chiefs)}"
+            )
+
+    def _summed(self, numbers):
+        """Sums at most `WIDTH` numbers over the workers; always one size, so one program."""
+        vector = np.zeros(WIDTH, "float32")  # what is sent are small whole numbers: exact
+        vector[: len(numbers)] = numbers
+        local = self.replicas // self.count
+        values = self.strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant(
+                vector if context.replica_id_in_sync_group % local == 0 else 0 * vector
+            )
+        )
+        return self._function(values).numpy()
+
+    def _sum(self, values):
+        def replica(vector):
+            context = tf.distribute.get_replica_context()
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(vector))
+
+        return self.strategy.experimental_local_results(self.strategy.run(replica, (values,)))[0]
+
+    @contextlib.contextmanager
+    def watched(self, advice: str):
+        """A context in which a sum that a lost worker breaks off raises `WorkerLost`.
+
+        Args:
+            advice: What to do about it.
+        """
+        try:
+            yield
+        except LOST as error:
+            if self.count == 1:
+                raise
+            reason = " ".join(error.message.split())[:300]
+            raise WorkerLost(
+                f"Worker {self.index} lost another worker: it ended or cannot be reached. "
+                f"{advice} TensorFlow says: {reason}"
+            ) from error
+
+
+@contextlib.contextmanager
+def _waiting(cluster):
+    """A context that ends the process when the other workers do not come in time.
+
+    TensorFlow waits for them in C++, out of the reach of exceptions and of Python's handlers.
+    """
+
+    def give_up():
+        others = [a for i, a in enumerate(cluster.addresses) if i != cluster.index]
+        print(
+            f"error: Worker {cluster.index} waited {SECONDS_TO_START:.0f} seconds for the workers "
+            f"at {', '.join(others)}. Start them all with the same list of addresses, and see "
+            "that their ports can be reached from here.",
+            file=sys.stderr,
+            flush=True,
+        )
+        os._exit(1)
+
+    if cluster.index == 0 and len(cluster.addresses) > 1:
+        print(f"Waiting for {len(cluster.addresses)} workers to start.", flush=True)
+    timer = threading.Timer(SECONDS_TO_START, give_up)
+    timer.daemon = True
+    previous = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        signal.signal(signal.SIGINT, previous)
+
+
+def _difference(mine, chiefs):
+    if not isinstance(mine, dict) or not isinstance(chiefs, dict):
+        return f"{mine}, the chief has {chiefs}"
+    names = sorted(n for n in {*mine, *chiefs} if mine.get(n) != chiefs.get(n))
+    return ", ".join(f"{n}={mine.get(n)}, the chief has {chiefs.get(n)}" for n in names)

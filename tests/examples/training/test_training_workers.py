@@ -1,0 +1,214 @@
+import csv
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from examples.training import workers
+from examples.training.cluster import ClusterError, read_cluster
+
+ROOT = pathlib.Path(__file__).parents[3]
+TIMES = ("seconds", "tokens_per_second", "sequences_per_second")
+TRANSLATION = (
+    *("rnnsearch", "--units", "8", "--embedding-dim", "7", "--maxout-units", "5", "--no-jit"),
+    *("--shapes", "1", "--max-pairs", "60", "--batch-size", "10", "--optimizer", "sgd"),
+    *("--learning-rate", "0.5"),
+)
+ALGORITHM = (
+    *("ntm", "--task", "copy", "--size", "length=3", "--batch-size", "3", "--epoch-size", "12"),
+    *("--shapes", "1", "--no-jit"),
+)
+TWO_DEVICES = """
+import sys
+import tensorflow as tf
+device = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(device, [tf.config.LogicalDeviceConfiguration()] * 2)
+from examples.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def config(cluster, task):
+    return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
+
+
+TASK = {"type": "worker", "index": 0}
+TWO = {"worker": ["a:1", "b:2"]}
+
+
+@pytest.mark.parametrize(
+    ("environment", "told"),
+    [
+        ({}, "needs TF_CONFIG"),
+        ({"TF_CONFIG": "{worker"}, "is not JSON .* Received: {worker"),
+        ({"TF_CONFIG": "[]"}, 'no "cluster"'),
+        (config({"ps": ["a:1"], "worker": ["b:1"]}, TASK), 'has no "cluster" with "worker" and'),
+        (config({"worker": []}, TASK), "has no list of workers"),
+        (config({"worker": ["a:1", "b"]}, TASK), "no host:port.* Received: 'b'"),
+        (config({"worker": ["a:1", "a:70000"]}, TASK), "no host:port"),
+        (config({"worker": ["a:1", "a:1"]}, TASK), "names a worker twice"),
+        (config(TWO, None), 'no "task" of "type": "worker"'),
+        (config(TWO, {"type": "evaluator", "index": 0}), 'no "task" of "type": "worker"'),
+        (config(TWO, {"type": "worker"}), "no whole number"),
+        (config(TWO, {"type": "worker", "index": 2}), "2 workers, 0 to 1.* Received: index 2"),
+    ],
+)
+def test_a_wrong_cluster_is_refused(environment, told):
+    with pytest.raises(ClusterError, match=told):
+        read_cluster(environment)
+
+
+def test_an_index_may_be_a_text_of_digits():
+    assert read_cluster(config(TWO, {"type": "worker", "index": "1"})).index == 1
+
+
+def test_a_process_alone_decides_for_itself():
+    alone = workers.Workers()
+    assert (alone.is_chief, alone.count, alone.replicas) == (True, 1, 1)
+    assert alone.any(True, False) == [True, False]
+    assert alone.told({"loss": 0.1}) == {"loss": 0.1}
+    alone.check_same("options", {"batch_size": 3})
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+class Started:
+    """Processes of one run; their output lies beside its directory."""
+
+    def __init__(self, directory, options, count=2, own=((), ()), code=("-m", "examples")):
+        self.directory = pathlib.Path(directory)
+        addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
+        self.outputs = [pathlib.Path(f"{directory}.{i}.txt") for i in range(count)]
+        self.processes = []
+        for index, output in enumerate(self.outputs):
+            task = {"type": "worker", "index": index}
+            joined = ("--distribute", "multi-worker") if count > 1 else ()
+            line = [*code, "train", *options, "--run", str(directory), *joined, *own[index]]
+            with open(output, "w") as file:
+                self.processes.append(
+                    subprocess.Popen(
+                        [sys.executable, *line],
+                        cwd=ROOT,
+                        stdout=file,
+                        stderr=subprocess.STDOUT,
+                        env={**os.environ, **config({"worker": addresses}, task)},
+                    )
+                )
+
+    def ends(self, seconds=300):
+        """Returns exit statuses and outputs."""
+        try:
+            statuses = [process.wait(seconds) for process in self.processes]
+        finally:
+            for process in self.processes:
+                process.kill()
+        return statuses, [output.read_text() for output in self.outputs]
+
+
+def history(directory):
+    with open(directory / "history.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [{k: float(v) for k, v in row.items() if k not in TIMES} for row in rows]
+
+
+def weights(directory):
+    """The arrays of the newest checkpoint."""
+    newest = max((directory / "checkpoints").glob("checkpoint-*"))
+    with np.load(newest / "variables.npz") as arrays:
+        return {name: arrays[name] for name in arrays if name.startswith("model/")}
+
+
+def check_close(first, second, **tolerance):
+    assert len(history(first)) == len(history(second)) == 2
+    for a, b in zip(history(first), history(second), strict=True):
+        for name in a:
+            np.testing.assert_allclose(a[name], b[name], err_msg=name, **tolerance)
+    ours, theirs = weights(first), weights(second)
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        np.testing.assert_allclose(ours[name], theirs[name], err_msg=name, **tolerance)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [TRANSLATION, ALGORITHM], ids=["translation", "algorithm"])
+def test_two_workers_and_two_devices_equal_one_process(tmp_path, options):
+    options = (*options, "--epochs", "2")
+    if options[0] == "rnnsearch":
+        options = (*options, "--dropout", "0")
+    (status,), (told,) = Started(tmp_path / "one", options, count=1).ends()
+    assert status == 0, told
+    statuses, told = Started(tmp_path / "two", options).ends()
+    assert statuses == [0, 0], told
+    assert "epoch 2: train loss" in told[0]
+    assert "epoch" not in told[1], "only the chief reports"
+    check_close(tmp_path / "one", tmp_path / "two", rtol=1e-4, atol=1e-5)
+    mirrored = (*options, "--distribute", "mirrored")
+    (status,), (told,) = Started(
+        tmp_path / "mirrored", mirrored, count=1, code=("-c", TWO_DEVICES)
+    ).ends()
+    assert status == 0, told
+    assert json.loads((tmp_path / "mirrored" / "arguments.json").read_text())["replicas"] == 2
+    check_close(tmp_path / "one", tmp_path / "mirrored", rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_worker_ends_the_run_and_all_resume_to_the_same_weights(tmp_path, victim):
+    options = (*TRANSLATION, "--dropout", "0.3", "--checkpoint-seconds", "0.2")
+    options = (*options, "--max-pairs", "600", "--epochs", "2")
+    whole = Started(tmp_path / "whole", options).ends()
+    assert whole[0] == [0, 0], whole[1]
+    run = Started(tmp_path / "killed", options)
+    seen, deadline = set(), time.monotonic() + 200
+    while len(seen) < 4:
+        assert run.processes[0].poll() is None, run.ends()
+        assert time.monotonic() < deadline, "no checkpoints came"
+        seen |= {path.name for path in tmp_path.glob("killed/checkpoints/checkpoint-*")}
+        time.sleep(0.05)
+    os.kill(run.processes[victim].pid, signal.SIGKILL)
+    began = time.monotonic()
+    survivor = run.processes[1 - victim]
+    status = survivor.wait(60)
+    print(f"the other one ended after {time.monotonic() - began:.1f} seconds")
+    _, told = run.ends()
+    assert status not in (0, -signal.SIGKILL), told
+    assert "lost another worker" in told[1 - victim], told
+    assert "with --resume" in told[1 - victim]
+    assert len(list(tmp_path.glob("killed/checkpoints/checkpoint-*"))) > 0
+    assert not (tmp_path / "killed" / "history.csv").exists() or len(history(run.directory)) < 2
+    again = Started(tmp_path / "killed", (options[0], "--resume")).ends()
+    assert again[0] == [0, 0], again[1]
+    assert "Resumed at epoch" in again[1][0]
+    check_close(tmp_path / "whole", tmp_path / "killed", rtol=0, atol=0)
+
+
+@pytest.mark.slow
+def test_workers_that_do_not_fit_are_told_so(tmp_path):
+    options = (*TRANSLATION, "--epochs", "1")
+    statuses, told = Started(
+        tmp_path / "other", options, own=((), ("--learning-rate", "0.1"))
+    ).ends()
+    assert 0 not in statuses, told
+    assert "learning_rate=0.1, the chief has 0.5" in told[1], told
+    assert "lost another worker" in told[0], told
+    statuses, told = Started(tmp_path / "run", options).ends()
+    assert statuses == [0, 0], told
+    again = (options[0], "--resume", "--epochs", "2")
+    statuses, told = Started(tmp_path / "run", again, count=3, own=((),) * 3).ends()
+    assert statuses == [1, 1, 1], told
+    assert "was started with 2 workers" in told[0], told
