@@ -27,6 +27,11 @@ def _multi30k_test(source, target):
 GERMAN, GERMAN_TEST = _multi30k("de", "en"), _multi30k_test("de", "en")
 RECURRENT = "--learning-rate 0.0015 --average 0.999 --epochs 20"
 TRANSFORMER = "--schedule noam --warmup 2000 --epochs 40"
+# Products in bfloat16: in graph mode faster than float32 under XLA, where the processor has them.
+SMALL_TRANSFORMER = (
+    "--units 256 --feed-forward-dim 512 --layers 3 --dropout 0.3 --schedule noam --warmup 2000"
+    " --learning-rate 0.7 --average 0.999 --dtype mixed_bfloat16 --no-jit --epochs 30"
+)
 CMUDICT = (
     "--pairs {data}/g2p_cmudict/train.tsv.gz --dev-pairs {data}/g2p_cmudict/dev.tsv.gz"
     " --source-tokens characters --target-tokens words --shapes 6 --monitor wer"
@@ -108,7 +113,8 @@ _TABLE = (
         "multi30k-convs2s",
         "Multi30k de-en",
         "convs2s",
-        f"{GERMAN} --dropout 0.25 --learning-rate 0.0007 --average 0.999 --epochs 30",
+        f"{GERMAN} --dropout 0.25 --learning-rate 0.0007 --average 0.999 --epochs 30"
+        " --dtype mixed_bfloat16 --no-jit",
         GERMAN_TEST,
         45,
         (Goal("bleu", at_least=33),),
@@ -118,9 +124,9 @@ _TABLE = (
         "multi30k-transformer",
         "Multi30k de-en",
         "transformer",
-        f"{GERMAN} --units 256 --layers 3 --dropout 0.2 {TRANSFORMER}",
+        f"{GERMAN} {SMALL_TRANSFORMER}",
         GERMAN_TEST,
-        45,
+        60,
         (Goal("bleu", at_least=37),),
         f"36.5 BLEU (3 + 3 layers, width 256, {NOTEBOOKS})",
     ),
@@ -128,9 +134,9 @@ _TABLE = (
         "multi30k-transformer-en-de",
         "Multi30k en-de",
         "transformer",
-        f"{_multi30k('en', 'de')} --units 256 --layers 3 --dropout 0.2 {TRANSFORMER}",
+        f"{_multi30k('en', 'de')} {SMALL_TRANSFORMER}",
         _multi30k_test("en", "de"),
-        45,
+        60,
         (Goal("bleu", at_least=38),),
         "41.0 BLEU (4 + 4 layers, width 128, joint subwords, beam 5, LividWo/Revisit-MMT)",
     ),
