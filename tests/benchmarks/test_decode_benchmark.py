@@ -13,7 +13,7 @@ ctranslate2 = pytest.importorskip(
 SIZES = {"width": 16, "layers": 2, "heads": 2, "vocabulary": 37}
 
 
-@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("beam", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_both_find_the_same_hypotheses_and_scores(tmp_path, beam):
     from benchmarks import ctranslate2_models
 
@@ -44,6 +44,7 @@ def test_both_find_the_same_hypotheses_and_scores(tmp_path, beam):
         np.testing.assert_allclose(scores[row], found.scores, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_suite_runs_from_end_to_end(capsys):
     sizes = ["--batch", "2", "--source-length", "5", "--length", "4", "--width", "8"]
     sizes += ["--layers", "1", "--heads", "2", "--vocabulary", "11", "--threads", "1"]

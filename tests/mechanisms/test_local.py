@@ -299,7 +299,12 @@ def test_steps_and_beams_equal_the_call(options):
 
 
 @pytest.mark.parametrize(
-    ("options", "order"), [({}, "bahdanau"), (PREDICTIVE, "luong"), (PREDICTIVE, "feeding")]
+    ("options", "order"),
+    [
+        ({}, "bahdanau"),
+        pytest.param(PREDICTIVE, "luong", marks=pytest.mark.slow),
+        pytest.param(PREDICTIVE, "feeding", marks=pytest.mark.slow),
+    ],
 )
 def test_a_recurrent_layer_trains_with_it_under_xla_and_steps_alike(options, order):
     attention = LocalAttention(3, dropout=0.3, seed=5, **options)

@@ -196,7 +196,10 @@ def echo(batch, time, seed):
     return bits, np.concatenate([np.zeros((batch, 1, 2)), bits[:, :-1, :2]], 1)
 
 
-@pytest.mark.parametrize(("policy", "xla"), [("float32", False), ("mixed_float16", True)])
+@pytest.mark.parametrize(
+    ("policy", "xla"),
+    [("float32", False), pytest.param("mixed_float16", True, marks=pytest.mark.slow)],
+)
 def test_it_learns(policy, xla):
     keras.utils.set_random_seed(1)
     cell = ka.NTMCell(2, 7, 5, DENSE(13, "tanh", dtype=policy), dtype=policy)

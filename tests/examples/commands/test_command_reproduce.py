@@ -126,6 +126,7 @@ def test_experiments_go_on_where_they_were_and_write_each_row_once(
     assert page.read_text() == text
 
 
+@pytest.mark.slow
 def test_a_training_that_was_stopped_goes_on(command, data, tmp_path, monkeypatch):
     made = []
 
