@@ -124,23 +124,11 @@ def twins(request):
     return model, peer
 
 
-def padded_batch():
-    source, target, labels = train.example_batch(5, 13, 7, VOCABULARY)
-    for row, (source_length, target_length) in enumerate(
-        [(13, 7), (1, 3), (11, 1), (2, 7), (5, 2)]
-    ):
-        source[row, source_length:] = 0
-        target[row, target_length:] = labels[row, target_length:] = 0
-    return source, target, labels
-
-
-def as_torch(*arrays):
-    return [torch.from_numpy(values.astype("int64")) for values in arrays]
-
-
 def test_logits_are_the_same_also_with_padding(twins):
+    from torch_batches import as_torch, padded_batch
+
     model, peer = twins
-    source, target, labels = padded_batch()
+    source, target, labels = padded_batch(VOCABULARY)
     ours = array(model({"source": source, "target": target}))
     with torch.no_grad():
         theirs = peer(*as_torch(source, target)).numpy()
@@ -150,10 +138,12 @@ def test_logits_are_the_same_also_with_padding(twins):
 
 
 def test_loss_and_gradient_norm_of_a_step_are_the_same(twins):
+    from torch_batches import as_torch, padded_batch
+
     from benchmarks.torch_models.training import make_step
 
     model, peer = twins
-    source, target, labels = padded_batch()
+    source, target, labels = padded_batch(VOCABULARY)
     optimizer = torch.optim.SGD(peer.parameters(), 0.0)
     loss = make_step(peer, optimizer, 1e9)(*as_torch(source, target, labels))
     norm = sum(float((p.grad**2).sum()) for p in peer.parameters() if p.grad is not None) ** 0.5
