@@ -1,23 +1,33 @@
 """What several rows, the beams of a search, read of the one source they share."""
 
+import keras
 from keras import ops
 
+from keras_attention.shapes import reshape
 
-def by_source(tensor, mask):
+
+def by_source(tensor, mask, rows=None):
     """Returns `(rows, ...)` as `(batch, rows // batch, ...)`, the rows of a source together.
 
     Args:
         tensor: Tensor whose rows are row-major by batch.
         mask: The mask of the memory, `(batch, source)`.
+        rows: The number of rows; by default it is read off the tensor.
 
     Example:
 
     >>> tuple(by_source(ops.ones((6, 5)), mask=ops.ones((2, 7))).shape)
     (2, 3, 5)
     """
-    batch, (rows, *sizes) = ops.shape(mask)[0], ops.shape(tensor)
-    width = rows // (max(batch, 1) if isinstance(batch, int) else ops.maximum(batch, 1))
-    return ops.reshape(tensor, (batch, width, *sizes))
+    rows = ops.shape(tensor)[0] if rows is None else rows
+    batch, width = sources(rows, mask)
+    return reshape(tensor, (batch, width, *ops.shape(tensor)[1:]))
+
+
+def sources(rows, mask):
+    """Returns the number of sources and how many rows each has, from the mask of the memory."""
+    batch = ops.shape(mask)[0]
+    return batch, rows // (max(batch, 1) if isinstance(batch, int) else ops.maximum(batch, 1))
 
 
 def by_row(tensor, rows):
@@ -28,7 +38,7 @@ def by_row(tensor, rows):
     >>> tuple(by_row(ops.ones((2, 3, 5)), rows=6).shape)
     (6, 5)
     """
-    return ops.reshape(tensor, (rows, *ops.shape(tensor)[2:]))
+    return reshape(tensor, (rows, *ops.shape(tensor)[2:]))
 
 
 def for_rows(tensor, rows):
@@ -42,7 +52,25 @@ def for_rows(tensor, rows):
     batch, dim = ops.shape(tensor)
     width = rows // (max(batch, 1) if isinstance(batch, int) else ops.maximum(batch, 1))
     spread = ops.broadcast_to(tensor[:, None], (batch, width, dim))
-    return ops.reshape(spread, (rows, dim))
+    return reshape(spread, (rows, dim))
+
+
+def follow(tree, parents):
+    """Returns the tensors of `tree`, `(rows, ...)`, with the row each beam grew from.
+
+    Args:
+        tree: A nest of tensors whose rows are row-major by batch.
+        parents: Int tensor `(batch, beam)`, a beam of the same source each.
+
+    Example:
+
+    >>> follow(ops.array([10, 11, 20, 21]), parents=ops.array([[1, 1], [0, 1]])).numpy().tolist()
+    [11, 11, 20, 21]
+    """
+    batch, beams = ops.shape(parents)
+    first = ops.arange(batch, dtype="int32")[:, None] * beams
+    rows = reshape(first + parents, (batch * beams,))
+    return keras.tree.map_structure(lambda leaf: ops.take(leaf, rows, axis=0), tree)
 
 
 def attend_by_source(attention, query, memory, previous_weights, position):

@@ -13,6 +13,7 @@ import keras
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.beams import follow
 from keras_attention.checks import check_ready
 from keras_attention.dropout import CounterDropout
 from keras_attention.protocol import FIRST_ID
@@ -178,6 +179,19 @@ class Decoder(keras.layers.Layer):
         checks.ids_in_vocabulary(owner, "ids", ids, self.vocabulary_size)
         logits, state, weights = self.read_one(ids, state, memory)
         return ops.cast(logits, "float32"), state, ops.cast(weights, "float32")
+
+    def reorder(self, state, parents):
+        """Returns the state of beams that grew from others: what a search passes on at each step.
+
+        A decoder that can leave a large cache where it is does better than this, which gathers
+        the rows of every leaf.
+
+        Args:
+            state: The state, every leaf `(rows, ...)`, row-major by batch.
+            parents: Int tensor `(batch, beam)`, the beam of the same source that each beam
+                grew from; `batch * beam` is `rows`.
+        """
+        return follow(state, parents)
 
     def call(
         self,

@@ -2,12 +2,16 @@
 
     state = decoder.start(memory, initial_state=None, max_length=None)
     decoder.first_id
+    state = decoder.reorder(state, parents)
 
 A decoder with a cache needs to know for how many steps there must be room; most do not. Most read
-the start id first; Sutskever et al. 2014 (https://arxiv.org/abs/1409.3215) read the end id.
+the start id first; Sutskever et al. 2014 (https://arxiv.org/abs/1409.3215) read the end id. Most
+have a state small enough for a search to gather its rows.
 """
 
 import inspect
+
+from keras_attention.beams import follow
 
 FIRST_ID = 2
 
@@ -49,3 +53,16 @@ def first_id(decoder) -> int:
     2
     """
     return getattr(decoder, "first_id", FIRST_ID)
+
+
+def reordering(decoder):
+    """Returns how a search reorders the beams of a decoder: its `reorder`, or a gather of all rows.
+
+    Example:
+
+    >>> import keras
+    >>> parents = keras.ops.array([[1, 1]])
+    >>> reordering(object())(keras.ops.array([5, 7]), parents).numpy().tolist()
+    [7, 7]
+    """
+    return getattr(decoder, "reorder", follow)

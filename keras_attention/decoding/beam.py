@@ -14,11 +14,12 @@ import keras
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.decoding import history as histories
 from keras_attention.decoding import hypotheses as pools
 from keras_attention.decoding import steps
-from keras_attention.decoding.steps import IMPOSSIBLE
-
-STOPPING = ("exact", "limit")
+from keras_attention.decoding.constraints import Constraints
+from keras_attention.decoding.groups import Groups
+from keras_attention.decoding.ranking import STOPPING, Ranking
 
 
 def beam_search(
@@ -30,11 +31,18 @@ def beam_search(
     max_length: int,
     row_max_length=None,
     min_length=0,
+    banned_ids=(),
+    no_repeat_ngram: int | None = None,
+    prefix=None,
+    prefix_lengths=None,
     length_penalty=None,
     coverage_penalty=None,
     memory_mask=None,
     stopping: str = "exact",
+    groups: int = 1,
+    diversity: float = 0.5,
     return_alignments: bool = True,
+    reorder=None,
     start_id: int = 2,
     end_id: int = 3,
     pad_id: int = 0,
@@ -65,14 +73,32 @@ def beam_search(
             `max_length`. Inside a compiled graph it is clipped to that range.
         min_length: Int, or an int tensor of shape `(batch,)`: no hypothesis ends with fewer
             tokens. The end mark counts.
+        banned_ids: Ids never produced, ints, the same for every row.
+        no_repeat_ngram: None, or a positive int `n`: no hypothesis contains the same `n` ids in
+            a row twice. Ids of the prefix count.
+        prefix: None, or int ids of shape `(batch, prefix)` that every hypothesis of a row begins
+            with, whatever the other constraints say of them. They are part of the result, of
+            its lengths, log-probabilities and alignments. The end mark cannot be forced.
+        prefix_lengths: None to take each row of `prefix` up to its first padding, or an int
+            tensor of shape `(batch,)`; 0 forces nothing.
         length_penalty: None to rank by log-probability, or a callable such as
             `GNMTLengthPenalty` or `AverageLengthPenalty`.
         coverage_penalty: None, or a callable such as `CoveragePenalty`. It is applied to
             hypotheses as they finish.
         memory_mask: Boolean tensor of shape `(batch, source)`, handed to `coverage_penalty`.
-        stopping: `"exact"` stops a row when its answer is certain; `"limit"` runs every row to
-            its length limit and returns the same, later.
+        stopping: When a row stops. `"exact"`: when its answer is certain. `"limit"`: at its
+            length limit, with the same answer, later. `"first"`: when `beam_width` hypotheses
+            are finished, which may miss better, longer ones. `"heuristic"`: when no live
+            hypothesis would beat the worst of them if it were as long as it is now, which is
+            exact too unless the length penalty prefers long output.
+        groups: Int that divides `beam_width`. More than 1 searches in groups that avoid one
+            another's tokens; a sequence found twice leaves a filler.
+        diversity: Number of at least 0, what a token loses for each time an earlier group took
+            it in the same step. Only the choice sees it, never a score.
         return_alignments: Bool. Without alignments the search needs less memory.
+        reorder: None to gather the rows of every leaf of `state`, or a callable `(state,
+            parents) -> state` that does the same in a cheaper way, such as a decoder's
+            `reorder`; `parents` is int32 `(batch, beam_width)`, the beam each one grew from.
         start_id: Int, fed at the first step. Never produced, unless it is the end id too.
         end_id: Int, ends a hypothesis.
         pad_id: Int, fills the ids after the end. Never produced.
@@ -112,39 +138,63 @@ def beam_search(
     checks.positive_int(owner, "beam_width", beam_width)
     checks.positive_int(owner, "max_length", max_length)
     checks.one_of(owner, "stopping", stopping, STOPPING)
-    for name, penalty in (("length", length_penalty), ("coverage", coverage_penalty)):
-        if penalty is not None and not callable(penalty):
-            raise ValueError(
-                f"{owner} expects `{name}_penalty` to be None or a callable such as "
-                f"`{'GNMTLengthPenalty(0.6)' if name == 'length' else 'CoveragePenalty(0.2)'}`. "
-                f"Received: {name}_penalty={penalty!r}"
-            )
+    groups = Groups(owner, beam_width, groups, diversity)
+    ranking = Ranking(owner, length_penalty, coverage_penalty, memory_mask, beam_width)
     steps.check_special_ids(owner, start_id, end_id, pad_id)
+    if reorder is not None and not callable(reorder):
+        raise ValueError(
+            f"{owner} expects `reorder` to be None or a callable `reorder(state, parents)`, such "
+            f"as a decoder's. Received: reorder={reorder!r}"
+        )
     run = steps.CheckedStep(owner, step, state, memory)
     limits = steps.row_limits(owner, max_length, row_max_length, run.batch)
-    shortest = steps.minimum_lengths(owner, min_length, max_length, run.batch)
-    score = _Score(length_penalty, coverage_penalty, memory_mask)
-    banned = tuple(sorted({pad_id, start_id} - {end_id}))
+    constraints = Constraints(
+        owner,
+        run.batch,
+        max_length,
+        (start_id, end_id, pad_id),
+        min_length,
+        banned_ids,
+        no_repeat_ngram,
+        prefix,
+        prefix_lengths,
+    )
 
     def advance(search, logits, leaves, alignment):
         """One step: from what the decoder said to the pools after it."""
         length = search.time + 1
         at_limit = length >= limits
-        end_allowed = None if shortest is None else length >= shortest
-        beams = search.alive.codes.shape[1]
-        candidates = pools.expand(search.alive, logits, beam_width, banned, end_id, end_allowed)
+        batch, beams = ops.shape(search.alive.codes)
+        permitted = constraints.permit(logits, search.seen, search.time, beams)
         coverage = () if coverage_penalty is None else search.coverage + alignment
-        scores = score(candidates, length, coverage, beams)
-        accept = search.active
-        finished = pools.finish(search.finished, candidates, scores, length, accept, at_limit)
-        alive = pools.survive(candidates)
+        penalties = ranking.coverage(coverage, batch, beams)
+        alive, finished, undecided, taken = [], [], None, None
+        for number in range(groups.count):
+            part = groups.part(number, search, logits, permitted, beams, taken)
+            candidates = pools.expand(
+                part.alive, part.logits, part.permitted, beam_width, end_id, part.turn
+            )
+            scores = ranking(candidates, length, penalties)
+            accept = search.active
+            ended = pools.finish(part.finished, candidates, scores, length, accept, at_limit)
+            growing = pools.survive(candidates)
+            open_ = ranking.undecided(stopping, growing, ended, length, limits)
+            undecided = open_ if undecided is None else undecided | open_
+            taken = groups.taken(taken, growing, beam_width)
+            alive.append(growing)
+            finished.append(ended)
+        alive, finished = groups.joined(alive), groups.joined(finished)
         active = search.active & ops.logical_not(at_limit)
-        if stopping == "exact":
-            best = score.bound(alive.log_probs, length + 1, limits)
-            active = active & (best > finished.scores[:, -1])
-        history = pools.record(search.history, search.time, alive.codes, alignment, beams)
-        leaves, coverage = _reorder((leaves, coverage), alive.codes % beam_width, beams)
-        return _Search(length, active, alive, finished, history, leaves, coverage)
+        active = active if undecided is None else active & undecided
+        history = histories.record(search.history, search.time, alive.codes, alignment, beams)
+        parents = alive.codes % beam_width
+        coverage, seen = _reorder((coverage, search.seen), parents, beams)
+        if reorder is None or beams == 1:
+            leaves = _reorder(leaves, parents, beams)
+        else:
+            leaves = run.reordered(reorder, leaves, parents)
+        seen = constraints.record(seen, search.time, alive.codes, beam_width)
+        return _Search(length, active, alive, finished, history, leaves, coverage, seen)
 
     def body(*search):
         search = _Search(*search)
@@ -154,7 +204,7 @@ def beam_search(
 
     ids = ops.full((run.batch,), start_id, dtype="int32")
     logits, leaves, alignment = run(ids, run.leaves)
-    steps.check_vocabulary(owner, logits, start_id, end_id, pad_id)
+    constraints.check_vocabulary(logits)
     axes = "(batch, source)"
     checks.boolean_mask(owner, "memory_mask", memory_mask, tuple(alignment.shape), axes)
     root = ops.zeros_like(ids[:, None])  # the one hypothesis everything grows from
@@ -163,77 +213,36 @@ def beam_search(
         active=ops.ones_like(ids, dtype="bool"),
         alive=pools.Alive(ops.cast(root, "float32"), root),
         finished=pools.no_finished(run.batch, beam_width),
-        history=pools.no_history(max_length, run.batch, beam_width, alignment, return_alignments),
+        history=histories.no_history(
+            max_length, run.batch, beam_width, alignment, return_alignments
+        ),
         leaves=(),
         coverage=() if coverage_penalty is None else ops.zeros_like(alignment),
+        seen=constraints.start(run.batch),
     )
     search = advance(search, logits, leaves, alignment)
     search = _Search(*ops.while_loop(lambda *s: ops.any(_Search(*s).active), body, tuple(search)))
-    ids, alignments = pools.trace_back(search.history, search.finished, search.time, pad_id)
+    finished = groups.ranked(search.finished)
+    ids, alignments = histories.trace_back(search.history, finished, search.time, pad_id)
     result = {"ids": ids}
     for name in ("lengths", "log_probs", "scores"):
-        result[name] = getattr(search.finished, name)
+        result[name] = getattr(finished, name)
     if return_alignments:
         result["alignments"] = alignments
-    return result
+    return groups.distinct(result, pad_id)
 
 
 class _Search(NamedTuple):
-    """What the loop carries. `leaves` and `coverage` have `batch * beam` rows."""
+    """What the loop carries. `leaves`, `coverage` and `seen` have `batch * beam` rows."""
 
     time: object
     active: object
     alive: pools.Alive
     finished: pools.Finished
-    history: pools.History
+    history: histories.History
     leaves: tuple
     coverage: object
-
-
-class _Score:
-    """`log p / lp + cp` of candidates, and its upper bound for what is still alive."""
-
-    def __init__(self, length_penalty, coverage_penalty, memory_mask):
-        self.length_penalty, self.coverage_penalty = length_penalty, coverage_penalty
-        self.memory_mask = memory_mask
-
-    def __call__(self, candidates, length, coverage, beams):
-        scores = candidates.log_probs
-        batch, count = ops.shape(scores)
-        if self.length_penalty is not None:
-            scores = self.length_penalty(scores, ops.reshape(length, (1, 1)))
-            self._check("length_penalty", scores, count)
-        if self.coverage_penalty is None:
-            return scores
-        coverage = pools.by_beam(coverage, batch, beams)
-        penalties = self.coverage_penalty(coverage, self.memory_mask)
-        self._check("coverage_penalty", penalties, beams)
-        return scores + steps.pick(penalties, candidates.codes % (count // 2))
-
-    def bound(self, log_probs, shortest, limits):
-        """Returns the best score a live hypothesis of each row can still reach, `(batch,)`.
-
-        Log-probabilities only fall and coverage adds at most 0, so the length penalty decides.
-        """
-        bounds = log_probs
-        if self.length_penalty is not None:
-            bound = getattr(self.length_penalty, "bound", None)
-            if bound is None:  # nothing is certain before the limit
-                bounds = ops.zeros_like(log_probs) - pools.LOWEST
-            else:
-                limits = ops.expand_dims(limits, 1)
-                shortest = ops.minimum(shortest, limits)
-                bounds = bound(log_probs, shortest, limits)
-        bounds = ops.maximum(bounds, pools.LOWEST)
-        return ops.max(ops.where(log_probs > pools.EXISTS, bounds, IMPOSSIBLE), axis=1)
-
-    def _check(self, name, result, hypotheses):
-        shape = tuple(result.shape)
-        if len(shape) != 2 or shape[1] not in (None, hypotheses):
-            raise ValueError(
-                f"beam_search expects `{name}` to return one number for each of "
-                f"(batch, {hypotheses}) hypotheses. Received: a result of shape {shape}"
-            )
+    seen: object
 
 
 def _reorder(tree, parents, beams):

@@ -10,6 +10,8 @@ import numpy as np
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.beams import follow
+from keras_attention.decoder import Decoder
 from keras_attention.decoding.steps import CheckedStep, concrete, int_tensor
 from keras_attention.protocol import started
 
@@ -32,7 +34,8 @@ def check_decoder(
 
     For the tests of a decoder of your own. Each row of the batch is decoded as two beams, the
     given ids and ids derived from them; half way the beams change places or one of them takes
-    over both, as in a beam search. Columns of junk that the mask leaves out are appended to
+    over both, as in a beam search that gathers the rows of the state, or that asks the decoder's
+    own `reorder` if it has one. Columns of junk that the mask leaves out are appended to
     the memory, and masked ones are overwritten, so that whatever reads padding is found out.
 
     Args:
@@ -97,13 +100,22 @@ def check_decoder(
     memory = decoder.prepare(encoder_outputs, **options)
     state = started(decoder, memory, initial_state, ids.shape[1])
     run = CheckedStep("check_decoder", _float32_step(decoder), state, memory)
-    before, after, alignments = _decode(run, inputs, parents, half)
-    _check_alignments(alignments, memory_mask, max(tolerance, 1e-4))
-    stepped = np.concatenate([_reordered(before, parents), after], axis=2)
-    return _compare(full, stepped, ids != pad_id, tolerance)
+    found = []
+    for reorder in _ways_to_reorder(decoder):
+        before, after, alignments = _decode(run, inputs, parents, half, reorder)
+        _check_alignments(alignments, memory_mask, max(tolerance, 1e-4))
+        stepped = np.concatenate([_reordered(before, parents), after], axis=2)
+        found.append(_compare(full, stepped, ids != pad_id, tolerance))
+    return max(found)
 
 
-def _decode(run, inputs, parents, half):
+def _ways_to_reorder(decoder):
+    """Returns the ways a search may reorder the state: None gathers rows, others are its own."""
+    own = getattr(type(decoder), "reorder", Decoder.reorder)
+    return [None] if own is Decoder.reorder else [None, decoder.reorder]
+
+
+def _decode(run, inputs, parents, half, reorder):
     """Returns logits before and after the beams were reordered, and all alignments.
 
     As in a search, the first step has one row for each batch row.
@@ -112,10 +124,12 @@ def _decode(run, inputs, parents, half):
     logits, leaves, alignment = run(ops.convert_to_tensor(inputs[:, 0, 0]), run.leaves)
     leaves = [ops.repeat(leaf, BEAMS, axis=0) for leaf in leaves]
     outputs = [[np.repeat(_float64(x), BEAMS, axis=0) for x in (logits, alignment)]]
-    rows = (np.arange(batch)[:, None] * BEAMS + parents).reshape(-1).astype("int32")
+    parents = ops.convert_to_tensor(parents.astype("int32"))
     for time in range(1, length):
-        if time == half:
-            leaves = [ops.take(leaf, ops.convert_to_tensor(rows), axis=0) for leaf in leaves]
+        if time == half and reorder is None:
+            leaves = follow(list(leaves), parents)
+        elif time == half:
+            leaves = run.reordered(reorder, leaves, parents)
         ids = ops.convert_to_tensor(inputs[:, :, time].reshape(-1))
         logits, leaves, alignment = run(ids, leaves)
         outputs.append([_float64(logits), _float64(alignment)])

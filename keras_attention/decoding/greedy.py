@@ -12,6 +12,8 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.decoding import steps
+from keras_attention.decoding.constraints import Constraints
+from keras_attention.decoding.hypotheses import EXISTS
 from keras_attention.decoding.steps import IMPOSSIBLE
 
 
@@ -23,6 +25,10 @@ def greedy_search(
     max_length: int,
     row_max_length=None,
     min_length=0,
+    banned_ids=(),
+    no_repeat_ngram: int | None = None,
+    prefix=None,
+    prefix_lengths=None,
     return_alignments: bool = True,
     start_id: int = 2,
     end_id: int = 3,
@@ -43,6 +49,10 @@ def greedy_search(
         row_max_length: Optional int tensor of shape `(batch,)`: each row's own limit, from 1 to
             `max_length`. Inside a compiled graph it is clipped to that range.
         min_length: Int, or an int tensor of shape `(batch,)`: no row ends with fewer tokens.
+        banned_ids: Ids never produced, as in `beam_search`.
+        no_repeat_ngram: None or a positive int, as in `beam_search`.
+        prefix: None, or int ids `(batch, prefix)` to start with, as in `beam_search`.
+        prefix_lengths: None, or an int tensor of shape `(batch,)`, as in `beam_search`.
         return_alignments: Bool. Without alignments the search needs less memory.
         start_id: Int, fed at the first step. Never produced, unless it is the end id too.
         end_id: Int, ends a row.
@@ -52,6 +62,8 @@ def greedy_search(
         Dict of tensors: `ids` int32 `(batch, max_length)`, `lengths` int32 `(batch,)` with the
         end mark counted, `log_probs` float32 `(batch,)`, and `alignments` float32
         `(batch, max_length, source)`, 0 after the end.
+
+        Under constraints a row that may go on with no token stops there, without an end mark.
 
     Raises:
         ValueError: If an argument is out of range, or `step` breaks its promises.
@@ -72,27 +84,40 @@ def greedy_search(
     steps.check_special_ids(owner, start_id, end_id, pad_id)
     run = steps.CheckedStep(owner, step, state, memory)
     limits = steps.row_limits(owner, max_length, row_max_length, run.batch)
-    shortest = steps.minimum_lengths(owner, min_length, max_length, run.batch)
-    banned = tuple(sorted({pad_id, start_id} - {end_id}))
+    constraints = Constraints(
+        owner,
+        run.batch,
+        max_length,
+        (start_id, end_id, pad_id),
+        min_length,
+        banned_ids,
+        no_repeat_ngram,
+        prefix,
+        prefix_lengths,
+    )
 
     def advance(search, logits, leaves, alignment):
         """One step: from what the decoder said to the next ids."""
-        end_allowed = None if shortest is None else search.time + 1 >= shortest
-        ids, log_probs = likeliest(logits, banned, end_id, end_allowed)
-        lengths = search.lengths + ops.cast(search.active, "int32")
-        written = ops.where(search.active, ids, pad_id)
+        permitted = constraints.permit_all(logits, search.seen, search.time)
+        ids, log_probs = likeliest(logits, permitted)
+        active = search.active
+        if not constraints.free:
+            active = active & (log_probs > EXISTS)
+        lengths = search.lengths + ops.cast(active, "int32")
+        written = ops.where(active, ids, pad_id)
         alignments = search.alignments
         if return_alignments:
-            kept = ops.where(search.active[:, None], alignment, 0.0)
+            kept = ops.where(active[:, None], alignment, 0.0)
             alignments = steps.write(alignments, search.time, kept)
         return _Search(
             search.time + 1,
-            search.active & (ids != end_id) & (lengths < limits),
+            active & (ids != end_id) & (lengths < limits),
             ids,
-            ops.maximum(search.log_probs + ops.where(search.active, log_probs, 0.0), IMPOSSIBLE),
+            ops.maximum(search.log_probs + ops.where(active, log_probs, 0.0), IMPOSSIBLE),
             lengths,
             steps.write(search.history, search.time, written),
             alignments,
+            constraints.record(search.seen, search.time, ids),
             leaves,
         )
 
@@ -102,7 +127,7 @@ def greedy_search(
 
     ids = ops.full((run.batch,), start_id, dtype="int32")
     logits, leaves, alignment = run(ids, run.leaves)
-    steps.check_vocabulary(owner, logits, start_id, end_id, pad_id)
+    constraints.check_vocabulary(logits)
     empty = (max_length, run.batch, ops.shape(alignment)[1])
     search = _Search(
         time=ops.zeros((), dtype="int32"),
@@ -112,6 +137,7 @@ def greedy_search(
         lengths=ops.zeros_like(ids),
         history=ops.full((max_length, run.batch), pad_id, dtype="int32"),
         alignments=ops.zeros(empty, dtype="float32") if return_alignments else (),
+        seen=constraints.start(run.batch),
         leaves=(),
     )
     search = advance(search, logits, leaves, alignment)
@@ -126,22 +152,13 @@ def greedy_search(
     return result
 
 
-def likeliest(logits, banned, end_id, end_allowed):
+def likeliest(logits, permitted):
     """Returns the likeliest permitted id of each row and its log-probability, `(rows,)`.
 
     Args:
         logits: Float32 tensor of shape `(rows, vocabulary)`.
-        banned: Ids never produced, a tuple.
-        end_id: Id of the end mark.
-        end_allowed: None, or a boolean tensor `(rows,)`, False where a row may not end yet.
+        permitted: The same, with what may not be produced at -2e9.
     """
-    vocabulary = ops.arange(logits.shape[1], dtype="int32")[None, :]
-    permitted = logits
-    for token in banned:
-        permitted = ops.where(vocabulary == token, 2 * IMPOSSIBLE, permitted)
-    if end_allowed is not None:
-        too_soon = (vocabulary == end_id) & ops.logical_not(end_allowed[:, None])
-        permitted = ops.where(too_soon, 2 * IMPOSSIBLE, permitted)
     ids = ops.cast(ops.argmax(permitted, axis=-1), "int32")
     best = ops.max(permitted, axis=-1, keepdims=True)
     return ids, steps.log_probs_of(best, steps.normalizers(logits))[:, 0]
@@ -157,4 +174,5 @@ class _Search(NamedTuple):
     lengths: object
     history: object
     alignments: object
+    seen: object
     leaves: tuple

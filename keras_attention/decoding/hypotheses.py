@@ -1,13 +1,11 @@
-"""The two pools of a beam search, and the way back through them.
+"""The two pools of a beam search.
 
 *Alive* hypotheses are still growing, `beam` of them a row. *Finished* ones wait in a second pool
 of `beam` places with their scores. Neither carries its tokens. A hypothesis is its *code*,
 
     code = last token * beam + the beam it grew from
 
-each step writes the codes of the alive ones into a history, and the winners are read
-backwards from it at the end. So a step moves the decoder's state and a few integers, never
-`(batch, beam, target, source)`.
+and the history keeps the codes of every step.
 """
 
 from typing import NamedTuple
@@ -19,7 +17,6 @@ from keras_attention.decoding.steps import (
     log_probs_of,
     normalizers,
     pick,
-    write,
 )
 from keras_attention.decoding.top_tokens import top_tokens
 
@@ -44,41 +41,53 @@ class Finished(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Continuations of the alive hypotheses, best first, each of shape `(batch, 2 * beam)`."""
+    """Continuations of the alive hypotheses, best first, each of shape `(batch, 2 * beam)`.
+
+    `merits`, where they are not the log-probabilities themselves, are what they were chosen by.
+    """
 
     log_probs: object
     codes: object
     ended: object
+    merits: object = None
 
 
-class History(NamedTuple):
-    """What each step wrote: `codes` `(target, batch, beam)`, `alignments` `(…, source)` or ()."""
+class Turn(NamedTuple):
+    """Who chooses in a step: `width` beams from the beam `first` on, all in a plain search.
 
-    codes: object
-    alignments: object
+    `taken` are the tokens `(batch, any)` chosen before in this step, None for nothing, each of
+    which makes the same token worse by `diversity`.
+    """
+
+    first: int
+    width: int
+    taken: object
+    diversity: float
 
 
-def expand(alive, logits, beam_width, banned, end_id, end_allowed):
-    """Returns the best `2 * beam_width` one-token continuations over all beams of a row.
+def expand(alive, logits, permitted, beam_width, end_id, turn):
+    """Returns the best `2 * width` one-token continuations over all beams of a turn.
 
     As many of each beam are taken first and then merged, which is the same as the best of
     `beam * vocabulary`. A few more are taken than needed, so that dropping the tokens that may
-    not be produced leaves enough.
+    not be produced, or fall behind, leaves enough.
 
     Args:
         alive: `Alive` of `(batch, beams)`; `beams` is 1 in the first step.
         logits: Float32 tensor of shape `(batch * beams, vocabulary)`.
-        beam_width: Static int.
-        banned: Ids never produced, a tuple.
+        permitted: What may follow, `Permitted`, with as many rows.
+        beam_width: Static int, what codes are multiples of.
         end_id: Id of the end mark.
-        end_allowed: None, or a boolean tensor `(batch,)`, False where a row may not end yet.
+        turn: `Turn`.
     """
     batch, beams = ops.shape(alive.log_probs)
-    count = 2 * beam_width
-    width = min(logits.shape[1], count + len(banned) + (end_allowed is not None))
-    values, ids = top_tokens(logits, width)
+    count, end_allowed = 2 * turn.width, permitted.end_allowed
+    spare = len(permitted.banned) + (end_allowed is not None)
+    spare += 0 if turn.taken is None else turn.taken.shape[1]
+    width = min(logits.shape[1], count + spare)
+    values, ids = top_tokens(permitted.logits, width)
     log_probs = log_probs_of(values, normalizers(logits))
-    for token in banned:
+    for token in permitted.banned:
         log_probs = ops.where(ids == token, IMPOSSIBLE, log_probs)
     if beams * width < count:  # a vocabulary smaller than the beam
         short = -(-count // beams) - width
@@ -91,11 +100,24 @@ def expand(alive, logits, beam_width, banned, end_id, end_allowed):
     if end_allowed is not None:
         too_soon = (ids == end_id) & ops.logical_not(ops.expand_dims(end_allowed, (1, 2)))
         totals = ops.where(too_soon, IMPOSSIBLE, totals)
-    codes = ids * beam_width + ops.expand_dims(ops.arange(beams, dtype="int32"), (0, 2))
+    parents = ops.arange(turn.first, turn.first + beams, dtype="int32")
+    codes = ids * beam_width + ops.expand_dims(parents, (0, 2))
     totals = ops.reshape(totals, (batch, beams * width))
-    totals, places = ops.top_k(totals, count)
-    codes = pick(ops.reshape(codes, (batch, beams * width)), places)
-    return Candidates(totals, codes, codes // beam_width == end_id)
+    codes = ops.reshape(codes, (batch, beams * width))
+    merits = totals if turn.taken is None else _merits(totals, codes // beam_width, turn)
+    merits, places = ops.top_k(merits, count)
+    codes = pick(codes, places)
+    ended = codes // beam_width == end_id
+    if turn.taken is None:
+        return Candidates(merits, codes, ended)
+    return Candidates(pick(totals, places), codes, ended, merits)
+
+
+def _merits(totals, tokens, turn):
+    """Returns log-probabilities less `diversity` for each time a token was taken before."""
+    again = ops.expand_dims(tokens, 2) == ops.expand_dims(turn.taken, 1)
+    merits = totals - turn.diversity * ops.sum(ops.cast(again, "float32"), axis=2)
+    return ops.where(totals > EXISTS, ops.maximum(merits, LOWEST), IMPOSSIBLE)
 
 
 def finish(finished, candidates, scores, length, accept, at_limit):
@@ -133,7 +155,12 @@ def survive(candidates):
     beam_width = candidates.codes.shape[1] // 2
     growing = ops.logical_not(candidates.ended) & (candidates.log_probs > EXISTS)
     log_probs = ops.where(growing, candidates.log_probs, IMPOSSIBLE)
-    log_probs, places = ops.top_k(log_probs, beam_width)
+    if candidates.merits is None:
+        log_probs, places = ops.top_k(log_probs, beam_width)
+    else:
+        merits = ops.where(growing, candidates.merits, IMPOSSIBLE)
+        _, places = ops.top_k(merits, beam_width)
+        log_probs = pick(log_probs, places)
     return Alive(log_probs, pick(candidates.codes, places))
 
 
@@ -147,67 +174,3 @@ def no_finished(batch, beam_width):
     nothing = ops.full((batch, beam_width), IMPOSSIBLE, dtype="float32")
     lengths = ops.full((batch, beam_width), -1, dtype="int32")
     return Finished(nothing, nothing, lengths, ops.zeros_like(lengths))
-
-
-def no_history(max_length, batch, beam_width, alignment, keep_alignments):
-    """Returns an empty history; the source length is that of the first `alignment`."""
-    codes = ops.zeros((max_length, batch, beam_width), dtype="int32")
-    if not keep_alignments:
-        return History(codes, ())
-    source = ops.shape(alignment)[1]
-    return History(codes, ops.zeros((max_length, batch, beam_width, source), dtype="float32"))
-
-
-def record(history, time, codes, alignment, beams):
-    """Returns the history with a step written.
-
-    The alignment `(batch * beams, source)` of a beam is that of the hypothesis it held before
-    the step. In the first step there is one a row, and every hypothesis grows from it.
-    """
-    batch, beam_width = ops.shape(codes)
-    codes = write(history.codes, time, codes)
-    if isinstance(history.alignments, tuple):
-        return History(codes, ())
-    alignment = by_beam(alignment, batch, beams)
-    if beams != beam_width:
-        alignment = ops.repeat(alignment, beam_width, axis=1)
-    return History(codes, write(history.alignments, time, alignment))
-
-
-def trace_back(history, finished, steps, pad_id):
-    """Returns the ids and alignments of the finished hypotheses, read from their ends.
-
-    Args:
-        history: `History` of a search.
-        finished: `Finished`; its codes are where each hypothesis ends.
-        steps: Scalar int tensor, the number of steps written.
-        pad_id: Id for places past the end.
-
-    Returns:
-        Ids `(batch, beam, target)`, and alignments `(batch, beam, target, source)` or None.
-    """
-    max_length, _, beam_width = history.codes.shape
-
-    def body(time, place, path):
-        here = ops.take(history.codes, time, axis=0)
-        code = ops.where(time == finished.lengths - 1, finished.codes, pick(here, place))
-        inside = time < finished.lengths
-        place = ops.where(inside, code % beam_width, place)
-        return time - 1, place, write(path, time, ops.where(inside, code, pad_id * beam_width))
-
-    path = ops.full(ops.shape(history.codes), pad_id * beam_width, dtype="int32")
-    loop = (steps - 1, ops.zeros_like(finished.lengths), path)
-    _, _, path = ops.while_loop(lambda time, place, path: time >= 0, body, loop)
-    path = ops.transpose(path, (1, 2, 0))
-    ids = path // beam_width
-    if isinstance(history.alignments, tuple):
-        return ids, None
-
-    _, batch, _, source = ops.shape(history.alignments)
-    times = ops.expand_dims(ops.arange(max_length, dtype="int32"), (0, 1))  # (1, 1, target)
-    rows = ops.expand_dims(ops.arange(batch, dtype="int32"), (1, 2))  # (batch, 1, 1)
-    places = (times * batch + rows) * beam_width + path % beam_width
-    flat = ops.reshape(history.alignments, (max_length * batch * beam_width, source))
-    inside = times < ops.expand_dims(finished.lengths, 2)
-    alignments = ops.take(flat, places, axis=0)
-    return ids, ops.where(ops.expand_dims(inside, 3), alignments, 0.0)

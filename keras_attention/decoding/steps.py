@@ -62,8 +62,13 @@ class CheckedStep:
                 f"{self.owner} expects logits with a static vocabulary size. Give the step's last "
                 f"layer a fixed width. Received: logits.shape={tuple(logits.shape)}"
             )
-        leaves = self._next_leaves(leaves, state)
+        leaves = self._next_leaves("step", leaves, state)
         return ops.cast(logits, "float32"), leaves, ops.cast(alignment, "float32")
+
+    def reordered(self, reorder, leaves, parents):
+        """Returns the leaves of the beams that grew from `parents` as the user's `reorder` does."""
+        state = keras.tree.pack_sequence_as(self.structure, list(leaves))
+        return self._next_leaves("reorder", leaves, reorder(state, parents))
 
     def _tensor(self, leaf):
         if isinstance(leaf, keras.KerasTensor):
@@ -120,31 +125,31 @@ class CheckedStep:
                 f"Received: {name}.shape={tuple(tensor.shape)}"
             )
 
-    def _next_leaves(self, leaves, state):
+    def _next_leaves(self, name, leaves, state):
         try:
             keras.tree.assert_same_structure(self.structure, state)
         except (ValueError, TypeError) as error:
             raise ValueError(
-                f"{self.owner} expects `step` to return a state of the structure it was given. "
+                f"{self.owner} expects `{name}` to return a state of the structure it was given. "
                 f"Received: state={state!r}, expected the structure of {self.structure!r}"
             ) from error
         after = [self._tensor(leaf) for leaf in keras.tree.flatten(state)]
-        return tuple(self._matched(*pair) for pair in zip(leaves, after, strict=True))
+        return tuple(self._matched(name, *pair) for pair in zip(leaves, after, strict=True))
 
-    def _matched(self, before, after):
+    def _matched(self, name, before, after):
         """`after` with the static shape of `before`, which a compiled loop insists on."""
         known = list(zip(before.shape, after.shape, strict=False))
         same_rank = len(before.shape) == len(after.shape)
         if not same_rank or any(None not in pair and pair[0] != pair[1] for pair in known):
             raise ValueError(
-                f"{self.owner} expects `step` to keep the shape of every state leaf. Give caches "
+                f"{self.owner} expects `{name}` to keep the shape of every state leaf. Give caches "
                 f"their full length from the start. Received: {tuple(before.shape)} became "
                 f"{tuple(after.shape)}"
             )
         dtypes = [keras.backend.standardize_dtype(leaf.dtype) for leaf in (before, after)]
         if dtypes[0] != dtypes[1]:
             raise ValueError(
-                f"{self.owner} expects `step` to keep the dtype of every state leaf. "
+                f"{self.owner} expects `{name}` to keep the dtype of every state leaf. "
                 f"Received: {dtypes[0]} became {dtypes[1]}"
             )
         lost = any(new is None and old is not None for old, new in known)

@@ -13,6 +13,7 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.mechanisms.reading import Reading
+from keras_attention.shapes import reshape
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,21 +54,21 @@ class HeadsReading(Reading):
 
 def projected(dense, inputs):
     """Returns `dense(inputs)` as one product of two matrices, whatever the rank of `inputs`."""
-    outputs = dense(ops.reshape(inputs, (-1, inputs.shape[-1])))
-    return ops.reshape(outputs, (*ops.shape(inputs)[:-1], outputs.shape[-1]))
+    outputs = dense(reshape(inputs, (-1, inputs.shape[-1])))
+    return reshape(outputs, (*ops.shape(inputs)[:-1], outputs.shape[-1]))
 
 
 def split_heads(tensor, num_heads):
     """Returns `(batch, length, heads * dim)` as `(batch, heads, length, dim)`."""
     batch, length = ops.shape(tensor)[:2]
-    tensor = ops.reshape(tensor, (batch, length, num_heads, tensor.shape[-1] // num_heads))
+    tensor = reshape(tensor, (batch, length, num_heads, tensor.shape[-1] // num_heads))
     return ops.transpose(tensor, (0, 2, 1, 3))
 
 
 def join_heads(tensor):
     """Returns `(batch, heads, length, dim)` as `(batch, length, heads * dim)`."""
     batch, heads, length, dim = ops.shape(tensor)
-    return ops.reshape(ops.transpose(tensor, (0, 2, 1, 3)), (batch, length, heads * dim))
+    return reshape(ops.transpose(tensor, (0, 2, 1, 3)), (batch, length, heads * dim))
 
 
 def scorer_copies(scorer, count):
@@ -104,7 +105,7 @@ def prepare_heads(scorers, key):
         batch, heads = ops.shape(key)[:2]
         prepared = scorers[0].prepare(_folded(key))
         return keras.tree.map_structure(
-            lambda leaf: ops.reshape(leaf, (batch, heads, *ops.shape(leaf)[1:])), prepared
+            lambda leaf: reshape(leaf, (batch, heads, *ops.shape(leaf)[1:])), prepared
         )
     group = len(scorers) // key.shape[1]
     return [scorer.prepare(key[:, head // group]) for head, scorer in enumerate(scorers)]
@@ -129,7 +130,7 @@ def head_scores(scorers, query, prepared, key_value_heads, previous_weights=None
             keras.tree.map_structure(_folded, prepared),
             previous_weights,
         )
-        return ops.reshape(scores, (batch, heads, queries, ops.shape(scores)[-1]))
+        return reshape(scores, (batch, heads, queries, ops.shape(scores)[-1]))
     scores = [
         scorer.score(
             query[:, head],
@@ -145,7 +146,7 @@ def head_contexts(weights, value):
     """Returns the contexts `(batch, heads, query, dim)` of weights and grouped values."""
     batch, heads, queries = ops.shape(weights)[:3]
     contexts = ops.matmul(grouped(weights, value.shape[1]), value)
-    return ops.reshape(contexts, (batch, heads, queries, value.shape[-1]))
+    return reshape(contexts, (batch, heads, queries, value.shape[-1]))
 
 
 def grouped(tensor, groups):
@@ -153,12 +154,12 @@ def grouped(tensor, groups):
     batch, heads, queries, dim = ops.shape(tensor)
     if heads == groups:
         return tensor
-    return ops.reshape(tensor, (batch, groups, heads // groups * queries, dim))
+    return reshape(tensor, (batch, groups, heads // groups * queries, dim))
 
 
 def _folded(tensor):
     batch, heads, *sizes = ops.shape(tensor)
-    return ops.reshape(tensor, (batch * heads, *sizes))
+    return reshape(tensor, (batch * heads, *sizes))
 
 
 def with_axis(tensor, axis=1):

@@ -7,6 +7,8 @@ was not written yet is masked and 0.
 
 from keras import ops
 
+from keras_attention.shapes import reshape
+
 
 def empty_cache(rows, max_length, sizes, dtype):
     """Returns a cache in which nothing is written.
@@ -53,15 +55,16 @@ def _with_one(old, new, position):
     rows, heads, length, dim = ops.shape(old)
     position = ops.cast(position, "int32")
     place = ops.clip(position, 0, length - 1)
-    every = ops.broadcast_to(place[:, None], (rows, heads))
-    row = ops.broadcast_to(ops.arange(rows, dtype="int32")[:, None], (rows, heads))
-    head = ops.broadcast_to(ops.arange(heads, dtype="int32")[None, :], (rows, heads))
+    # As one table of vectors, which is read and written without a copy.
+    table = reshape(old, (rows * heads * length, dim))
+    first = ops.arange(rows * heads, dtype="int32") * length
+    indices = first + ops.repeat(place, heads)
     # A position outside of the cache leaves the nearest place as it is.
-    kept = ops.take_along_axis(old, place[:, None, None, None], axis=2)
-    new = ops.where((position == place)[:, None, None, None], new, kept)
-    indices = ops.reshape(ops.stack([row, head, every], axis=-1), (rows * heads, 3))
-    updates = ops.reshape(ops.cast(new, old.dtype), (rows * heads, dim))
-    return ops.scatter_update(old, indices, updates)
+    kept = ops.take(table, indices, axis=0)
+    inside = ops.repeat(position == place, heads)[:, None]
+    updates = ops.where(inside, reshape(ops.cast(new, old.dtype), (rows * heads, dim)), kept)
+    table = ops.scatter_update(table, indices[:, None], updates)
+    return reshape(table, (rows, heads, length, dim))
 
 
 def _chosen(cache, new, position):
@@ -77,8 +80,8 @@ def _chosen(cache, new, position):
         lead, tail = [1] * (axis - 1), [1] * (len(leaf.shape) - axis - 1)
         rows, length = ops.shape(source)
         if leaf.shape[axis] != 1:  # one new position broadcasts
-            index = ops.reshape(source, (rows, *lead, length, *tail))
+            index = reshape(source, (rows, *lead, length, *tail))
             leaf = ops.take_along_axis(leaf, index, axis=axis)
-        return ops.where(ops.reshape(here, (rows, *lead, length, *tail)), leaf, old)
+        return ops.where(reshape(here, (rows, *lead, length, *tail)), leaf, old)
 
     return {name: put(cache[name], new[name]) for name in cache}

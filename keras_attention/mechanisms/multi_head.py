@@ -24,6 +24,7 @@ from keras_attention.mechanisms.reading import joined
 from keras_attention.mechanisms.rotary import RotaryPositions
 from keras_attention.normalizers import SoftmaxNormalizer
 from keras_attention.precision import at_least_float32
+from keras_attention.shapes import reshape
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -258,7 +259,7 @@ class MultiHeadAttention(AttentionMechanism):
         """Returns what a reading draws at random: a dict of `(batch, query, heads, key)`."""
         drawn = super().noise(batch, num_queries * self.num_heads, num_keys, training)
         shape = (batch, num_queries, self.num_heads, num_keys)
-        return {name: ops.reshape(tensor, shape) for name, tensor in drawn.items()}
+        return {name: reshape(tensor, shape) for name, tensor in drawn.items()}
 
     def call(
         self,

@@ -14,6 +14,7 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.precision import at_least_float32
+from keras_attention.shapes import reshape
 
 
 def rotated(tensor, positions, base=10000.0):
@@ -28,9 +29,9 @@ def rotated(tensor, positions, base=10000.0):
     wide = at_least_float32(tensor)
     rates = np.repeat(float(base) ** (-np.arange(0, dim, 2) / dim), 2)
     angles = ops.cast(positions, wide.dtype)[..., None] * ops.cast(rates, wide.dtype)
-    pairs = ops.reshape(wide, (*ops.shape(tensor)[:-1], dim // 2, 2))
+    pairs = reshape(wide, (*ops.shape(tensor)[:-1], dim // 2, 2))
     quarter = ops.stack([-pairs[..., 1], pairs[..., 0]], axis=-1)  # each pair turned by 90 degrees
-    pairs, quarter = (ops.reshape(part, ops.shape(tensor)) for part in (pairs, quarter))
+    pairs, quarter = (reshape(part, ops.shape(tensor)) for part in (pairs, quarter))
     turned = pairs * ops.cos(angles) + quarter * ops.sin(angles)
     return ops.cast(turned, tensor.dtype)
 

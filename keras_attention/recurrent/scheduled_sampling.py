@@ -16,7 +16,7 @@ from keras import ops
 from keras_attention import checks
 from keras_attention.loop import run_loop
 from keras_attention.noise import uniform
-from keras_attention.protocol import first_id, started
+from keras_attention.protocol import first_id, reordering, started
 
 CHOICES = ("sample", "argmax")
 
@@ -138,6 +138,10 @@ class ScheduledSampling(keras.layers.Layer):
     def step(self, ids, state, memory):
         """Returns what the decoder's `step` does."""
         return self.decoder.step(ids, state, memory)
+
+    def reorder(self, state, parents):
+        """Returns what the decoder's `reorder` does."""
+        return reordering(self.decoder)(state, parents)
 
     def call(
         self,

@@ -15,7 +15,7 @@ from keras_attention.scorers.base import Scorer
 
 def dot_scores(query, key):
     """Returns `q . k` for every pair of a query and a key of one batch row."""
-    return ops.matmul(query, ops.swapaxes(key, -1, -2))  # (batch, query, key)
+    return ops.einsum("bqd,bkd->bqk", query, key)
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

@@ -14,6 +14,7 @@ from keras_attention.mechanisms.multi_head import MultiHeadAttention
 from keras_attention.mechanisms.rotary import RotaryPositions
 from keras_attention.mechanisms.windows import radius_of
 from keras_attention.precision import at_least_float32
+from keras_attention.shapes import reshape
 
 NORMALIZATIONS = ("post", "pre")
 #: Added to variances. Each normalization of a vector without variance multiplies its gradient by
@@ -114,8 +115,8 @@ class TransformerLayer(keras.layers.Layer):
 
     def feed_forward(self, inputs):
         """Returns the feed-forward net of each vector, as products of two matrices."""
-        rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
-        return ops.reshape(self.contract(self.expand(rows)), ops.shape(inputs))
+        rows = reshape(inputs, (-1, inputs.shape[-1]))
+        return reshape(self.contract(self.expand(rows)), ops.shape(inputs))
 
     def near(self, length):
         """Returns which positions the window lets read each other, `(1, length, length)`."""

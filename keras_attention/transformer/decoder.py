@@ -15,6 +15,7 @@ from keras_attention import checks
 from keras_attention.alignment import aligned_layers, mean_weights
 from keras_attention.decoder import Decoder
 from keras_attention.mechanisms.rotary import RotaryPositions
+from keras_attention.shapes import reshape
 from keras_attention.transformer.base import normalization_layer
 from keras_attention.transformer.decoder_layer import TransformerDecoderLayer
 from keras_attention.transformer.embedding import (
@@ -184,30 +185,39 @@ class TransformerDecoder(Decoder):
         """Returns logits for states of any rank."""
         if self.final_normalization is not None:
             states = self.final_normalization(states)
-        rows = ops.reshape(states, (-1, self.dim))
+        rows = reshape(states, (-1, self.dim))
         logits = self.embed.project(rows) if self.tie_output else self.output_dense(rows)
-        return ops.reshape(logits, (*ops.shape(states)[:-1], self.vocabulary_size))
+        return reshape(logits, (*ops.shape(states)[:-1], self.vocabulary_size))
 
     def prepare_memory(self, encoder_outputs, memory_mask):
-        return {"layers": [layer.prepare(encoder_outputs, memory_mask) for layer in self.stack]}
+        layers = [layer.prepare(encoder_outputs, memory_mask) for layer in self.stack]
+        shared = {"mask": layers[0]["mask"]}
+        return {**shared, "layers": [_without(layer, shared) for layer in layers]}
 
     def start_state(self, memory, initial_state, max_length):
+        """Returns `layers`, a dict of each layer's keys and values, and what all layers share:
+        `position`, `written` (the mask of the caches) and `writers`, all with the rows first."""
         if max_length is None:
             max_length = self.max_length
         checks.positive_int("TransformerDecoder", "max_length", max_length)
         self.embed.check_length("max_length", max_length)
-        pairs = zip(self.stack, memory["layers"], strict=True)
-        return {"layers": [layer.start(part, max_length) for layer, part in pairs]}
+        parts = zip(self.stack, _parts(memory), strict=True)
+        return _joined([layer.start(part, max_length) for layer, part in parts])
+
+    def reorder(self, state, parents):
+        first = self.stack[0].reorder(_layer_states(state)[0], parents)
+        return {**_joined([first]), "layers": state["layers"]}
 
     def read_one(self, ids, state, memory):
-        states = self.embed(ids, state["layers"][0]["position"])
+        states = self.embed(ids, state["position"])
         after, weights = [], []
-        for layer, old, part in zip(self.stack, state["layers"], memory["layers"], strict=True):
+        parts = zip(self.stack, _layer_states(state), _parts(memory), strict=True)
+        for layer, old, part in parts:
             states, new, layer_weights = layer.step(states, old, part)
             after.append(new)
             weights.append(layer_weights)
         weights = [weights[index] for index in self._aligned]
-        return self.readout(states), {"layers": after}, _over_heads(weights)
+        return self.readout(states), _joined(after), _over_heads(weights)
 
     def read_all(
         self, target_ids, encoder_outputs, initial_state, memory_mask, training, with_weights
@@ -244,6 +254,30 @@ class TransformerDecoder(Decoder):
             "alignment_layer": self.alignment_layer,
             "max_length": self.max_length,
         }
+
+
+def _parts(memory):
+    """Returns what each layer reads of the memory; the mask is one for all."""
+    return [{**layer, "mask": memory["mask"]} for layer in memory["layers"]]
+
+
+def _layer_states(state):
+    """Returns the state of each layer. What they share is computed once in a graph."""
+    shared = {name: state[name] for name in ("position", "writers")}
+    caches = [{**layer, "mask": state["written"]} for layer in state["layers"]]
+    return [{**shared, "cache": cache} for cache in caches]
+
+
+def _joined(states):
+    """Returns the state of the decoder: undoes `_layer_states`."""
+    shared = {name: states[0][name] for name in ("position", "writers")}
+    caches = [state["cache"] for state in states]
+    shared["written"] = caches[0]["mask"]
+    return {**shared, "layers": [_without(cache, {"mask"}) for cache in caches]}
+
+
+def _without(tensors, names):
+    return {name: tensor for name, tensor in tensors.items() if name not in names}
 
 
 def _over_heads(weights):

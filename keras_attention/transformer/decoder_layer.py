@@ -13,8 +13,9 @@ import keras
 from keras import ops
 
 from keras_attention import checks
-from keras_attention.beams import by_row, by_source
+from keras_attention.beams import by_row, by_source, follow
 from keras_attention.checks import check_ready
+from keras_attention.mechanisms.shared_cache import attend_in_place, followed, start_writers
 from keras_attention.transformer.base import TransformerLayer, kept
 from keras_attention.transformer.embedding import MAX_LENGTH
 
@@ -84,12 +85,31 @@ class TransformerDecoderLayer(TransformerLayer):
             max_length: Int, how many steps there must be room for; None is 256.
 
         Returns:
-            A dict of `position`, int32 `(rows,)`, and `cache`, the keys and values of the
-            positions so far; see `MultiHeadAttention.start_cache`.
+            A dict of `position`, int32 `(rows,)`; `cache`, the keys and values of the
+            positions so far, see `MultiHeadAttention.start_cache`; and `writers`, int32
+            `(rows, max_length)`, which beam wrote each of them, see `reorder`.
         """
-        rows = ops.shape(memory["mask"])[0]
-        cache = self.self_attention.start_cache(rows, max_length or MAX_LENGTH)
-        return {"position": ops.zeros((rows,), dtype="int32"), "cache": cache}
+        rows, length = ops.shape(memory["mask"])[0], max_length or MAX_LENGTH
+        return {
+            "position": ops.zeros((rows,), dtype="int32"),
+            "cache": self.self_attention.start_cache(rows, length),
+            "writers": start_writers(rows, length),
+        }
+
+    def reorder(self, state, parents):
+        """Returns the state of the beams that grew from `parents`, see `Decoder.reorder`.
+
+        Keys and values stay where they were written, and every beam keeps in whose row of its
+        source it finds its own. A search that gathers the rows of all leaves is right too.
+        """
+        cache, writers = state["cache"], state["writers"]
+        moved = {"position": state["position"], "mask": cache["mask"]}
+        moved = follow(moved, parents)
+        return {
+            "position": moved["position"],
+            "cache": {**cache, "mask": moved["mask"]},
+            "writers": followed(writers, cache["mask"], parents),
+        }
 
     def step(self, inputs, state, memory):
         """Transforms one position of each row.
@@ -103,29 +123,31 @@ class TransformerDecoderLayer(TransformerLayer):
             Outputs `(rows, dim)`, the new state, and the weights `(rows, heads, source)`.
         """
         check_ready(self, inputs)
-        position, cache, weights = state["position"], state["cache"], None
+        position, cache, writers = state["position"], state["cache"], state["writers"]
+        weights = None
 
         def attend(states):
             nonlocal cache
             cache = self.self_attention.extend_cache(cache, states, position)
             read = {**cache, "mask": self._recent(cache["mask"], position)}
-            return self.self_attention.attend(states, read, position=position)[0]
+            mask = memory["mask"]
+            return attend_in_place(self.self_attention, states, read, writers, mask, position)
 
         def attend_memory(states):
             nonlocal weights
-            context, weights = self._attend_by_source(states, memory)
+            context, weights = self._attend_by_source(states, memory, ops.shape(position)[0])
             return context
 
         states = ops.cast(inputs, self.compute_dtype)
         states = self.residual("self_attention", states, attend)
         states = self.residual("cross_attention", states, attend_memory)
         states = self.residual("feed_forward", states, self.feed_forward)
-        return states, {"position": position + 1, "cache": cache}, weights
+        return states, {"position": position + 1, "cache": cache, "writers": writers}, weights
 
-    def _attend_by_source(self, states, memory):
+    def _attend_by_source(self, states, memory, rows):
         """Attends to the memory; the rows of a source are its queries, so nothing is copied."""
-        rows, mask = ops.shape(states)[0], memory["mask"]
-        context, weights = self.cross_attention.attend(by_source(states, mask), memory)
+        query = by_source(states, memory["mask"], rows)
+        context, weights = self.cross_attention.attend(query, memory)
         weights = ops.transpose(weights, (0, 2, 1, 3))  # (batch, width, heads, source)
         return by_row(context, rows), by_row(weights, rows)
 

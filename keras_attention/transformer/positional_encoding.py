@@ -15,6 +15,7 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.precision import wide_dtype
+from keras_attention.shapes import reshape
 from keras_attention.transformer.positions import check_positions, positions_of
 
 
@@ -23,7 +24,7 @@ def sinusoids(positions, dim: int, base=10000.0, dtype="float32"):
     rates = float(base) ** (-np.arange(0, dim, 2) / dim)
     angles = ops.cast(positions, dtype)[..., None] * ops.cast(rates, dtype)
     pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)
-    return ops.reshape(pairs, (*ops.shape(positions), dim))
+    return reshape(pairs, (*ops.shape(positions), dim))
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

@@ -1,6 +1,8 @@
-"""SPEC section 18 in plain Python, lists and loops: what the compiled search must return."""
+"""SPEC section 18 in plain Python, lists and loops: what the compiled search must return.
 
-import itertools
+Penalties are a `rule` of `gnmt`, `average`, `beta`; constraints are `limits` of `min_length`,
+`banned`, `ngram`, `prefix`.
+"""
 
 import numpy as np
 from decoding_models import END
@@ -15,16 +17,29 @@ def score(log_prob, coverage, length, gnmt=None, average=False, beta=0.0):
     return log_prob / penalty + beta * np.log(np.minimum(coverage, 1.0)).sum()
 
 
-def all_hypotheses(model, row, max_length, min_length=0, **rule):
+def permitted(tokens, vocabulary, min_length=0, banned=(), ngram=None, prefix=()):
+    """Returns the ids that may follow `tokens`."""
+    if len(tokens) < len(prefix):
+        return [prefix[len(tokens)]]
+    ids = [t for t in range(vocabulary) if t not in (*BANNED, *banned)]
+    if len(tokens) + 1 < min_length:
+        ids = [t for t in ids if t != END]
+    if ngram:
+        seen = {tuple(tokens[i : i + ngram]) for i in range(len(tokens) - ngram + 1)}
+        last = tuple(tokens[len(tokens) - ngram + 1 :])
+        ids = [t for t in ids if (*last, t) not in seen or len(last) < ngram - 1]
+    return ids
+
+
+def all_hypotheses(model, row, max_length, min_length=0, limits=None, **rule):
     """Every sequence that ends within the limit or fills it, best first: (score, log p, ids)."""
-    tokens = [t for t in range(model.vocabulary) if t not in BANNED and t != END]
-    found = []
+    limits = {"min_length": min_length, **(limits or {})}
+    growing, found = [()], []
     for length in range(1, max_length + 1):
-        for prefix in itertools.product(tokens, repeat=length - 1):
-            lasts = [END] if length >= min_length else []
-            lasts += tokens if length == max_length else []
-            for last in lasts:
-                found.append(scored(model, row, (*prefix, last), **rule))
+        longer = [(*t, n) for t in growing for n in permitted(t, model.vocabulary, **limits)]
+        growing = [t for t in longer if t[-1] != END]
+        found += [t for t in longer if t[-1] == END or length == max_length]
+    found = [scored(model, row, tokens, **rule) for tokens in found]
     return sorted(found, key=lambda hypothesis: -hypothesis[0])
 
 
@@ -38,23 +53,55 @@ def scored(model, row, ids, **rule):
     return score(total, coverage, len(ids), **rule), total, tuple(ids)
 
 
-def beam_search(model, row, beam, max_length, min_length=0, **rule):
-    """Runs to the limit, without early stopping. Returns (score, log p, ids), best first."""
+def beam_search(model, row, beam, max_length, min_length=0, limits=None, stop=None, **rule):
+    """Returns (score, log p, ids), best first.
+
+    Runs to the limit, unless `stop(finished, alive, length)` says that it ends before: both are
+    lists, of (score, log p, ids) and of (ids, log p), best first.
+    """
+    limits = {"min_length": min_length, **(limits or {})}
     alive, finished = [((), 0.0)], []
     for length in range(1, max_length + 1):
-        candidates = []
-        for tokens, total in alive:
-            log_probs, _ = model.reference(row, tokens)
-            for token in range(model.vocabulary):
-                if token in BANNED or (token == END and length < min_length):
-                    continue
-                candidates.append(((*tokens, token), total + log_probs[token]))
+        candidates = continuations(model, row, alive, limits)
         candidates.sort(key=lambda candidate: -candidate[1])
-        candidates = candidates[: 2 * beam]
-        alive = [c for c in candidates if c[0][-1] != END][:beam]
-        ended = [c for rank, c in enumerate(candidates) if c[0][-1] == END and rank < beam]
-        if length == max_length:
-            ended += alive
+        alive, ended = chosen(candidates, beam, length == max_length)
         finished += [scored(model, row, tokens, **rule) for tokens, _ in ended]
         finished = sorted(finished, key=lambda hypothesis: -hypothesis[0])[:beam]
+        if stop is not None and (not alive or stop(finished, alive, length)):
+            break
     return finished
+
+
+def continuations(model, row, alive, limits):
+    """Returns (ids, log p) of every permitted token after every live hypothesis."""
+    found = []
+    for tokens, total in alive:
+        log_probs, _ = model.reference(row, tokens)
+        ids = permitted(tokens, model.vocabulary, **limits)
+        found += [((*tokens, t), total + log_probs[t]) for t in ids if log_probs[t] > -5e8]
+    return found
+
+
+def chosen(candidates, beam, at_limit):
+    """Returns which of the candidates, best first, live on and which have finished."""
+    candidates = candidates[: 2 * beam]
+    alive = [c for c in candidates if c[0][-1] != END][:beam]
+    ended = [c for rank, c in enumerate(candidates) if c[0][-1] == END and rank < beam]
+    return alive, ended + (alive if at_limit else [])
+
+
+def diverse_search(model, row, beam, groups, diversity, max_length, limits=None, **rule):
+    """Vijayakumar et al. 2016: groups choose in turn. Returns (score, log p, ids), distinct."""
+    alive, finished = [[((), 0.0)]] * groups, [[] for _ in range(groups)]
+    for length in range(1, max_length + 1):
+        taken = []
+        for group in range(groups):
+            candidates = continuations(model, row, alive[group], limits or {})
+            candidates.sort(key=lambda c: -(c[1] - diversity * taken.count(c[0][-1])))
+            growing, ended = chosen(candidates, beam // groups, length == max_length)
+            alive = [*alive[:group], growing, *alive[group + 1 :]]
+            taken += [tokens[-1] for tokens, _ in growing]
+            finished[group] += [scored(model, row, tokens, **rule) for tokens, _ in ended]
+            finished[group] = sorted(finished[group], key=lambda h: -h[0])[: beam // groups]
+    distinct = {ids: (total, log_p, ids) for pool in finished for total, log_p, ids in pool}
+    return sorted(distinct.values(), key=lambda hypothesis: -hypothesis[0])

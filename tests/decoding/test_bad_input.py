@@ -1,4 +1,6 @@
-"""What the three functions refuse, by the text of the error."""
+"""What the searches and the scorer refuse, by the text of the error."""
+
+import functools
 
 import keras
 import numpy as np
@@ -7,10 +9,14 @@ import tensorflow as tf
 from decoding_models import HashModel
 from keras import ops
 
-from keras_attention.decoding import beam_search, greedy_search, score_sequences
+from keras_attention.decoding import beam_search, greedy_search, sample_search, score_sequences
 
 MODEL = HashModel(seed=0, batch=3, vocabulary=7)
-SEARCHES = {"beam_search": beam_search, "greedy_search": greedy_search}
+SEARCHES = {
+    "beam_search": beam_search,
+    "greedy_search": greedy_search,
+    "sample_search": functools.partial(sample_search, seed=np.arange(3)),
+}
 each_search = pytest.mark.parametrize("name", list(SEARCHES))
 
 

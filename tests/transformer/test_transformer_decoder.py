@@ -8,6 +8,7 @@ import transformer_reference as reference
 from finite_differences import assert_gradients_are_right
 
 from keras_attention import TransformerDecoder, TransformerDecoderLayer
+from keras_attention.beams import follow
 from keras_attention.decoding import beam_search, check_decoder, greedy_search, score_sequences
 
 B, T, S, V, D, H, F, M = 3, 5, 7, 13, 10, 5, 11, 6
@@ -133,6 +134,54 @@ def test_rows_may_stand_at_different_positions():
         logits, state, _ = decoder.step(ids, state, memory)
         expected = [full[0, 3 + time], full[1, time], full[2, 3 + time]]
         np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", STEPPED)
+def test_caches_that_stay_in_place_are_read_as_if_they_had_been_gathered(name):
+    # Beams are dropped, doubled and swapped at random; the gathered state is the reference.
+    beams, generator = 3, np.random.default_rng(5)
+    if name == "rotary":
+        decoder = TransformerDecoder(V, 12, 2, 3, F, 0.0, **STEPPED[name])
+        decoder.build((None, None), (None, None, M))
+    else:
+        decoder = _made(dtype="float32", noise=0.5, **STEPPED[name])
+    memory, state = _memory(decoder, max_length=7)
+    spread = lambda leaf: tf.repeat(leaf, beams, axis=0)  # noqa: E731
+    state = keras.tree.map_structure(spread, state)
+    gathered = in_place = state
+    step = tf.function(decoder.step, autograph=False)
+    for time in range(7):
+        ids = tf.constant(generator.integers(4, V, B * beams, dtype="int32"))
+        expected, gathered, _ = step(ids, gathered, memory)
+        logits, in_place, _ = step(ids, in_place, memory)
+        np.testing.assert_allclose(logits, expected, atol=2e-5, err_msg=f"step {time}")
+        parents = tf.constant(generator.integers(0, beams, (B, beams), dtype="int32"))
+        gathered = follow(gathered, parents)
+        in_place = decoder.reorder(in_place, parents)
+    caches = [tree["layers"][0]["projected"] for tree in (in_place, gathered)]
+    assert not np.allclose(*caches)  # nothing was moved
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_a_search_that_leaves_caches_in_place_finds_the_same(jit_compile):
+    decoder, memory = _made(dtype="float32", noise=0.6), tf.constant(MEMORY, "float32")
+
+    def search(memory, mask, reorder):
+        prepared = decoder.prepare(memory, mask)
+        state = decoder.start(prepared, max_length=6)
+        options = {"beam_width": 4, "max_length": 6, "reorder": reorder}
+        return beam_search(decoder.step, state, prepared, **options)
+
+    expected = search(memory, tf.constant(MASK), None)
+    compiled = tf.function(
+        lambda memory, mask: search(memory, mask, decoder.reorder),
+        jit_compile=jit_compile,
+        autograph=False,
+    )
+    found = compiled(memory, tf.constant(MASK))
+    assert np.array_equal(found["ids"], expected["ids"])
+    for name in ("log_probs", "scores", "alignments"):
+        np.testing.assert_allclose(found[name], expected[name], atol=1e-5)
 
 
 def test_a_compiled_search_returns_what_rescoring_says():

@@ -1,0 +1,159 @@
+"""Several models that decode as one.
+
+    log p(v) = sum_m w_m log p_m(v) - log Z              "log_probs", the geometric mean
+    log p(v) = log sum_m w_m p_m(v)                      "probabilities", the arithmetic mean
+
+with weights that sum to 1. A token that one model rules out is ruled out by the first and not
+by the second. Sutskever et al. 2014 (https://arxiv.org/abs/1409.3215) decode with five models.
+"""
+
+import numbers
+
+from keras import ops
+
+from keras_attention import checks
+from keras_attention.decoding.hypotheses import EXISTS
+from keras_attention.decoding.steps import IMPOSSIBLE
+
+AVERAGES = ("log_probs", "probabilities")
+
+
+def ensemble_step(steps, weights=None, *, average: str = "log_probs", alignment="mean"):
+    """Returns a step function whose tokens are those that several models agree on.
+
+    The step it returns is searched like any other, with a list of states, one a model, for
+    `state`, and a list of memories for `memory`. The models share the vocabulary, and the special
+    ids with it; their states, sources and sizes may differ.
+
+    Args:
+        steps: List of callables `(ids, state, memory) -> (logits, state, alignment)`.
+        weights: None for equal weights, or a list of numbers of at least 0, one a model, whose sum
+            is positive. They are divided by their sum.
+        average: `"log_probs"` averages log-probabilities, which a search normalizes again;
+            `"probabilities"` averages probabilities.
+        alignment: `"mean"`, the weighted mean of the models' alignments, for models that attend
+            to the same source positions; or the index of the model whose alignment is returned.
+
+    Returns:
+        Callable `step(ids, states, memories) -> (logits, states, alignment)`. The logits are
+        log-probabilities, float32 `(rows, vocabulary)`; what is impossible is at -1e9 or less.
+
+    Raises:
+        ValueError: If an argument is wrong, or if the models do not fit together.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_attention.decoding import ensemble_step, greedy_search
+    >>> def always(token):  # a model that says little else
+    ...     def step(ids, state, memory):
+    ...         logits = keras.ops.one_hot(keras.ops.zeros_like(ids) + token, 7) * 5.0
+    ...         return logits, state, keras.ops.zeros((len(ids), 1))
+    ...     return step
+    >>> step = ensemble_step([always(4), always(5)], weights=[0.4, 0.6])
+    >>> states, memories = [{}, {}], [keras.ops.zeros((1, 1))] * 2
+    >>> result = greedy_search(step, states, memories, max_length=3)
+    >>> keras.ops.convert_to_numpy(result["ids"]).tolist()
+    [[5, 5, 5]]
+    """
+    models = _checked_steps(steps)
+    shares = _shares(weights, len(models))
+    checks.one_of("ensemble_step", "average", average, AVERAGES)
+    if alignment != "mean" and alignment not in range(len(models)):
+        raise ValueError(
+            f"ensemble_step expects `alignment` to be 'mean' or the index of a model, 0 to "
+            f"{len(models) - 1}. Received: alignment={alignment!r}"
+        )
+
+    def step(ids, states, memories):
+        for name, values in (("state", states), ("memory", memories)):
+            if not isinstance(values, (list, tuple)) or len(values) != len(models):
+                raise ValueError(
+                    f"ensemble_step expects as `{name}` a list with one entry for each of the "
+                    f"{len(models)} models. Received: {name}={values!r}"
+                )
+        results = [
+            model(ids, state, memory)
+            for model, state, memory in zip(models, states, memories, strict=True)
+        ]
+        logits, after, alignments = zip(*results, strict=True)
+        _check_sizes(logits, "logits", "The models must share a vocabulary.")
+        log_probs = [log_softmax(values) for values in logits]
+        if average == "probabilities":
+            shifted = [x + _log(share) for x, share in zip(log_probs, shares, strict=True)]
+            mixed = ops.logsumexp(ops.stack(shifted), axis=0)
+        else:
+            mixed = _geometric(log_probs, shares)
+        return mixed, type(states)(after), _alignment(alignments, alignment, shares)
+
+    return step
+
+
+def log_softmax(logits):
+    """Returns float32 log-probabilities of at least -1e9, also where the logits are -inf."""
+    logits = ops.maximum(ops.cast(logits, "float32"), 2 * IMPOSSIBLE)
+    return ops.maximum(ops.log_softmax(logits, axis=-1), IMPOSSIBLE)
+
+
+def _geometric(log_probs, shares):
+    """Returns the mean of log-probabilities, below all that exists where a model has none."""
+    counted = [x for x, share in zip(log_probs, shares, strict=True) if share > 0.0]
+    lowest = counted[0]
+    for other in counted[1:]:
+        lowest = ops.minimum(lowest, other)
+    return ops.where(lowest > EXISTS, _mean(log_probs, shares), 2 * IMPOSSIBLE)
+
+
+def _mean(tensors, shares):
+    total = None
+    for tensor, share in zip(tensors, shares, strict=True):
+        if share == 0.0:
+            continue
+        part = tensor if share == 1.0 else share * tensor
+        total = part if total is None else total + part
+    return total
+
+
+def _alignment(alignments, choice, shares):
+    if choice != "mean":
+        return alignments[choice]
+    way_out = "Pass `alignment=` the index of the model whose alignment is wanted."
+    _check_sizes(alignments, "alignments", way_out)
+    return _mean([ops.cast(a, "float32") for a in alignments], shares)
+
+
+def _log(share):
+    return ops.log(ops.convert_to_tensor(max(share, 1e-38), dtype="float32"))
+
+
+def _check_sizes(tensors, name, way_out):
+    sizes = {tensor.shape[1] for tensor in tensors} - {None}
+    if len(sizes) > 1:
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
+        raise ValueError(
+            f"ensemble_step expects {name} of one width. {way_out} Received: shapes {shapes}"
+        )
+
+
+def _checked_steps(steps):
+    if not isinstance(steps, (list, tuple)) or not steps or not all(map(callable, steps)):
+        raise ValueError(
+            f"ensemble_step expects `steps` to be a list of at least one step function. "
+            f"Received: steps={steps!r}"
+        )
+    return tuple(steps)
+
+
+def _shares(weights, count):
+    if weights is None:
+        return [1.0 / count] * count
+    real = isinstance(weights, (list, tuple)) and all(
+        isinstance(w, numbers.Real) and not isinstance(w, bool) and 0 <= w < float("inf")
+        for w in weights
+    )
+    if not real or len(weights) != count or not sum(weights) > 0:
+        raise ValueError(
+            f"ensemble_step expects `weights` to be {count} numbers of at least 0, one a model, "
+            f"not all 0. Received: weights={weights!r}"
+        )
+    return [float(weight) / float(sum(weights)) for weight in weights]

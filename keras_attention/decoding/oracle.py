@@ -1,0 +1,98 @@
+"""What a search must find, computed without one: teacher forcing and enumeration in NumPy.
+
+Slow and plain on purpose. `check_beam_search` holds the compiled search against it.
+"""
+
+import itertools
+
+import numpy as np
+from keras import ops
+
+from keras_attention.decoding.steps import IMPOSSIBLE
+
+
+def forced(run, ids, lengths, start_id):
+    """Returns what a step function says of given ids, fed one after another.
+
+    Args:
+        run: `CheckedStep`.
+        ids: Int array `(batch, hypotheses, target)`. The first step has a row for each batch row,
+            the later ones a row for each hypothesis, as in a search.
+        lengths: Int array `(batch, hypotheses)`; nothing counts from there on.
+        start_id: What the first step is fed.
+
+    Returns:
+        float64 arrays: summed log-probabilities `(batch, hypotheses)` and alignments
+        `(batch, hypotheses, target, source)`, 0 after the end.
+    """
+    batch, hypotheses, target = ids.shape
+    logits, leaves, alignment = run(ops.full((batch,), start_id, dtype="int32"), run.leaves)
+    leaves = [ops.repeat(leaf, hypotheses, axis=0) for leaf in leaves]
+    logits, alignment = (np.repeat(_float64(x), hypotheses, axis=0) for x in (logits, alignment))
+    total = np.zeros((batch, hypotheses))
+    alignments = []
+    for time in range(target):
+        tokens = ids[:, :, time].reshape(-1).astype("int32")
+        if time > 0:
+            fed = ids[:, :, time - 1].reshape(-1).astype("int32")
+            logits, leaves, alignment = run(ops.convert_to_tensor(fed), leaves)
+            logits, alignment = _float64(logits), _float64(alignment)
+        inside = time < lengths
+        chosen = log_softmax(logits)[np.arange(len(tokens)), tokens].reshape(batch, hypotheses)
+        total += np.where(inside, chosen, 0.0)
+        alignment = alignment.reshape(batch, hypotheses, -1)
+        alignments.append(np.where(inside[..., None], alignment, 0.0))
+    return np.maximum(total, IMPOSSIBLE), np.stack(alignments, axis=2)
+
+
+def scores_of(log_probs, alignments, lengths, length_penalty, coverage_penalty, memory_mask):
+    """Returns the scores `(batch, hypotheses)` that the penalties give, float64."""
+    scores = log_probs
+    if length_penalty is not None:
+        tensor = ops.convert_to_tensor(log_probs.astype("float32"))
+        counted = ops.convert_to_tensor(np.maximum(lengths, 1).astype("int32"))
+        scores = _float64(length_penalty(tensor, counted))
+    if coverage_penalty is not None:
+        coverage = ops.convert_to_tensor(alignments.sum(axis=2).astype("float32"))
+        scores = scores + _float64(coverage_penalty(coverage, memory_mask))
+    return scores
+
+
+def every_sequence(tokens, end_id, pad_id, max_length):
+    """Returns all sequences that end within `max_length` or fill it: ids and lengths.
+
+    Example:
+
+    >>> every_sequence((4, 5), end_id=3, pad_id=0, max_length=2)[0].tolist()
+    [[3, 0], [4, 3], [5, 3], [4, 4], [4, 5], [5, 4], [5, 5]]
+    """
+    found = [
+        (*prefix, end_id)
+        for length in range(max_length)
+        for prefix in itertools.product(tokens, repeat=length)
+    ]
+    found += itertools.product(tokens, repeat=max_length)
+    ids = np.full((len(found), max_length), pad_id, "int32")
+    for row, sequence in enumerate(found):
+        ids[row, : len(sequence)] = sequence
+    return ids, np.array([len(sequence) for sequence in found], "int32")
+
+
+def longest_enumerable(tokens, limit, max_length):
+    """Returns the largest length whose sequences number at most `limit`, 0 if none."""
+    length, ended, open_ = 0, 0, 1  # open: sequences that have not ended yet
+    while length < max_length and ended + open_ * (tokens + 1) <= limit:
+        length, ended, open_ = length + 1, ended + open_, open_ * tokens
+    return length
+
+
+def log_softmax(logits):
+    """Returns float64 log-probabilities, at least IMPOSSIBLE."""
+    logits = np.maximum(logits, 2 * IMPOSSIBLE)
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    log_probs = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return np.maximum(log_probs, IMPOSSIBLE)
+
+
+def _float64(tensor):
+    return ops.convert_to_numpy(ops.cast(tensor, "float32")).astype("float64")

@@ -1,0 +1,98 @@
+"""Random numbers that depend on a seed, a step and a token, and on nothing else.
+
+    key      = threefry(seed, step)                     64 bits
+    bits_v   = mix(mix(v * stride + key_1) + key_2)     32 bits for token v
+    gumbel_v = -log(-log((first 23 bits + 1/2) / 2^23))
+
+A generator with a state, or one seed for a whole batch, would make the answer to one sentence
+depend on those it was batched with. Here every row has its own seed, and the numbers of a row
+come from counters: Threefry-2x32 with 20 rounds, Salmon et al. 2011
+(https://doi.org/10.1145/2063384.2063405), turns seed and step into a key, and the hash of
+`keras_attention.noise` spreads it over the vocabulary.
+"""
+
+import numpy as np
+from keras import ops
+
+from keras_attention.decoding import steps
+from keras_attention.noise import STRIDE, UNIFORM_BITS, mix
+
+ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
+PARITY = 0x1BD11BDA
+
+
+def threefry(key, counter):
+    """Returns 64 bits of Threefry-2x32-20 as two words.
+
+    Args:
+        key: Two uint32 tensors of one shape.
+        counter: Two uint32 tensors, or numbers, that broadcast to it.
+
+    Example:
+
+    >>> zero = ops.zeros((1,), dtype="uint32")
+    >>> [hex(int(word[0])) for word in threefry((zero, zero), (zero, zero))]
+    ['0x6b200159', '0x99ba4efe']
+    """
+    keys = (*key, ops.bitwise_xor(ops.bitwise_xor(key[0], key[1]), np.uint32(PARITY)))
+    first, second = counter[0] + keys[0], counter[1] + keys[1]
+    for round_ in range(5):
+        for rotation in ROTATIONS[round_ % 2]:
+            first = first + second
+            second = ops.bitwise_xor(_rotated(second, rotation), first)
+        first = first + keys[(round_ + 1) % 3]
+        second = second + keys[(round_ + 2) % 3] + np.uint32(round_ + 1)
+    return first, second
+
+
+def seeds_of(owner, seed, batch):
+    """Returns two uint32 words a row of a user's `seed`, `(batch,)` or `(batch, 2)` ints."""
+    meaning = "one int a row, (batch,) or (batch, 2): a row's answer then needs no other row"
+    shape = getattr(seed, "shape", None)
+    seed = seed if shape is not None else np.asarray(seed)
+    rank = 2 if len(seed.shape) == 2 else 1
+    if len(seed.shape) == 0 or "int" not in str(seed.dtype):
+        raise ValueError(f"{owner} expects `seed` to be {meaning}. Received: seed={seed!r}")
+    seed = steps.int_tensor(owner, "seed", seed, rank, meaning)
+    steps.check_rows(owner, "seed", seed, batch)
+    if rank == 2 and seed.shape[1] != 2:
+        raise ValueError(
+            f"{owner} expects `seed` to be {meaning}. Received: seed.shape={tuple(seed.shape)}"
+        )
+    words = ops.cast(seed, "uint32")
+    return (words, ops.zeros_like(words)) if rank == 1 else (words[:, 0], words[:, 1])
+
+
+def keys_at(seeds, time):
+    """Returns the key of each row at a step, two uint32 tensors `(rows,)`.
+
+    Args:
+        seeds: Two uint32 tensors `(rows,)`.
+        time: Scalar int32 tensor, the step.
+    """
+    time = ops.zeros_like(seeds[0]) + ops.cast(time, "uint32")
+    return threefry(seeds, (time, ops.zeros_like(time)))
+
+
+def gumbel(keys, ids):
+    """Returns Gumbel noise for tokens: the largest of `log p + noise` is a draw from `p`.
+
+    Args:
+        keys: Two uint32 tensors `(rows,)`.
+        ids: Int32 tensor `(rows, tokens)` or `(1, tokens)`. A token's noise is the same whatever
+            stands beside it.
+
+    Returns:
+        Float32 of shape `(rows, tokens)`.
+    """
+    first, second = (ops.expand_dims(key, 1) for key in keys)
+    bits = mix(mix(ops.cast(ids, "uint32") * STRIDE + first) + second)
+    count = ops.cast(ops.right_shift(bits, np.uint32(32 - UNIFORM_BITS)), "int32")
+    uniform = (ops.cast(count, "float32") + 0.5) * 2.0**-UNIFORM_BITS
+    return -ops.log(-ops.log(uniform))
+
+
+def _rotated(word, distance):
+    return ops.bitwise_or(
+        ops.left_shift(word, np.uint32(distance)), ops.right_shift(word, np.uint32(32 - distance))
+    )

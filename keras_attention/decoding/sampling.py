@@ -1,0 +1,189 @@
+"""Sampling: sequences drawn from what a step function says, a seed a row.
+
+    y_t = argmax_v (logit_v + temperature * gumbel_v)     v among the tokens that are kept
+
+which is a draw from softmax(logits / temperature) (Gumbel 1954), and at temperature 0 the
+likeliest token, exactly. `drawing` says what is kept, `row_noise` where the noise comes from.
+"""
+
+from typing import NamedTuple
+
+from keras import ops
+
+from keras_attention import checks
+from keras_attention.decoding import row_noise, steps
+from keras_attention.decoding.constraints import Constraints
+from keras_attention.decoding.drawing import Drawing
+from keras_attention.decoding.hypotheses import EXISTS
+from keras_attention.decoding.steps import IMPOSSIBLE
+
+
+def sample_search(
+    step,
+    state,
+    memory,
+    *,
+    seed,
+    temperature=1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    max_length: int,
+    row_max_length=None,
+    min_length=0,
+    banned_ids=(),
+    no_repeat_ngram: int | None = None,
+    prefix=None,
+    prefix_lengths=None,
+    return_alignments: bool = True,
+    start_id: int = 2,
+    end_id: int = 3,
+    pad_id: int = 0,
+) -> dict:
+    """Returns one sequence a row, drawn token by token.
+
+    A row's answer depends on its own seed, state and memory alone: not on its place in the
+    batch, its neighbors, the length limit of others, or whether the search is compiled. For
+    several samples of a source, repeat its row with different seeds.
+
+    Args:
+        step: Callable `(ids, state, memory) -> (logits, state, alignment)`, as in `beam_search`,
+            always called with `rows == batch`.
+        state: Nest of tensors of shape `(batch, ...)`.
+        memory: Handed to `step` as it is.
+        seed: Int tensor of shape `(batch,)`, or `(batch, 2)` for 64 bits a row.
+        temperature: Number from 0 to 1e6, or a float tensor of shape `(batch,)`, clipped to that
+            range inside a compiled graph. Below 1 likely tokens become likelier; 0 is
+            `greedy_search`.
+        top_k: None, or a positive int: only so many tokens, the likeliest, can be drawn.
+        top_p: None, or a number in (0, 1]: only the likeliest tokens can be drawn, the fewest
+            whose tempered probabilities sum to at least `top_p`.
+        max_length: Positive int, the length limit and the width of the result. The end mark
+            counts.
+        row_max_length: Optional int tensor of shape `(batch,)`, as in `beam_search`.
+        min_length: Int, or an int tensor of shape `(batch,)`: no row ends with fewer tokens.
+        banned_ids: Ids never drawn, as in `beam_search`.
+        no_repeat_ngram: None or a positive int, as in `beam_search`.
+        prefix: None, or int ids `(batch, prefix)` to start with, as in `beam_search`.
+        prefix_lengths: None, or an int tensor of shape `(batch,)`, as in `beam_search`.
+        return_alignments: Bool. Without alignments the search needs less memory.
+        start_id: Int, fed at the first step. Never produced, unless it is the end id too.
+        end_id: Int, ends a row.
+        pad_id: Int, fills the ids after the end. Never produced.
+
+    Returns:
+        Dict of tensors: `ids` int32 `(batch, max_length)`; `lengths` int32 `(batch,)`, the end
+        mark counted; `log_probs` float32 `(batch,)`, what the model says of the ids, as
+        `score_sequences` computes it; `sample_log_probs` float32 `(batch,)`, the logarithm of
+        the probability with which they were drawn, after temperature, constraints, `top_k` and
+        `top_p`; and `alignments` float32 `(batch, max_length, source)`, 0 after the end.
+
+        A row that may go on with no token at all stops there, without an end mark.
+
+    Raises:
+        ValueError: If an argument is out of range, or `step` breaks its promises.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_attention.decoding import sample_search
+    >>> def step(ids, state, memory):  # every token is equally likely
+    ...     return keras.ops.zeros((len(ids), 8)), state, keras.ops.zeros((len(ids), 1))
+    >>> def sample(*seeds):
+    ...     state = {"rows": keras.ops.zeros((len(seeds), 1))}
+    ...     result = sample_search(step, state, None, seed=keras.ops.array(seeds), max_length=5)
+    ...     return keras.ops.convert_to_numpy(result["ids"]).tolist()
+    >>> sample(7, 11, 7)[0] == sample(7)[0] == sample(11, 7)[1] != sample(11)[0]
+    True
+    """
+    owner = "sample_search"
+    checks.positive_int(owner, "max_length", max_length)
+    steps.check_special_ids(owner, start_id, end_id, pad_id)
+    run = steps.CheckedStep(owner, step, state, memory)
+    limits = steps.row_limits(owner, max_length, row_max_length, run.batch)
+    constraints = Constraints(
+        owner,
+        run.batch,
+        max_length,
+        (start_id, end_id, pad_id),
+        min_length,
+        banned_ids,
+        no_repeat_ngram,
+        prefix,
+        prefix_lengths,
+    )
+    seeds = row_noise.seeds_of(owner, seed, run.batch)
+    drawing = Drawing(owner, temperature, top_k, top_p, run.batch)
+
+    def advance(search, logits, leaves, alignment):
+        """One step: from what the decoder said to the next ids."""
+        permitted = constraints.permit_all(logits, search.seen, search.time)
+        denominators = steps.normalizers(logits)
+        drawn = drawing(permitted, denominators, row_noise.keys_at(seeds, search.time))
+        log_probs = steps.log_probs_of(drawn.logits[:, None], denominators)[:, 0]
+        going = search.active & (log_probs > EXISTS)
+        lengths = search.lengths + ops.cast(going, "int32")
+        alignments = search.alignments
+        if return_alignments:
+            kept = ops.where(going[:, None], alignment, 0.0)
+            alignments = steps.write(alignments, search.time, kept)
+        return _Search(
+            search.time + 1,
+            going & (drawn.ids != end_id) & (lengths < limits),
+            drawn.ids,
+            _sum(search.log_probs, log_probs, going),
+            _sum(search.sample_log_probs, drawn.log_probs, going),
+            lengths,
+            steps.write(search.history, search.time, ops.where(going, drawn.ids, pad_id)),
+            alignments,
+            constraints.record(search.seen, search.time, drawn.ids),
+            leaves,
+        )
+
+    def body(*search):
+        search = _Search(*search)
+        return tuple(advance(search, *run(search.ids, search.leaves)))
+
+    ids = ops.full((run.batch,), start_id, dtype="int32")
+    logits, leaves, alignment = run(ids, run.leaves)
+    constraints.check_vocabulary(logits)
+    empty = (max_length, run.batch, ops.shape(alignment)[1])
+    nothing = ops.zeros((run.batch,), dtype="float32")
+    search = _Search(
+        time=ops.zeros((), dtype="int32"),
+        active=ops.ones_like(ids, dtype="bool"),
+        ids=ids,
+        log_probs=nothing,
+        sample_log_probs=nothing,
+        lengths=ops.zeros_like(ids),
+        history=ops.full((max_length, run.batch), pad_id, dtype="int32"),
+        alignments=ops.zeros(empty, dtype="float32") if return_alignments else (),
+        seen=constraints.start(run.batch),
+        leaves=(),
+    )
+    search = advance(search, logits, leaves, alignment)
+    search = _Search(*ops.while_loop(lambda *s: ops.any(_Search(*s).active), body, tuple(search)))
+    result = {"ids": ops.transpose(search.history)}
+    for name in ("lengths", "log_probs", "sample_log_probs"):
+        result[name] = getattr(search, name)
+    if return_alignments:
+        result["alignments"] = ops.transpose(search.alignments, (1, 0, 2))
+    return result
+
+
+class _Search(NamedTuple):
+    """What the loop carries: one hypothesis a row."""
+
+    time: object
+    active: object
+    ids: object
+    log_probs: object
+    sample_log_probs: object
+    lengths: object
+    history: object
+    alignments: object
+    seen: object
+    leaves: tuple
+
+
+def _sum(total, log_probs, going):
+    return ops.maximum(total + ops.where(going, log_probs, 0.0), IMPOSSIBLE)

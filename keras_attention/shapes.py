@@ -1,0 +1,28 @@
+"""Reshaping that leaves as little as possible to be computed at every step of a loop."""
+
+from keras import ops
+
+
+def reshape(tensor, sizes):
+    """Returns `tensor` in the shape `sizes`, of which those unknown while tracing may be tensors.
+
+    A single unknown size is left to be inferred. A graph then holds one constant instead of the
+    reading of a shape, its slicing and its packing, which in a decoding loop are a large part of
+    all that runs.
+
+    Args:
+        tensor: Any tensor.
+        sizes: Ints and scalar int tensors, as `keras.ops.shape` gives them.
+
+    Example:
+
+    >>> tuple(reshape(ops.ones((6, 5)), (2, 3, 5)).shape)
+    (2, 3, 5)
+    """
+    sizes = tuple(sizes)
+    unknown = [place for place, size in enumerate(sizes) if not isinstance(size, int)]
+    known = [size for size in sizes if isinstance(size, int)]
+    # Next to a size of 0 nothing can be inferred.
+    if len(unknown) == 1 and all(size > 0 for size in known):
+        sizes = tuple(size if isinstance(size, int) else -1 for size in sizes)
+    return ops.reshape(tensor, sizes)

@@ -1,0 +1,115 @@
+"""Diverse beam search: groups that avoid each other's tokens."""
+
+import numpy as np
+import pytest
+from decoding_models import END, START, HashModel, TableModel
+from decoding_reference import diverse_search
+from decoding_search import (
+    RULES,
+    assert_found,
+    assert_same,
+    assert_teacher_forced,
+    hypotheses,
+    search,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+@pytest.mark.parametrize("diversity", [0.0, 0.5, 30.0])
+def test_one_group_is_the_plain_search(diversity):
+    model = HashModel(seed=71, batch=3, vocabulary=9, end_bias=0.5)
+    plain = search(model, beam_width=4, max_length=5)
+    assert_same(search(model, beam_width=4, max_length=5, groups=1, diversity=diversity), plain)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    groups=st.integers(1, 4),
+    width=st.integers(1, 3),
+    vocabulary=st.integers(5, 11),
+    max_length=st.integers(1, 6),
+    diversity=st.sampled_from([0.0, 0.3, 2.0, 1e6]),
+    end_bias=st.sampled_from([-6.0, 0.5]),
+    prefix=st.lists(st.sampled_from([1, 4]), max_size=2),
+    rule=st.sampled_from(list(RULES)),
+    stopping=st.sampled_from(["exact", "limit"]),
+)
+def test_groups_equal_the_reference_with_loops(
+    seed, groups, width, vocabulary, max_length, diversity, end_bias, prefix, rule, stopping
+):
+    model = HashModel(seed, batch=2, vocabulary=vocabulary, end_bias=end_bias)
+    prefix = prefix[:max_length]
+    beam_width = groups * width
+    result = search(
+        model,
+        beam_width=beam_width,
+        groups=groups,
+        diversity=diversity,
+        max_length=max_length,
+        prefix=np.array([prefix, prefix]).reshape(2, -1).astype("int32"),
+        stopping=stopping,
+        **RULES[rule][0],
+    )
+    for row in range(2):
+        options = {"limits": {"prefix": prefix}, **RULES[rule][1]}
+        expected = diverse_search(model, row, beam_width, groups, diversity, max_length, **options)
+        assert_found(result, row, expected)
+
+
+def test_groups_that_agree_leave_fillers_and_no_duplicates():
+    model = HashModel(seed=72, batch=3, vocabulary=9, end_bias=0.5)
+    result = search(model, beam_width=6, groups=3, diversity=0.0, max_length=5)
+    single = search(model, beam_width=2, max_length=5)
+    for row in range(3):
+        assert hypotheses(result, row) == hypotheses(single, row)
+    np.testing.assert_array_equal(result["lengths"][:, 2:], -1)
+    assert (result["ids"][:, 2:] == 0).all() and (result["alignments"][:, 2:] == 0).all()
+    assert (result["scores"][:, 2:] == -1e9).all() and (result["log_probs"][:, 2:] == -1e9).all()
+
+
+def test_scores_are_those_of_the_model_and_sorted_over_the_groups():
+    model = HashModel(seed=73, batch=3, vocabulary=11, end_bias=-0.5)
+    result = search(model, beam_width=6, groups=3, diversity=3.0, max_length=6, **RULES["both"][0])
+    assert_teacher_forced(model, result)
+    assert (np.diff(result["scores"]) <= 0).all()
+    for row in range(3):
+        assert len(set(hypotheses(result, row))) == len(hypotheses(result, row))
+
+
+def test_a_second_group_says_something_else():
+    # "a" is likely, "b" half as likely; both end. Without diversity both groups say a.
+    a, b = 4, 5
+    tables = np.full((1, 6, 6), -1e9)
+    tables[0, START, [a, b]] = np.log([2 / 3, 1 / 3])
+    tables[0, [a, b], END] = 0.0
+    table = TableModel(tables)
+    same = search(table, beam_width=2, groups=2, diversity=0.69, max_length=3)
+    other = search(table, beam_width=2, groups=2, diversity=0.70, max_length=3)  # above log 2
+    assert hypotheses(same, 0) == [(a, END)]
+    assert hypotheses(other, 0) == [(a, END), (b, END)]
+    # The end mark was taken twice and cost nothing.
+    np.testing.assert_allclose(np.exp(other["log_probs"]), [[2 / 3, 1 / 3]], rtol=1e-6)
+
+
+def test_a_row_of_groups_does_not_depend_on_its_batch_mates():
+    model = HashModel(seed=74, batch=3, vocabulary=9, end_bias=0.5)
+    options = {"beam_width": 4, "groups": 2, "diversity": 1.0, "max_length": 6}
+    together = search(model, **options)
+    for order in ([1], [2, 0, 2]):
+        apart = search(model.rows(order), **options)
+        assert_same(apart, {name: value[order] for name, value in together.items()})
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        ({"groups": 3}, "`groups` to divide `beam_width`. Received: groups=3, beam_width=4"),
+        ({"groups": 0}, "`groups` to be a positive int. Choose one that divides.*groups=0"),
+        ({"groups": 2, "diversity": -0.5}, r"`diversity` to be a number in \[0, 1000000.*=-0.5"),
+    ],
+)
+def test_groups_must_fit(options, text):
+    with pytest.raises(ValueError, match=f"beam_search expects {text}"):
+        search(HashModel(seed=0, batch=2, vocabulary=7), beam_width=4, max_length=3, **options)
