@@ -1,4 +1,7 @@
-"""Exports a run for TensorFlow Serving: `python -m keras_attention.export RUN_DIR BASE_DIR`."""
+"""Exports a run for TensorFlow Serving: `python -m keras_attention.export RUN_DIR BASE_DIR`.
+
+`python -m keras_attention.export --validate PATH` says what is wrong with a version.
+"""
 
 import argparse
 import pathlib
@@ -7,18 +10,30 @@ import sys
 import tensorflow as tf
 
 from keras_attention.export import runs
+from keras_attention.export.compilation import Compilation
+from keras_attention.export.keras_model import export_model
 from keras_attention.export.translator import export_translator
+from keras_attention.export.validate import validate_export
 
 DESCRIPTION = """\
 Writes a trained run as a SavedModel version, BASE_DIR/<version>, that a TensorFlow model
-server loads: text in, ranked text with scores and alignments out. The directory appears when
-it is complete, so BASE_DIR may be one that a server is watching."""
+server loads: of a translator, text in, ranked text with scores and alignments out; of another
+model, its inputs and outputs. The directory appears when it is complete and has answered its
+warm-up requests, so BASE_DIR may be one that a server is watching. With --validate PATH it says
+what a server would stumble over in a version, a line each, and exits with 1 if there is any."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line and returns its exit status: 0, 1 on failure, 2 on wrong usage."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.validate is None and options.base is None:
+        parser.error("the following arguments are required: RUN_DIR, BASE_DIR")
+    if options.validate is not None and options.run is not None:
+        parser.error("argument --validate: there is nothing to export beside it")
     try:
+        if options.validate is not None:
+            return _validate(options.validate)
         path = _export(options)
     except (OSError, ValueError, tf.errors.OpError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -26,12 +41,21 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     print(f"Exported {options.run} to {path} ({size / 1e6:.1f} MB).")
-    print(f"What it answers to: saved_model_cli show --dir {path} --all")
+    print(f"What it answers to: {path / 'assets.extra' / 'model_card.md'}")
     return 0
+
+
+def _validate(path):
+    findings = validate_export(path)
+    print("\n".join(findings) if findings else f"{path} is fine.")
+    return 1 if findings else 0
 
 
 def _export(options):
     run = runs.read_run(options.run)
+    shared = {"version": options.version, "name": options.name, "run": run.settings}
+    if run.source_tokenizer is None:
+        return export_model(run.model, options.base, **shared)
     max_length = options.max_length
     if max_length is None:
         max_length = (run.settings.get("lengths") or {}).get("target", 128)
@@ -40,14 +64,21 @@ def _export(options):
         options.base,
         source=run.source_tokenizer,
         target=run.target_tokenizer,
-        version=options.version,
         beam_width=options.beam,
         max_length=max_length,
         max_source_length=options.max_source_length,
         length_penalty=options.length_penalty,
         coverage_penalty=options.coverage_penalty,
         min_length=options.min_length,
+        xla=_compilation(options),
+        **shared,
     )
+
+
+def _compilation(options):
+    if not options.xla:
+        return None
+    return Compilation(tuple(options.xla_batch), tuple(options.xla_length))
 
 
 def _parser():
@@ -56,15 +87,20 @@ def _parser():
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("run", metavar="RUN_DIR", type=pathlib.Path, help="a run that was trained")
+    for name, metavar, text in (
+        ("run", "RUN_DIR", "a run that was trained"),
+        ("base", "BASE_DIR", "the model's directory; made if need be"),
+    ):
+        parser.add_argument(name, metavar=metavar, type=pathlib.Path, nargs="?", help=text)
     parser.add_argument(
-        "base", metavar="BASE_DIR", type=pathlib.Path, help="the model's directory; made if need be"
+        "--validate", metavar="PATH", type=pathlib.Path, help="check this version; write nothing"
     )
 
     def option(name, kind, metavar, default, text):
         parser.add_argument(name, type=kind, metavar=metavar, default=default, help=text)
 
     option("--version", _positive, "N", None, "version to write (default: the next one)")
+    option("--name", str, "NAME", None, "name in the server (default: that of BASE_DIR)")
     option("--beam", _positive, "N", 4, "hypotheses kept and returned (default: %(default)s)")
     option(
         "--length-penalty",
@@ -96,6 +132,25 @@ def _parser():
         512,
         "source tokens that are read, the rest is cut off (default: %(default)s)",
     )
+    parser.add_argument(
+        "--xla",
+        action="store_true",
+        help="search with compiled programs: faster, for servers started with "
+        "--xla_cpu_compilation_enabled",
+    )
+    defaults = Compilation()
+    for name, sizes, text in (
+        ("--xla-batch", defaults.batch_sizes, "rows"),
+        ("--xla-length", defaults.source_lengths, "source tokens, end mark counted,"),
+    ):
+        parser.add_argument(
+            name,
+            type=_positive,
+            metavar="N",
+            nargs="+",
+            default=sizes,
+            help=f"numbers of {text} to compile for (default: {' '.join(map(str, sizes))})",
+        )
     return parser
 
 

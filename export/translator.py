@@ -1,49 +1,22 @@
 """A trained translator as one SavedModel version: text in, ranked text, scores, alignments out."""
 
+import dataclasses
 import os
 import pathlib
 
 import keras
-import tensorflow as tf
 
 from keras_attention import checks
 from keras_attention.decoding import CoveragePenalty, GNMTLengthPenalty
-from keras_attention.export import files, signatures, versions
+from keras_attention.export import meanings, model_card
+from keras_attention.export.compilation import Compilation
 from keras_attention.export.contract import check_translator, check_vocabularies
+from keras_attention.export.signatures import TranslatorFunctions
 from keras_attention.export.tokenizers import Tokenizer
-from keras_attention.export.validate import validate_export
+from keras_attention.export.translator_requests import translator_requests
+from keras_attention.export.writing import Served, Version, checked_name, write_version
 
 OWNER = "export_translator"
-
-
-class ServedTranslator(tf.Module):
-    """What a SavedModel of a translator holds: variables, tokenizers and its signatures.
-
-    Args:
-        functions: A `TranslatorFunctions`.
-        variables: The model's `tf.Variable`s, raw: a Keras variable or a Keras model as an
-            attribute would be stored beside them once more.
-        source: Tokenizer of the source side.
-        target: Tokenizer of the target side.
-    """
-
-    def __init__(self, functions, variables, source, target):
-        super().__init__(name="translator")
-        self.parameters = variables
-        self.source_tokenizer = source
-        self.target_tokenizer = target
-        text, ids = (signatures.TEXT,), (signatures.IDS, signatures.LENGTH)
-        self.serving_default = signatures.traced(functions.serving_default, *text)
-        self.translate_with_alignment = signatures.traced(functions.translate_with_alignment, *text)
-        self.ids = signatures.traced(functions.ids, *ids)
-        self.greedy = signatures.traced(functions.greedy, *text)
-        self.score = signatures.traced(functions.score, *text, signatures.TARGET)
-
-    def signatures(self) -> dict:
-        """The functions under the names a client asks for."""
-        # As they are: asked for their concrete functions, they would be traced once more on saving.
-        names = ("serving_default", "translate_with_alignment", "ids", "greedy", "score")
-        return {name: getattr(self, name) for name in names}
 
 
 def export_translator(
@@ -53,12 +26,15 @@ def export_translator(
     source: Tokenizer,
     target: Tokenizer,
     version: int | None = None,
+    name: str | None = None,
     beam_width: int = 4,
     max_length: int = 128,
     max_source_length: int | None = 512,
     length_penalty=None,
     coverage_penalty=None,
     min_length: int = 0,
+    xla: Compilation | None = None,
+    run: dict | None = None,
 ) -> pathlib.Path:
     """Writes a translator as a SavedModel version that a stock TensorFlow model server loads.
 
@@ -80,6 +56,10 @@ def export_translator(
             -> text (B,), log_prob (B,), length (B,)
         score                     text (B,), target (B,)
             -> log_prob (B,), token_log_prob (B, T), length (B,)
+        search                    text (B,), length_penalty (B,), max_length (B,)
+            -> text (B, N), score (B, N), length (B, N)
+        sample                    text (B,), seed (B,), temperature (B,)
+            -> text (B,), log_prob (B,), length (B,)
 
     `score` is the log-probability after the penalties, best first; `log_prob` is without
     them. A `length` counts the end mark; where fewer than N outputs exist, the rest have
@@ -87,7 +67,13 @@ def export_translator(
     with `""`. `ids` takes what the source tokenizer's `encode` gives: the graph adds the
     end mark, reads no id past `length`, and takes special ids and ids outside the
     vocabulary for unknown. A target of more than `max_length` tokens is scored up to there,
-    without an end mark.
+    without an end mark. `search` ranks a row with its own GNMT alpha, clipped to -10..10, and
+    limits it to its own length, clipped to 1 and `max_length`. `sample` draws by a row's own
+    seed; a temperature of 0 takes the likeliest token, larger ones are clipped to 100.
+
+    In `assets.extra/` of the version are requests for the server to warm up with, a model card
+    and example configurations of the server. Before the version appears, those requests are
+    answered once.
 
     Args:
         model: A functional model over `source` and `target` ids with the children `encoder`
@@ -96,6 +82,7 @@ def export_translator(
         source: Tokenizer of the source side.
         target: Tokenizer of the target side.
         version: Positive int; None for the one after the highest that is there.
+        name: Name of the model in a server; None for the name of `directory`.
         beam_width: Number of hypotheses kept and returned.
         max_length: Longest output in tokens, the end mark counted.
         max_source_length: Longest source in tokens, the end mark not counted; the rest of
@@ -103,6 +90,10 @@ def export_translator(
         length_penalty: None, the alpha of a `GNMTLengthPenalty`, or a penalty object.
         coverage_penalty: None, the beta of a `CoveragePenalty`, or a penalty object.
         min_length: Shortest output in tokens, the end mark counted.
+        xla: None, or a `Compilation`: then `serving_default`, `translate_with_alignment`, `ids`
+            and `greedy` search with compiled programs, which are several times as fast and
+            which a server runs only if started with `--xla_cpu_compilation_enabled`.
+        run: Settings of the training run, for the model card; paths are cut to file names.
 
     Returns:
         The path of the version, `<directory>/<version>`.
@@ -128,33 +119,47 @@ def export_translator(
         checks.positive_int(OWNER, "max_source_length", max_source_length)
     if version is not None:
         checks.positive_int(OWNER, "version", version)
-    if isinstance(length_penalty, (int, float)):
-        length_penalty = GNMTLengthPenalty(length_penalty)
-    if isinstance(coverage_penalty, (int, float)):
-        coverage_penalty = CoveragePenalty(coverage_penalty)
-    functions = signatures.TranslatorFunctions(
-        model,
-        source,
-        target,
-        max_source_length,
-        max_length,
-        search_options={
-            "beam_width": beam_width,
-            "length_penalty": length_penalty,
-            "coverage_penalty": coverage_penalty,
-            "min_length": min_length,
-        },
-        greedy_options={"min_length": min_length} if min_length else {},
+    if xla is not None and not isinstance(xla, Compilation):
+        raise ValueError(
+            f"{OWNER} expects `xla` to be None or a `Compilation`, such as "
+            f"Compilation(batch_sizes=(1, 8), source_lengths=(16, 64)). Received: xla={xla!r}"
+        )
+    name = checked_name(OWNER, name, directory)
+    search = {
+        "beam_width": beam_width,
+        "length_penalty": _penalty(GNMTLengthPenalty, length_penalty),
+        "coverage_penalty": _penalty(CoveragePenalty, coverage_penalty),
+        "min_length": min_length,
+    }
+    greedy = {"min_length": min_length} if min_length else {}
+    made = TranslatorFunctions(
+        model, source, target, max_source_length, max_length, search, greedy, xla
     )
+    functions = made.signatures()
+    tokenizers = {"source": source, "target": target}
     variables = [variable.value for variable in model.variables]
-    served = ServedTranslator(functions, variables, source, target)
-    path = versions.new_version(directory, version)
-    with files.new_directory(path) as beside:
-        tf.saved_model.save(served, str(beside), signatures=served.signatures())
-        findings = validate_export(beside)
-        if findings:
-            raise ValueError(
-                f"{OWNER} expects a model that a stock server can run, without Python or XLA in "
-                f"its layers. Received: {'; '.join(findings)}"
-            )
-    return path
+    options = {"max_length": max_length, "max_source_length": max_source_length, **search}
+    card = model_card.beginning(
+        name,
+        "translator",
+        model,
+        tokenizers,
+        meanings.TRANSLATOR,
+        options=options,
+        xla=dataclasses.asdict(xla) if xla else None,
+        run=run,
+    )
+    contents = Version(
+        Served("translator", variables, tokenizers, functions),
+        functions,
+        card,
+        translator_requests(made.translating, xla),
+        batch_sizes=xla.batch_sizes if xla else (1, 2, 4, 8, 16, 32),
+        pads=True,
+    )
+    return write_version(OWNER, contents, directory, version)
+
+
+def _penalty(penalty, value):
+    """`value`, or the penalty that a number stands for."""
+    return penalty(value) if isinstance(value, (int, float)) else value

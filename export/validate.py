@@ -2,46 +2,36 @@
 
 import os
 import pathlib
-import sys
 
 import tensorflow as tf
-from google.protobuf.message import DecodeError
-from tensorflow.core.protobuf import saved_model_pb2
 
-# What TensorFlow Text registers with a stock server, for the tokenizers there are.
-TEXT_OPS = frozenset(
-    {
-        "CaseFoldUTF8",
-        "FastBertNormalize",
-        "FastWordpieceTokenizeWithOffsets",
-        "NormalizeUTF8",
-        "NormalizeUTF8WithOffsetsMap",
-        "RegexSplitWithOffsets",
-        "SentencepieceDetokenizeOp",
-        "SentencepieceIdToStringOp",
-        "SentencepieceOp",
-        "SentencepieceStringToIdOp",
-        "SentencepieceTokenizeOp",
-        "SentencepieceTokenizeWithOffsetsOp",
-        "SentencepieceVocabSizeOp",
-        "TFText>FastWordpieceDetokenize",
-        "TFText>WhitespaceTokenizeWithOffsetsV2",
-        "WhitespaceTokenizeWithOffsets",
-        "WordpieceTokenizeWithOffsets",
-    }
+from keras_attention.export import model_card, saved
+from keras_attention.export.server_ops import compiled_names, op_findings
+from keras_attention.export.validate_files import (
+    asset_findings,
+    path_findings,
+    variable_findings,
+    warmup_findings,
 )
-PYTHON_OPS = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless", "StatefulPyFunc"})
+
 DTYPES = (tf.float32, tf.int32, tf.string)
 
 
 def validate_export(path: str | os.PathLike) -> list[str]:
     """Returns what is wrong with an exported version, one line a finding; none if it is fine.
 
-    It reads files only: nothing is loaded or run. Checked are the ops (stock TensorFlow and
-    TensorFlow Text, none that calls Python), compilation by XLA (a server refuses it unless
-    started for it), the signatures (plain tensors of float32, int32 or string with the batch
-    as unknown dimension 0, `serving_default` among them), the files of variables and assets,
-    and paths of this machine inside the graph.
+    It reads files only: nothing is loaded or run. Checked are
+
+    * the ops: stock TensorFlow 2.20 and TensorFlow Text, none that calls Python;
+    * compilation by XLA, which a server refuses unless started for it: only where the model
+      card says so;
+    * the signatures: plain tensors of float32, int32 or string with the batch as unknown
+      dimension 0, `serving_default` among them;
+    * the variables: all there, none stored twice, as many bytes as the card says;
+    * the assets: all there, inside the version;
+    * the warm-up file: readable, at most 1,000 requests, each for a signature and outputs that
+      there are, with inputs of its dtypes and shapes;
+    * paths of this machine, in the graph or beside it.
 
     Args:
         path: Directory of one version, with `saved_model.pb` in it.
@@ -54,53 +44,32 @@ def validate_export(path: str | os.PathLike) -> list[str]:
     """
     path = pathlib.Path(path)
     try:
-        content = (path / "saved_model.pb").read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        raise FileNotFoundError(
-            f"{path} is not an exported version: it has no saved_model.pb."
-        ) from None
-    saved_model = saved_model_pb2.SavedModel()
+        graph = saved.read_graph(path)
+    except ValueError as error:
+        return [str(error)]
+    findings = list(op_findings(graph.graph_def))
+    card = None
     try:
-        saved_model.ParseFromString(content)
-    except DecodeError:
-        return ["saved_model.pb is damaged: it is not a SavedModel message"]
-    if len(saved_model.meta_graphs) != 1:
-        return [f"saved_model.pb holds {len(saved_model.meta_graphs)} graphs, expected 1"]
-    graph = saved_model.meta_graphs[0]
+        card = model_card.read(path)
+    except ValueError as error:
+        findings.append(f"{model_card.JSON_FILE} cannot be read: {error}")
     return [
-        *_op_findings(graph.graph_def),
+        *findings,
+        *_compilation_findings(graph, card),
         *_signature_findings(graph.signature_def),
-        *_file_findings(path, graph),
-        *_path_findings(content),
+        *variable_findings(path, card),
+        *asset_findings(path, graph),
+        *warmup_findings(path, graph.signature_def),
+        *path_findings(path),
     ]
 
 
-def graph_ops(graph_def) -> set[str]:
-    """Returns the names of the ops in a graph and its functions, calls of functions left out."""
-    functions = {function.signature.name for function in graph_def.library.function}
-    return {node.op for node in _nodes(graph_def)} - functions
-
-
-def _nodes(graph_def):
-    yield from graph_def.node
-    for function in graph_def.library.function:
-        yield from function.node_def
-
-
-def _op_findings(graph_def):
-    for op in sorted(graph_ops(graph_def)):
-        if op in PYTHON_OPS:
-            yield f"op {op} calls Python, which a server does not have"
-        elif op not in TEXT_OPS and not hasattr(tf.raw_ops, op):
-            yield f"op {op} is neither TensorFlow's nor TensorFlow Text's: a stock server lacks it"
-    compiled = {f.signature.name for f in graph_def.library.function if _compiled(f.attr)}
-    compiled |= {node.name for node in _nodes(graph_def) if _compiled(node.attr)}
-    for name in sorted(compiled):
-        yield f"{name} asks for XLA, which a server refuses by default"
-
-
-def _compiled(attributes):
-    return "_XlaMustCompile" in attributes and attributes["_XlaMustCompile"].b
+def _compilation_findings(graph, card):
+    if not graph.meta_info_def.stripped_default_attrs:
+        yield "default attributes are written out: an older server may not know them"
+    if not (card or {}).get("xla"):
+        for name in compiled_names(graph.graph_def):
+            yield f"{name} asks for XLA, which a server refuses by default"
 
 
 def _signature_findings(signature_def):
@@ -127,24 +96,3 @@ def _tensor_findings(where, info):
     elif info.tensor_shape.dim[0].size != -1:
         size = info.tensor_shape.dim[0].size
         yield f"{where} dimension 0 is {size}, expected the unknown batch"
-
-
-def _file_findings(path, graph):
-    if not (path / "variables" / "variables.index").is_file():
-        yield "variables/variables.index is missing"
-    for asset in graph.asset_file_def:
-        if not (path / "assets" / asset.filename).is_file():
-            yield f"assets/{asset.filename} is missing"
-
-
-def _path_findings(content):
-    for folder in sorted(_machine_paths()):
-        if f"{folder}/".encode() in content:
-            yield f"saved_model.pb holds the path {folder} of this machine"
-
-
-def _machine_paths():
-    here = pathlib.Path(__file__).resolve()
-    folders = {str(pathlib.Path.home()), os.getcwd(), sys.prefix}
-    folders |= {str(here.parents[1]), str(pathlib.Path(tf.__file__).parents[1])}
-    return folders - {"/"}

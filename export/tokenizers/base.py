@@ -34,7 +34,7 @@ class Tokenizer(tf.Module, abc.ABC):
             in a text; of two that match, the longer one. They are normalized as texts are.
 
     Attributes:
-        kind: `"characters"`, `"words"` or `"sentencepiece"`.
+        kind: `"characters"`, `"words"`, `"wordpiece"` or `"sentencepiece"`.
         vocabulary_size, lowercase: See above.
         symbols: Tuple of the symbols, normalized, longest first.
     """

@@ -18,7 +18,7 @@ def save(tokenizer: Tokenizer, directory: str | os.PathLike) -> None:
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     files.write_bytes(directory / tokenizer.file_name, tokenizer._content())
-    files.write_bytes(directory / "tokenizer.json", _describe(tokenizer))
+    files.write_bytes(directory / "tokenizer.json", _described(tokenizer))
 
 
 def is_saved(tokenizer: Tokenizer, directory: str | os.PathLike) -> bool:
@@ -29,11 +29,12 @@ def is_saved(tokenizer: Tokenizer, directory: str | os.PathLike) -> bool:
         content = (directory / tokenizer.file_name).read_bytes()
     except OSError:
         return False
-    return description == _describe(tokenizer) and content == tokenizer._content()
+    return description == _described(tokenizer) and content == tokenizer._content()
 
 
-def _describe(tokenizer):
-    description = {
+def describe(tokenizer: Tokenizer) -> dict:
+    """Returns what `tokenizer.json` says of `tokenizer`."""
+    return {
         "schema_version": SCHEMA_VERSION,
         "kind": tokenizer.kind,
         "normalization": "NFC",
@@ -44,7 +45,10 @@ def _describe(tokenizer):
         "file": tokenizer.file_name,
         "sha256": files.sha256(tokenizer._content()),
     }
-    return (json.dumps(description, ensure_ascii=False, indent=2) + "\n").encode()
+
+
+def _described(tokenizer):
+    return (json.dumps(describe(tokenizer), ensure_ascii=False, indent=2) + "\n").encode()
 
 
 def load(directory: str | os.PathLike) -> Tokenizer:
@@ -54,7 +58,7 @@ def load(directory: str | os.PathLike) -> Tokenizer:
         directory: Holds `tokenizer.json` and the file it names.
 
     Returns:
-        A `CharacterTokenizer`, `WordTokenizer` or `SentencePieceTokenizer`.
+        A `CharacterTokenizer`, `WordTokenizer`, `WordPieceTokenizer` or `SentencePieceTokenizer`.
 
     Raises:
         FileNotFoundError: If `tokenizer.json` or the file it names is missing.

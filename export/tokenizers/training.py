@@ -6,14 +6,18 @@ from keras_attention import checks
 from keras_attention.export.tokenizers.base import SPECIAL_TOKENS, Tokenizer, normalized_symbols
 from keras_attention.export.tokenizers.characters import CharacterTokenizer
 from keras_attention.export.tokenizers.subwords import SentencePieceTokenizer, train_sentencepiece
-from keras_attention.export.tokenizers.vocabulary import count_vocabulary
+from keras_attention.export.tokenizers.vocabulary import count_tokens, count_vocabulary
+from keras_attention.export.tokenizers.wordpiece import WordPieceTokenizer, learn_pieces
 from keras_attention.export.tokenizers.words import WordTokenizer
 
 KINDS = {
     "characters": CharacterTokenizer,
     "words": WordTokenizer,
+    "wordpiece": WordPieceTokenizer,
     "sentencepiece": SentencePieceTokenizer,
 }
+#: Kinds whose vocabulary has a size instead of counts, and their names.
+SUBWORDS = {"wordpiece": "WordPiece", "sentencepiece": "SentencePiece"}
 _BATCH = 1024
 
 
@@ -31,12 +35,12 @@ def train(
     """Returns a tokenizer made from `texts`; the same texts give the same tokenizer.
 
     Args:
-        kind: `"characters"`, `"words"` or `"sentencepiece"`.
+        kind: `"characters"`, `"words"`, `"wordpiece"` or `"sentencepiece"`.
         texts: Iterable of lines, strings; read once. Empty ones count for nothing.
         vocabulary_size: Number of ids, the four special ones included: the limit for
-            characters and words (None for no limit), the aim for SentencePiece (8,000 if
-            None; a unigram model of a small corpus gets fewer).
-        minimum_count: Characters or words seen less often are left out.
+            characters and words (None for no limit), the aim for subwords (8,000 if None;
+            WordPiece and a unigram SentencePiece model of a small corpus get fewer).
+        minimum_count: Characters and words only; those seen less often are left out.
         lowercase: Whether texts are lower-cased first, here and ever after.
         symbols: Strings that are one token each, whatever their count.
         model_type: SentencePiece only, `"unigram"` or `"bpe"`.
@@ -44,7 +48,7 @@ def train(
             be in the vocabulary.
 
     Returns:
-        A `CharacterTokenizer`, `WordTokenizer` or `SentencePieceTokenizer`.
+        A `CharacterTokenizer`, `WordTokenizer`, `WordPieceTokenizer` or `SentencePieceTokenizer`.
 
     Raises:
         ValueError: If an argument is out of range, `texts` holds no text at all, or the
@@ -73,24 +77,30 @@ def train(
     normalizer = _normalizer(tokenizer_class, lowercase)
     symbols = normalized_symbols(symbols, normalizer)
     batches = (normalizer(batch) for batch in _batches(owner, texts))
-    if kind == "sentencepiece":
+    if kind in SUBWORDS:
         if minimum_count != 1:
             raise ValueError(
-                f"{owner} expects `minimum_count` to be 1 for SentencePiece, whose vocabulary is "
-                f"set by `vocabulary_size`. Received: minimum_count={minimum_count}"
+                f"{owner} expects `minimum_count` to be 1 for {SUBWORDS[kind]}, whose vocabulary "
+                f"is set by `vocabulary_size`. Received: minimum_count={minimum_count}"
             )
+        vocabulary_size = 8000 if vocabulary_size is None else vocabulary_size
+    if kind == "sentencepiece":
         lines = [line.decode() for batch in batches for line in batch.numpy() if line]
         _refuse_nothing(owner, lines)
         model = train_sentencepiece(
             lines,
-            vocabulary_size=8000 if vocabulary_size is None else vocabulary_size,
+            vocabulary_size=vocabulary_size,
             symbols=symbols,
             model_type=model_type,
             character_coverage=character_coverage,
         )
         return SentencePieceTokenizer(model, lowercase=lowercase, symbols=symbols)
     tokens = (tokenizer_class.split_texts(batch, symbols).flat_values.numpy() for batch in batches)
-    vocabulary = count_vocabulary(tokens, symbols, vocabulary_size, minimum_count)
+    if kind == "wordpiece":
+        words = {word.decode(): n for word, n in count_tokens(tokens).items()}
+        vocabulary = learn_pieces(words, symbols, vocabulary_size)
+    else:
+        vocabulary = count_vocabulary(tokens, symbols, vocabulary_size, minimum_count)
     _refuse_nothing(owner, vocabulary)
     return tokenizer_class(vocabulary, lowercase=lowercase, symbols=symbols)
 

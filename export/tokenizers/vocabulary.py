@@ -41,9 +41,7 @@ class VocabularyTokenizer(Tokenizer):
                 f"Received: symbols without an id: {sorted(lacking)}"
             )
         with tf.init_scope():
-            ids = tf.range(first_id, self.vocabulary_size, dtype=tf.int32)
-            entries = tf.lookup.KeyValueTensorInitializer(tf.constant(vocabulary), ids)
-            self._table = tf.lookup.StaticHashTable(entries, UNKNOWN_ID)
+            self._table = self._lookup_table(vocabulary)
             self._printable = tf.constant(["", *SPECIAL_TOKENS[1:], *vocabulary])
             self._readable = tf.constant(["", UNKNOWN_TEXT, "", "", *vocabulary])
 
@@ -51,6 +49,12 @@ class VocabularyTokenizer(Tokenizer):
     def vocabulary(self) -> list[str]:
         """The tokens from id 4 on."""
         return [token.decode() for token in self._printable[len(SPECIAL_TOKENS) :].numpy()]
+
+    def _lookup_table(self, vocabulary):
+        """The table from a token to its id; any other token is unknown."""
+        ids = tf.range(len(SPECIAL_TOKENS), self.vocabulary_size, dtype=tf.int32)
+        entries = tf.lookup.KeyValueTensorInitializer(tf.constant(vocabulary), ids)
+        return tf.lookup.StaticHashTable(entries, UNKNOWN_ID)
 
     def _split_to_ids(self, texts):
         return tf.ragged.map_flat_values(self._table.lookup, self.split(texts))
@@ -66,6 +70,14 @@ class VocabularyTokenizer(Tokenizer):
         return type(self).split_texts(texts, self.symbols)
 
 
+def count_tokens(token_batches) -> collections.Counter:
+    """Returns how often each token (bytes) stands in `token_batches`, NumPy arrays."""
+    counts = collections.Counter()
+    for batch in token_batches:
+        counts.update(batch.tolist())
+    return counts
+
+
 def count_vocabulary(token_batches, symbols, vocabulary_size, minimum_count) -> list[str]:
     """Returns the vocabulary of a corpus: symbols first, then tokens by falling count.
 
@@ -78,9 +90,7 @@ def count_vocabulary(token_batches, symbols, vocabulary_size, minimum_count) -> 
     Returns:
         List of strings; tokens of equal count stand in code point order.
     """
-    counts = collections.Counter()
-    for batch in token_batches:
-        counts.update(batch.tolist())
+    counts = count_tokens(token_batches)
     for symbol in symbols:
         counts.pop(symbol.encode(), None)
     # A token that spells "unknown" must keep reading as unknown.

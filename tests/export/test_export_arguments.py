@@ -1,14 +1,27 @@
 """Wrong arguments, versions and failures of the exporter and its command, without tracing."""
 
+import errno
+import functools
 import os
+import signal
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
 from toy_translator import toy_translator
 
 from keras_attention.decoding import CoveragePenalty, GNMTLengthPenalty
+from keras_attention.export import (
+    Compilation,
+    export_translator,
+    runs,
+    tokenizers,
+    translator,
+    versions,
+    writing,
+)
 from keras_attention.export import __main__ as command
-from keras_attention.export import export_translator, runs, tokenizers, translator, versions
 
 
 @pytest.fixture(scope="module")
@@ -23,13 +36,15 @@ def quick(monkeypatch):
     """Saving writes a marker instead of tracing; what was to be saved is recorded."""
     calls = []
 
-    def save(module, path, signatures):
+    def save(module, path, signatures, options):
         calls.append((module, signatures))
         with open(os.path.join(path, "saved_model.pb"), "wb") as file:
             file.write(b"graph")
 
-    monkeypatch.setattr(translator.tf.saved_model, "save", save)
-    monkeypatch.setattr(translator, "validate_export", lambda path: [])
+    monkeypatch.setattr(writing.tf.saved_model, "save", save)
+    monkeypatch.setattr(writing, "validate_export", lambda path: [])
+    monkeypatch.setattr(writing.warmup, "replay", lambda path, requests: [])
+    monkeypatch.setattr(writing.model_card, "complete", lambda card, *_: card | {"signatures": {}})
     return calls
 
 
@@ -65,26 +80,83 @@ def test_a_base_that_is_a_file_is_refused(pieces, tmp_path, quick):
         export(pieces, tmp_path / "base")
 
 
-def test_a_failed_export_leaves_nothing(pieces, tmp_path, quick, monkeypatch):
+FULL = OSError(errno.ENOSPC, "no space left on the disk")
+
+
+@pytest.mark.parametrize(
+    ("module", "function"),
+    [
+        ("tf.saved_model", "save"),
+        ("model_card", "write"),
+        ("configs", "write"),
+        ("warmup", "write_requests"),
+        ("warmup", "replay"),
+        ("files", "_flush"),
+        ("files.os", "rename"),
+    ],
+)
+def test_a_full_disk_at_any_step_leaves_nothing(
+    module, function, pieces, tmp_path, quick, monkeypatch
+):
     export(pieces, tmp_path)
 
-    def full_disk(module, path, signatures):
-        os.mkdir(os.path.join(path, "variables"))
-        with open(os.path.join(path, "saved_model.pb"), "wb") as file:
-            file.write(b"half")
-        raise tf.errors.ResourceExhaustedError(None, None, "no space left on the disk")
+    def full_disk(*arguments):
+        if function == "save":
+            os.mkdir(os.path.join(arguments[1], "variables"))
+        raise FULL
 
-    monkeypatch.setattr(translator.tf.saved_model, "save", full_disk)
-    with pytest.raises(tf.errors.ResourceExhaustedError, match="disk"):
+    owner = functools.reduce(getattr, module.split("."), writing)
+    monkeypatch.setattr(owner, function, full_disk)
+    with pytest.raises(OSError, match="no space left on the disk"):
         export(pieces, tmp_path)
     assert os.listdir(tmp_path) == ["1"]
+    assert (tmp_path / "1" / "saved_model.pb").read_bytes() == b"graph"
 
 
 def test_what_a_server_cannot_run_is_refused(pieces, tmp_path, quick, monkeypatch):
-    monkeypatch.setattr(translator, "validate_export", lambda path: ["op PyFunc calls Python"])
+    monkeypatch.setattr(writing, "validate_export", lambda path: ["op PyFunc calls Python"])
     with pytest.raises(ValueError, match="stock server can run.*Received: op PyFunc calls Python"):
         export(pieces, tmp_path)
     assert os.listdir(tmp_path) == []
+
+
+def test_a_version_whose_warm_up_fails_never_appears(pieces, tmp_path, quick, monkeypatch):
+    def fail(path, requests):
+        assert requests and not (tmp_path / "1").exists()
+        raise ValueError("output score: not every number is finite")
+
+    monkeypatch.setattr(writing.warmup, "replay", fail)
+    with pytest.raises(ValueError, match="warm-up requests.*output score: not every number"):
+        export(pieces, tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
+KILLED = """
+import os, signal, sys
+sys.path[:0] = sys.argv[2:]
+from toy_translator import toy_translator
+from keras_attention.export import export_translator, tokenizers, warmup
+replay = warmup.replay
+def kill(path, requests):
+    replay(path, requests[:1])
+    os.kill(os.getpid(), signal.SIGKILL)
+warmup.replay = kill
+source, target = tokenizers.WordTokenizer(["a"]), tokenizers.WordTokenizer(["b"])
+export_translator(toy_translator(5, 5), sys.argv[1], source=source, target=target, max_length=3)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_export_leaves_no_version(pieces, tmp_path, quick):
+    paths = [os.path.dirname(__file__), os.path.dirname(os.path.dirname(__file__))]
+    command = [sys.executable, "-c", KILLED, str(tmp_path), *paths]
+    killed = subprocess.run(command, capture_output=True, timeout=300)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    (left,) = os.listdir(tmp_path)
+    assert left.startswith(".1.") and left.endswith(".part")  # no server looks at it
+    assert os.path.exists(tmp_path / left / "assets.extra" / "model_card.md")
+    assert versions.existing_versions(tmp_path) == {}
+    assert export(pieces, tmp_path).name == "1"
 
 
 @pytest.mark.parametrize(
@@ -101,6 +173,8 @@ def test_what_a_server_cannot_run_is_refused(pieces, tmp_path, quick, monkeypatc
         ({"coverage_penalty": -1.0}, "beta=-1.0"),
         ({"length_penalty": "gnmt"}, "length_penalty='gnmt'"),
         ({"coverage_penalty": "gnmt"}, "coverage_penalty='gnmt'"),
+        ({"xla": True}, "`xla` to be None or a `Compilation`.*xla=True"),
+        ({"name": "a/b"}, "`name` to be of letters.*name='a/b'"),
     ],
 )
 def test_arguments_are_checked_before_anything_is_written(options, text, pieces, tmp_path):
@@ -135,7 +209,8 @@ def test_the_command_passes_its_options_on(pieces, tmp_path, monkeypatch, capsys
     assert command.main([run, str(tmp_path)]) == 0
     assert f"Exported {run} to {tmp_path / '1'}" in capsys.readouterr().out
     words = "--version 7 --beam 2 --max-length 5 --min-length 3 --max-source-length 9"
-    words += " --length-penalty 0.6 --coverage-penalty 0.2"
+    words += " --length-penalty 0.6 --coverage-penalty 0.2 --name m"
+    words += " --xla --xla-batch 1 8 --xla-length 16"
     assert command.main([run, str(tmp_path), *words.split()]) == 0
     defaults, given = ({k: v for k, v in o.items() if k not in SIDES} for _, o in seen)
     assert defaults == {
@@ -146,6 +221,9 @@ def test_the_command_passes_its_options_on(pieces, tmp_path, monkeypatch, capsys
         "length_penalty": None,
         "coverage_penalty": None,
         "min_length": 0,
+        "name": None,
+        "xla": None,
+        "run": settings,
     }
     assert given == {
         "version": 7,
@@ -155,6 +233,9 @@ def test_the_command_passes_its_options_on(pieces, tmp_path, monkeypatch, capsys
         "length_penalty": 0.6,
         "coverage_penalty": 0.2,
         "min_length": 3,
+        "name": "m",
+        "xla": Compilation((1, 8), (16,)),
+        "run": settings,
     }
 
 
@@ -162,16 +243,16 @@ SIDES = ("source", "target")
 
 
 def test_numbers_become_penalties(pieces, tmp_path, quick, monkeypatch):
-    seen = {}
-    functions = translator.signatures.TranslatorFunctions
+    seen = []
+    functions = translator.TranslatorFunctions
 
-    def record(*args, **kwargs):
-        seen.update(kwargs)
-        return functions(*args, **kwargs)
+    def record(*arguments):
+        seen.append(arguments[5])
+        return functions(*arguments)
 
-    monkeypatch.setattr(translator.signatures, "TranslatorFunctions", record)
+    monkeypatch.setattr(translator, "TranslatorFunctions", record)
     export(pieces, tmp_path, length_penalty=0.6, coverage_penalty=0.2)
-    options = seen["search_options"]
+    (options,) = seen
     assert isinstance(options["length_penalty"], GNMTLengthPenalty)
     assert options["length_penalty"].alpha == 0.6
     assert isinstance(options["coverage_penalty"], CoveragePenalty)
@@ -188,6 +269,7 @@ def test_the_command_fails_in_one_line(tmp_path, capsys):
     ("arguments", "text"),
     [
         ([], "RUN_DIR"),
+        (["run", "base", "--xla-batch", "0"], "expected a positive integer, got '0'"),
         (["run"], "BASE_DIR"),
         (["run", "base", "--beam", "0"], "expected a positive integer, got '0'"),
         (["run", "base", "--version", "new"], "expected a positive integer, got 'new'"),

@@ -38,6 +38,7 @@ HOSTILE = [
 KINDS = {
     "characters": {"kind": "characters"},
     "words": {"kind": "words"},
+    "wordpiece": {"kind": "wordpiece", "vocabulary_size": 139},
     "unigram": {"kind": "sentencepiece", "vocabulary_size": 73},
     "bpe": {"kind": "sentencepiece", "vocabulary_size": 73, "model_type": "bpe"},
 }
@@ -87,7 +88,9 @@ def test_hostile_text_has_a_defined_answer(tokenizer):
     assert lengths[0] == 0
     assert not np.isin(ids.numpy(), [2, 3]).any()
     back = texts_of(tokenizer.decode(ids))
-    assert back[3] == ("\ufffd" if tokenizer.kind == "words" else "der\ufffdHund")
+    # An unknown character takes the word with it, or begins one, or stays where it is.
+    expected = {"words": "\ufffd", "wordpiece": "der \ufffdHund"}
+    assert back[3] == expected.get(tokenizer.kind, "der\ufffdHund")
     # A row's ids do not depend on the rows beside it.
     for row, text in enumerate(HOSTILE):
         alone, length = tokenizer.encode(tf.constant([text]))
@@ -243,6 +246,43 @@ def test_any_bytes_give_valid_text(texts):
     assert (lengths.numpy() == 0).tolist() == [not text for text in texts]
 
 
+def pieces_by_hand(word, vocabulary):
+    """Greedy longest match, a character without a piece alone."""
+    pieces, start = [], 0
+    while start < len(word):
+        ends = range(len(word), start, -1)
+        spelled = [("##" if start else "") + word[start:end] for end in ends]
+        fit = [p for p in spelled if p in vocabulary and (start or not p.startswith("##"))]
+        pieces.append(fit[0] if fit else "<unk>")
+        start += len(pieces[-1].removeprefix("##" if start else "")) if fit else 1
+    return pieces
+
+
+@hypothesis.settings(max_examples=60, deadline=None)
+@hypothesis.given(st.lists(st.text("ab#é☃", min_size=1, max_size=11), min_size=1, max_size=4))
+def test_wordpiece_takes_the_longest_piece(words):
+    vocabulary = ["a", "ab", "aba", "é", "#", "##a", "##b", "##ba", "##bab", "###", "##é"]
+    tokenizer = tokenizers.WordPieceTokenizer(vocabulary)
+    ids, lengths = tokenizer.encode([" ".join(words)])
+    expected = [piece for word in words for piece in pieces_by_hand(word, vocabulary)]
+    assert texts_of(tokenizer.tokens(ids[0])) == expected
+    assert lengths.numpy().tolist() == [len(expected)]
+
+
+def test_a_giant_word_is_one_unknown():
+    tokenizer = tokenizers.WordPieceTokenizer(["a", "##a"])
+    _, lengths = tokenizer.encode(["a" * 1000, "a" * 1001, "a" * 1_000_000 + " aa"])
+    assert lengths.numpy().tolist() == [1000, 1, 3]
+
+
+def test_wordpiece_symbols_are_words():
+    tokenizer = tokenizers.train("wordpiece", ["3.4 <de>3 x<de-DE>"] * 3, symbols=SYMBOLS)
+    ids, _ = tokenizer.encode(["<de-DE>3.4", "3<de>4"])
+    assert texts_of(tokenizer.decode(ids)) == ["<de-DE> 3.4", "3 <de> 4"]
+    with pytest.raises(ValueError, match="do not begin with `##`.*'##x'"):
+        tokenizers.WordPieceTokenizer(["##x"], symbols=["##x"])
+
+
 def test_vocabulary_is_sorted_by_count_and_limited():
     corpus = ["c b a", "b a", "a", "d"]
     assert tokenizers.train("words", corpus).vocabulary == ["a", "b", "c", "d"]
@@ -270,7 +310,7 @@ def test_lower_case_reaches_symbols_too():
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"kind": "bytes"}, "one of 'characters', 'words', 'sentencepiece'.*kind='bytes'"),
+        ({"kind": "bytes"}, "one of 'characters', 'words', 'wordpiece'.*kind='bytes'"),
         ({"minimum_count": 0}, "minimum_count=0"),
         ({"vocabulary_size": 4}, "at least 5.*vocabulary_size=4"),
         ({"texts": "one line"}, "wrap it in a list.*'one line'"),
@@ -280,6 +320,9 @@ def test_lower_case_reaches_symbols_too():
         ({"symbols": "<x>"}, "sequence of non-empty strings"),
         ({"symbols": ["a b"]}, "without white space.*'a b'"),
         ({"kind": "sentencepiece", "minimum_count": 2}, "set by `vocabulary_size`"),
+        ({"kind": "wordpiece", "minimum_count": 2}, "WordPiece, whose vocabulary is set by"),
+        ({"kind": "wordpiece", "texts": ["", "\ufffd"]}, "at least one token.*none"),
+        ({"kind": "wordpiece", "vocabulary_size": 5}, "`vocabulary_size` of at least 6.*size=5"),
         ({"kind": "sentencepiece", "model_type": "word"}, "model_type='word'"),
         (
             {"kind": "sentencepiece", "model_type": "bpe", "vocabulary_size": 5000},
@@ -318,7 +361,7 @@ def test_model_with_other_special_ids_is_refused():
         tokenizers.SentencePieceTokenizer(model.getvalue())
 
 
-@pytest.mark.parametrize("name", ["characters", "words", "subwords", "training"])
+@pytest.mark.parametrize("name", ["characters", "words", "wordpiece", "subwords", "training"])
 def test_examples_in_docstrings(name):
     module = importlib.import_module(f"keras_attention.export.tokenizers.{name}")
     assert doctest.testmod(module).failed == 0

@@ -1,17 +1,21 @@
 """Each rule of `validate_export` finds what it is for, in small modules made to break it."""
 
+import json
 import os
 
+import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import op_def_registry
 
-from keras_attention.export import validate, validate_export
+from keras_attention.export import __main__ as command
+from keras_attention.export import model_card, saved, server_ops, validate_export, warmup
 
 VECTOR = tf.TensorSpec([None], tf.float32, name="x")
 
 
-def saved(tmp_path, function, spec=VECTOR, name="serving_default", **attributes):
+def saved_in(tmp_path, function, spec=VECTOR, name="serving_default", **attributes):
     module = tf.Module()
     for key, value in attributes.items():
         setattr(module, key, value)
@@ -21,33 +25,33 @@ def saved(tmp_path, function, spec=VECTOR, name="serving_default", **attributes)
 
 
 def test_a_plain_function_is_fine(tmp_path):
-    assert validate_export(saved(tmp_path, lambda x: {"y": x + 1.0})) == []
+    assert validate_export(saved_in(tmp_path, lambda x: {"y": x + 1.0})) == []
 
 
 def test_python_inside_is_found(tmp_path):
     def python(x):
         return {"y": tf.ensure_shape(tf.numpy_function(lambda v: v, [x], tf.float32), [None])}
 
-    (finding,) = validate_export(saved(tmp_path, python))
+    (finding,) = validate_export(saved_in(tmp_path, python))
     assert finding == "op PyFunc calls Python, which a server does not have"
 
 
 def test_compiled_functions_are_found(tmp_path):
     compiled = tf.function(lambda x: tf.cumsum(x), jit_compile=True)
-    findings = validate_export(saved(tmp_path, lambda x: {"y": compiled(x)}))
+    findings = validate_export(saved_in(tmp_path, lambda x: {"y": compiled(x)}))
     assert findings
     assert all("asks for XLA" in finding for finding in findings)
 
 
 def test_a_function_may_say_that_it_is_not_compiled(tmp_path):
     plain = tf.function(lambda x: tf.cumsum(x), jit_compile=False)
-    assert validate_export(saved(tmp_path, lambda x: {"y": plain(x)})) == []
+    assert validate_export(saved_in(tmp_path, lambda x: {"y": plain(x)})) == []
 
 
 def test_foreign_ops_are_found(tmp_path, monkeypatch):
-    path = saved(tmp_path, lambda x: {"y": tf.cumsum(x)})
-    monkeypatch.setattr(validate.tf, "raw_ops", type("stock ops without Cumsum", (), {}))
-    monkeypatch.setattr(validate, "TEXT_OPS", frozenset({"AddV2", "Const"}))
+    path = saved_in(tmp_path, lambda x: {"y": tf.cumsum(x)})
+    monkeypatch.setattr(server_ops.tf, "raw_ops", type("stock ops without Cumsum", (), {}))
+    monkeypatch.setattr(server_ops, "TEXT_OPS", frozenset({"AddV2", "Const"}))
     assert any("op Cumsum is neither" in finding for finding in validate_export(path))
 
 
@@ -55,7 +59,7 @@ def test_ragged_outputs_are_found(tmp_path):
     def ragged(x):
         return {"y": tf.RaggedTensor.from_row_lengths(x, [tf.size(x)])}
 
-    findings = validate_export(saved(tmp_path, ragged))
+    findings = validate_export(saved_in(tmp_path, ragged))
     assert findings == [
         "signature serving_default, output y: a ragged or sparse tensor cannot be fetched"
     ]
@@ -71,12 +75,12 @@ def test_ragged_outputs_are_found(tmp_path):
     ],
 )
 def test_outputs_a_server_cannot_split_or_write_are_found(function, finding, tmp_path):
-    findings = validate_export(saved(tmp_path, lambda x: {"y": function(x)}))
+    findings = validate_export(saved_in(tmp_path, lambda x: {"y": function(x)}))
     assert findings == [f"signature serving_default, output y: {finding}"]
 
 
 def test_a_missing_default_signature_is_found(tmp_path):
-    path = saved(tmp_path, lambda x: {"y": x + 1.0}, name="other")
+    path = saved_in(tmp_path, lambda x: {"y": x + 1.0}, name="other")
     assert validate_export(path) == ["there is no signature serving_default"]
 
 
@@ -84,7 +88,7 @@ def test_missing_files_are_found(tmp_path):
     asset = tmp_path / "words.txt"
     asset.write_text("a\nb\n")
     words = tf.saved_model.Asset(str(asset))
-    path = saved(
+    path = saved_in(
         tmp_path / "1", lambda x: {"y": tf.fill(tf.shape(x), words.asset_path)}, words=words
     )
     asset.unlink()
@@ -101,7 +105,7 @@ def test_paths_of_this_machine_are_found(tmp_path):
     def reader(x):
         return {"y": tf.fill(tf.shape(x), f"{os.getcwd()}/secret.txt")}
 
-    findings = validate_export(saved(tmp_path, reader))
+    findings = validate_export(saved_in(tmp_path, reader))
     assert f"saved_model.pb holds the path {os.getcwd()} of this machine" in findings
 
 
@@ -115,7 +119,116 @@ def test_damaged_and_missing_models_are_named(tmp_path):
     assert validate_export(tmp_path) == ["saved_model.pb holds 0 graphs, expected 1"]
 
 
+def test_newer_ops_and_graphs_are_found(tmp_path, monkeypatch):
+    path = saved_in(tmp_path, lambda x: {"y": tf.cumsum(x)})
+    monkeypatch.setattr(server_ops, "NEWER_OPS", frozenset({"Cumsum"}))
+    monkeypatch.setattr(server_ops, "GRAPH_VERSION", 0)
+    newer, version = validate_export(path)
+    assert newer == "op Cumsum is newer than TensorFlow 2.20: a server of that version lacks it"
+    assert "the graph asks for version" in version
+
+
+def test_the_comparison_of_ops_is_as_new_as_tensorflow():
+    newest = tuple(map(int, server_ops.COMPARED.split(".")))
+    installed = tuple(map(int, tf.__version__.split(".")[:2]))
+    assert installed <= newest, "compare tf.raw_ops with those of 2.20 and extend NEWER_OPS"
+
+
+def test_compiled_functions_are_fine_where_the_card_says_so(tmp_path):
+    compiled = tf.function(lambda x: tf.cumsum(x), jit_compile=True)
+    path = saved_in(tmp_path, lambda x: {"y": compiled(x)})
+    assert validate_export(path)
+    (path / "assets.extra").mkdir()
+    card = {"schema_version": 1, "xla": {"batch_sizes": [1]}, "parameters": {"bytes": 0}}
+    (path / model_card.JSON_FILE).write_text(json.dumps(card))
+    assert validate_export(path) == []
+    (path / model_card.JSON_FILE).write_text("{}")
+    assert "model_card.json cannot be read: it is not a model card" in validate_export(path)[0]
+
+
+def test_variables_stored_twice_are_found(tmp_path):
+    numbers = tf.random.stateless_normal([16, 17], [1, 2])
+    twins = [tf.Variable(numbers), tf.Variable(numbers)]
+    alike = [tf.Variable(tf.zeros([16, 17])), tf.Variable(tf.zeros([16, 17]))]
+    path = saved_in(tmp_path, lambda x: {"y": x + 1.0}, held=[*twins, *alike])
+    (finding,) = validate_export(path)
+    assert finding.endswith("hold the same numbers: stored twice")
+    (path / "assets.extra").mkdir()
+    card = {"schema_version": 1, "xla": None, "parameters": {"bytes": 3 * 16 * 17 * 4}}
+    (path / model_card.JSON_FILE).write_text(json.dumps(card))
+    assert f"variables hold {4 * 16 * 17 * 4} bytes, the model's parameters" in str(
+        validate_export(path)
+    )
+
+
+def test_damaged_variables_are_found(tmp_path):
+    path = saved_in(tmp_path, lambda x: {"y": x + 1.0}, variable=tf.Variable([1.0, 2.0]))
+    (path / "variables" / "variables.index").write_bytes(b"junk")
+    (finding,) = validate_export(path)
+    assert finding.startswith("variables cannot be read")
+
+
+ONE = {"x": np.ones(1, "f4")}
+
+
+@pytest.mark.parametrize(
+    ("request_", "finding"),
+    [
+        (warmup.Request("other", ONE), "there is no signature other"),
+        (warmup.Request("serving_default", ONE, ("z",)), "has no output z"),
+        (warmup.Request("serving_default", {}), "input x is missing"),
+        (warmup.Request("serving_default", ONE | {"z": ONE["x"]}), "there is no input z"),
+        (warmup.Request("serving_default", {"x": np.ones(1, "i4")}), "int32, the signature takes"),
+        (warmup.Request("serving_default", {"x": np.ones((1, 2), "f4")}), "has the shape (1, 2)"),
+    ],
+)
+def test_requests_that_would_fail_are_found(request_, finding, tmp_path):
+    path = saved_in(tmp_path, lambda x: {"y": x + 1.0})
+    warmup.write_requests(path, [warmup.Request("serving_default", ONE, ("y",))], "m")
+    assert validate_export(path) == []
+    warmup.write_requests(path, [warmup.Request("serving_default", ONE), request_], "m")
+    (found,) = validate_export(path)
+    assert found.startswith("assets.extra/tf_serving_warmup_requests: request 2, ")
+    assert finding in found
+
+
+def test_a_damaged_warm_up_file_is_found(tmp_path):
+    path = saved_in(tmp_path, lambda x: {"y": x + 1.0})
+    warmup.write_requests(path, [warmup.Request("serving_default", ONE)] * 2, "m")
+    content = (path / warmup.FILE).read_bytes()
+    (path / warmup.FILE).write_bytes(content[:-3])
+    (found,) = validate_export(path)
+    assert "record 2 cannot be read" in found
+    with tf.io.TFRecordWriter(str(path / warmup.FILE)) as writer:
+        for _ in range(1001):
+            writer.write(content[12 : 12 + int.from_bytes(content[:8], "little")])
+    assert "1001 requests, a server reads 1000" in str(validate_export(path))
+    with pytest.raises(ValueError, match="at most 1000 requests.*Received: 1001"):
+        warmup.write_requests(path, [warmup.Request("serving_default", ONE)] * 1001, "m")
+
+
+def test_assets_outside_the_version_are_found(tmp_path):
+    path = saved_in(tmp_path, lambda x: {"y": x + 1.0})
+    message = saved_model_pb2.SavedModel.FromString(saved.read_bytes(path))
+    message.meta_graphs[0].asset_file_def.add().filename = "../../etc/words.txt"
+    (path / "saved_model.pb").write_bytes(message.SerializeToString())
+    assert validate_export(path) == ["asset ../../etc/words.txt lies outside the version"]
+
+
+def test_the_command_says_what_is_wrong_and_exits_with_1(tmp_path, capsys):
+    path = saved_in(tmp_path, lambda x: {"y": x + 1.0})
+    assert command.main(["--validate", str(path)]) == 0
+    assert capsys.readouterr().out == f"{path} is fine.\n"
+    warmup.write_requests(path, [warmup.Request("other", ONE), warmup.Request("more", ONE)], "m")
+    assert command.main(["--validate", str(path)]) == 1
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert command.main(["--validate", str(tmp_path / "nowhere")]) == 1
+    assert "not an exported version" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        command.main(["run", "base", "--validate", str(path)])
+
+
 def test_the_listed_text_ops_exist():
-    missing = [op for op in validate.TEXT_OPS if op_def_registry.get(op) is None]
+    missing = [op for op in server_ops.TEXT_OPS if op_def_registry.get(op) is None]
     assert missing == []
-    assert not [op for op in validate.TEXT_OPS if hasattr(tf.raw_ops, op)]
+    assert not [op for op in server_ops.TEXT_OPS if hasattr(tf.raw_ops, op)]

@@ -1,0 +1,76 @@
+"""The ops of a stock model server: those of TensorFlow, and TensorFlow Text's.
+
+A server of version 2.20 is the newest that there is to plan for. `NEWER_OPS` are the ops that
+TensorFlow has got since, found by comparing `tf.raw_ops` of its wheels from 2.20 up to
+`COMPARED`; a test asks for a new comparison when a newer TensorFlow is installed.
+"""
+
+import tensorflow as tf
+
+COMPARED = "2.21"
+NEWER_OPS = frozenset({"DecodeJxl"})
+# `TF_GRAPH_DEF_VERSION` of TensorFlow 2.20: graphs that ask for more are refused.
+GRAPH_VERSION = 2288
+
+# What TensorFlow Text registers with a stock server, for the tokenizers there are.
+TEXT_OPS = frozenset(
+    {
+        "CaseFoldUTF8",
+        "FastBertNormalize",
+        "FastWordpieceTokenizeWithOffsets",
+        "NormalizeUTF8",
+        "NormalizeUTF8WithOffsetsMap",
+        "RegexSplitWithOffsets",
+        "SentencepieceDetokenizeOp",
+        "SentencepieceIdToStringOp",
+        "SentencepieceOp",
+        "SentencepieceStringToIdOp",
+        "SentencepieceTokenizeOp",
+        "SentencepieceTokenizeWithOffsetsOp",
+        "SentencepieceVocabSizeOp",
+        "TFText>FastWordpieceDetokenize",
+        "TFText>WhitespaceTokenizeWithOffsetsV2",
+        "WhitespaceTokenizeWithOffsets",
+        "WordpieceTokenizeWithOffsets",
+    }
+)
+PYTHON_OPS = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless", "StatefulPyFunc"})
+
+
+def graph_ops(graph_def) -> set[str]:
+    """Returns the names of the ops in a graph and its functions, calls of functions left out."""
+    functions = {function.signature.name for function in graph_def.library.function}
+    return {node.op for node in nodes(graph_def)} - functions
+
+
+def nodes(graph_def):
+    """Yields the nodes of a graph and of its functions."""
+    yield from graph_def.node
+    for function in graph_def.library.function:
+        yield from function.node_def
+
+
+def op_findings(graph_def):
+    """Yields a line for every op that a stock server has not got, or would not run."""
+    for op in sorted(graph_ops(graph_def)):
+        if op in PYTHON_OPS:
+            yield f"op {op} calls Python, which a server does not have"
+        elif op in NEWER_OPS:
+            yield f"op {op} is newer than TensorFlow 2.20: a server of that version lacks it"
+        elif op not in TEXT_OPS and not hasattr(tf.raw_ops, op):
+            yield f"op {op} is neither TensorFlow's nor TensorFlow Text's: a stock server lacks it"
+    if graph_def.versions.min_consumer > GRAPH_VERSION:
+        yield (
+            f"the graph asks for version {graph_def.versions.min_consumer} of the graph format; "
+            f"TensorFlow 2.20 has {GRAPH_VERSION}"
+        )
+
+
+def compiled_names(graph_def) -> list[str]:
+    """Returns the names of functions and nodes that ask for XLA."""
+    found = {f.signature.name for f in graph_def.library.function if _compiled(f.attr)}
+    return sorted(found | {node.name for node in nodes(graph_def) if _compiled(node.attr)})
+
+
+def _compiled(attributes):
+    return "_XlaMustCompile" in attributes and attributes["_XlaMustCompile"].b

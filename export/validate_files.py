@@ -1,0 +1,125 @@
+"""Static checks of the files of a version: variables, assets, warm-up requests, paths."""
+
+import hashlib
+import os
+import pathlib
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attention.export import warmup
+
+OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+TWIN_BYTES = 1024  # smaller variables may well be alike
+
+
+def variable_findings(path, card):
+    """Yields what is wrong with the variables.
+
+    Args:
+        path: Of the version.
+        card: Its model card, or None.
+    """
+    if not (path / "variables" / "variables.index").is_file():
+        yield "variables/variables.index is missing"
+        return
+    try:
+        reader = tf.train.load_checkpoint(str(path / "variables" / "variables"))
+        values = {
+            name: np.asarray(reader.get_tensor(name))  # a scalar is none by itself
+            for name in sorted(reader.get_variable_to_shape_map())
+            if name != OBJECT_GRAPH
+        }
+    except (tf.errors.OpError, ValueError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        yield f"variables cannot be read: {reason}"
+        return
+    yield from _twin_findings(values)
+    size = sum(value.nbytes for value in values.values())
+    expected = (card or {}).get("parameters", {}).get("bytes", size)
+    if size != expected:
+        yield f"variables hold {size} bytes, the model's parameters {expected}"
+
+
+def _twin_findings(values):
+    seen = {}
+    for name, value in values.items():
+        if (
+            value.nbytes < TWIN_BYTES
+            or value.dtype.kind not in "fiu"
+            or (value == value.flat[0]).all()
+        ):
+            continue
+        key = (value.dtype, value.shape, hashlib.sha256(value.tobytes()).digest())
+        if key in seen:
+            yield f"variables {seen[key]} and {name} hold the same numbers: stored twice"
+        seen.setdefault(key, name)
+
+
+def asset_findings(path, graph):
+    """Yields the assets that are missing, or lie outside the version."""
+    for asset in graph.asset_file_def:
+        name = pathlib.PurePosixPath(asset.filename)
+        if name.is_absolute() or ".." in name.parts:
+            yield f"asset {asset.filename} lies outside the version"
+        elif not (path / "assets" / asset.filename).is_file():
+            yield f"assets/{asset.filename} is missing"
+
+
+def warmup_findings(path, signature_def):
+    """Yields the requests that would make a server refuse the version.
+
+    Args:
+        path: Of the version.
+        signature_def: Map of the signatures.
+    """
+    try:
+        requests = warmup.read_requests(path)
+    except ValueError as error:
+        yield f"{warmup.FILE}: {error}"
+        return
+    if len(requests) > warmup.MOST_RECORDS:
+        yield f"{warmup.FILE}: {len(requests)} requests, a server reads {warmup.MOST_RECORDS}"
+    for number, request in enumerate(requests, start=1):
+        for finding in _request_findings(request, signature_def):
+            yield f"{warmup.FILE}: request {number}, {finding}"
+
+
+def _request_findings(request, signature_def):
+    if request.signature not in signature_def:
+        yield f"there is no signature {request.signature}"
+        return
+    signature = signature_def[request.signature]
+    for name in sorted(set(request.outputs) - set(signature.outputs)):
+        yield f"signature {request.signature} has no output {name}"
+    for name in sorted(set(request.inputs) ^ set(signature.inputs)):
+        known = name in signature.inputs
+        yield f"input {name} is missing" if known else f"there is no input {name}"
+    for name in sorted(set(request.inputs) & set(signature.inputs)):
+        value, info = request.inputs[name], signature.inputs[name]
+        dtype = tf.string if value.dtype.kind in "OSU" else tf.as_dtype(value.dtype)
+        if dtype != tf.as_dtype(info.dtype):
+            wanted = tf.as_dtype(info.dtype).name
+            yield f"input {name} is {dtype.name}, the signature takes {wanted}"
+        if not tf.TensorShape(info.tensor_shape).is_compatible_with(value.shape):
+            shape = tf.TensorShape(info.tensor_shape)
+            yield f"input {name} has the shape {value.shape}, the signature takes {shape}"
+
+
+def path_findings(path):
+    """Yields the files of the version that hold paths of this machine."""
+    files = [path / "saved_model.pb", *sorted((path / "assets.extra").glob("*"))]
+    for file in files:
+        content = file.read_bytes() if file.is_file() else b""
+        for folder in sorted(_machine_paths()):
+            if f"{folder}/".encode() in content:
+                name = file.relative_to(path)
+                yield f"{name} holds the path {folder} of this machine"
+
+
+def _machine_paths():
+    here = pathlib.Path(__file__).resolve()
+    folders = {str(pathlib.Path.home()), os.getcwd(), sys.prefix}
+    folders |= {str(here.parents[1]), str(pathlib.Path(tf.__file__).parents[1])}
+    return folders - {"/"}
