@@ -7,7 +7,7 @@ RUN ?= runs/demo
 # Installed once; the stamp is newer than pyproject.toml when nothing is missing.
 STAMP := $(VENV)/installed.test
 
-.PHONY: help demo test test-compiled test-jax test-slow notebooks lint format wheel clean install
+.PHONY: help demo test test-compiled test-jax test-slow fuzz notebooks lint format wheel clean install
 
 help:
 	@echo "make demo       train RNNsearch on dates, evaluate, draw, export and ask it"
@@ -15,6 +15,7 @@ help:
 	@echo "make test-compiled every layer's training under XLA"
 	@echo "make test-jax   what every layer promises, on the JAX backend"
 	@echo "make test-slow  the tests that train or measure for minutes"
+	@echo "make fuzz       a million random requests to an exported translator"
 	@echo "make notebooks  run every notebook with little training"
 	@echo "make lint       what CI and pre-commit check"
 	@echo "make wheel      build the wheel and test it away from the checkout"
@@ -55,6 +56,9 @@ test-jax:
 
 test-slow: $(STAMP)
 	"$(BIN)/python" -m pytest -m slow
+
+fuzz: $(STAMP)
+	"$(BIN)/python" tests/export/serving/fuzz.py --requests 1000000
 
 notebooks: $(STAMP)
 	"$(BIN)/python" -m pytest -m slow tests/examples/test_notebooks.py

@@ -16,6 +16,7 @@ SUITES = {
     "heads": "multi-head attention, forward and backward, beside Keras' and PyTorch's",
     "windows": "windowed attention at two lengths: how time and memory grow",
     "ntm": "a training step of the Neural Turing Machine, beside eager PyTorch; how it grows",
+    "serve": "latency and throughput of the development server, every answer checked",
     "pieces": "what each of our own optimizations brings, beside the form it replaced",
 }
 DESCRIPTION = """\

@@ -181,6 +181,7 @@ def searcher(model, beam: int, length: int):
         if beam == 1:
             found = greedy_search(step, state, memory, **options)
             return ops.expand_dims(found["ids"], 1), ops.expand_dims(found["log_probs"], 1)
+        options["reorder"] = decoder.reorder
         found = beam_search(step, state, memory, beam_width=beam, **options)
         return found["ids"], found["log_probs"]
 

@@ -241,6 +241,7 @@ def test_pieces_compares_each_form_with_the_one_it_replaced(measured, tmp_path, 
     assert "times as fast" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", pieces.PIECES)
 def test_both_forms_of_a_piece_compute_the_same_thing(piece):
     sizes = {"batch": 3, "length": 5, "width": 8, "vocabulary": 11}

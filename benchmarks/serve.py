@@ -1,0 +1,314 @@
+"""Serving: latency and throughput of the development server, every answer checked.
+
+    python -m benchmarks serve
+    python -m benchmarks serve --clients 64 --protocols grpc --requests 100000
+    python -m benchmarks serve --width 256 --layers 3 --length 32 --requests 200
+
+A Transformer with random weights is exported and served by `keras_attention.export.serve` in a
+process of its own. Clients, each a thread with a connection of its own, ask for one text at a
+time, the next one as soon as the last is answered; an answer is wrong ("mixed up") if its texts
+are not those that the exported version gives to that text alone, asked without a server, or its
+scores differ by more than 1e-5. The server batches nothing, so its throughput is that of single
+sentences; TensorFlow's model server, which is for production, is not measured.
+
+Three more rows: what raw text costs over ids (tokenizers in the graph), asked in turn without a
+server; how long the server takes until it answers; and its first answer against the median.
+"""
+
+import concurrent.futures
+import itertools
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import report as reports
+from benchmarks.arguments import add_number
+from benchmarks.harness import ROOT, BenchmarkError, side_environment
+
+REPEATS = 15
+MODEL = "benchmark"
+TOLERANCE = 1e-5
+START_SECONDS = 300
+
+
+def add_arguments(parser) -> None:
+    """Adds this suite's flags to its parser; the shared flags are there already."""
+    load = parser.add_argument_group("load")
+    add_number(load, "--requests", 600, "requests of each row of the table")
+    load.add_argument(
+        "--clients", type=int, nargs="+", default=[1, 8, 64], help="at once (default: 1 8 64)"
+    )
+    load.add_argument("--protocols", choices=["grpc", "http"], nargs="+", default=["grpc", "http"])
+    sizes = parser.add_argument_group("sizes")
+    for flag, default, text in (
+        ("--width", 64, "units of embeddings and layers"),
+        ("--layers", 1, "layers of encoder and of decoder"),
+        ("--heads", 4, "heads"),
+        ("--vocabulary", 500, "words in each of the two vocabularies"),
+        ("--length", 12, "longest output in tokens"),
+        ("--beam", 4, "hypotheses kept and returned"),
+        ("--texts", 100, "different texts that are asked"),
+        ("--words", 12, "words of the longest text"),
+    ):
+        add_number(sizes, flag, default, text)
+
+
+def run(arguments, command: str, progress) -> dict:
+    """Measures everything and returns the filled report.
+
+    Raises:
+        BenchmarkError: If the server does not start.
+    """
+    names = ("requests", "clients", "protocols", "width", "layers", "heads", "vocabulary")
+    names += ("length", "beam", "texts", "words", "threads")
+    settings = {name: getattr(arguments, name) for name in names}
+    title = (
+        f"Serving a Transformer: {arguments.layers} + {arguments.layers} layers, width "
+        f"{arguments.width}, beam {arguments.beam}, up to {arguments.length} tokens, "
+        f"{arguments.requests:,} requests of one text a row, {arguments.threads} threads"
+    )
+    report = reports.new_report("serve", title, command, settings)
+    report["columns"] = ["what", "clients", "requests/s", "p50", "p95", "p99", "errors", "mixed up"]
+    os.environ.update(side_environment(arguments.threads))
+    with tempfile.TemporaryDirectory() as folder:
+        base = Path(folder) / MODEL
+        progress("exporting")
+        version, source = exported(base, arguments)
+        texts = example_texts(arguments)
+        progress("asking without a server")
+        expected, overhead = offline(version, source, texts, arguments.repeats, progress)
+        progress("starting the server")
+        with ServerProcess(base, arguments.threads) as server:
+            first = first_answers(server.urls["grpc"], texts[0])
+            for protocol, clients in itertools.product(arguments.protocols, arguments.clients):
+                progress(f"{protocol}, {clients} clients")
+                load = Load(server.urls[protocol], texts, expected)
+                fill(report, protocol, clients, load.run(arguments.requests, clients))
+    fill_notes(report, overhead, server.start_seconds, first)
+    return report
+
+
+def exported(base, arguments):
+    """Exports a Transformer with random weights; returns the version and the source tokenizer."""
+    import keras
+
+    from examples.models import transformer
+    from keras_attention.export import export_translator, tokenizers
+
+    words = [f"w{number}" for number in range(arguments.vocabulary)]
+    source, target = (tokenizers.train("words", [" ".join(words)]) for _ in range(2))
+    keras.utils.set_random_seed(1)
+    model = transformer.build(
+        source.vocabulary_size,
+        target.vocabulary_size,
+        units=arguments.width,
+        layers=arguments.layers,
+        heads=arguments.heads,
+        dropout=0.0,
+    )
+    version = export_translator(
+        model,
+        base,
+        source=source,
+        target=target,
+        beam_width=arguments.beam,
+        max_length=arguments.length,
+    )
+    return version, source
+
+
+def example_texts(arguments) -> list[str]:
+    """Returns different texts of 1 to `--words` words."""
+    generator = np.random.default_rng(1)
+    texts = []
+    for number in range(arguments.texts):
+        count = number % arguments.words + 1
+        words = generator.integers(arguments.vocabulary, size=count)
+        texts.append(" ".join(f"w{word}" for word in words))
+    return texts
+
+
+def offline(version, source, texts, repeats, progress):
+    """Returns each text's answer without a server, and the seconds of text and of ids."""
+    from keras_attention.export.serving.loaded import LoadedVersion
+    from keras_attention.export.serving.tensors import bytes_of
+
+    loaded = LoadedVersion(version)
+    expected = [loaded.run("serving_default", {"text": bytes_of([text])}) for text in texts]
+    ids, length = (np.asarray(tensor) for tensor in source.encode(texts, None))
+    asks = {
+        "text": ("serving_default", {"text": bytes_of(texts)}, ()),
+        "ids": ("ids", {"ids": ids, "length": length}, ("ids", "score")),
+    }
+    seconds = {name: [] for name in asks}
+    for number in range(repeats + 1):
+        progress(f"text and ids, round {number} of {repeats}")
+        for name, ask in asks.items():
+            started = time.perf_counter()
+            loaded.run(*ask)
+            if number:  # the first call of each builds its graph
+                seconds[name].append(time.perf_counter() - started)
+    loaded.close()
+    return expected, seconds
+
+
+class ServerProcess:
+    """The development server in a process of its own, on free ports; use as a context manager.
+
+    Attributes:
+        urls: Dict from `"grpc"` and `"http"` to what a client is given.
+        start_seconds: Time from its start until it answers, Python's and the warm-up's included.
+    """
+
+    def __init__(self, base, threads: int):
+        started = time.perf_counter()
+        self._errors = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "keras_attention.export.serve", str(base), "--port", "0"]
+            + ["--rest-port", "0", "--name", MODEL, "--running", str(threads)],
+            cwd=ROOT,
+            env=side_environment(threads),
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        giving_up = threading.Timer(START_SECONDS, self._process.kill)
+        giving_up.start()
+        self.urls = {}
+        for line in self._process.stdout:
+            found = re.search(r"(grpc|http)://[^/]+", line)
+            if found:
+                self.urls[found[1]] = found[0]
+            if len(self.urls) == 2:
+                break
+        giving_up.cancel()
+        self.start_seconds = time.perf_counter() - started
+        if len(self.urls) < 2:
+            self.__exit__()
+            self._errors.seek(0)
+            raise BenchmarkError(f"The server did not start: {self._errors.read()[-500:]!r}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+
+def first_answers(url: str, text: str, count: int = 100) -> dict:
+    """Returns the seconds of the first answer after a start, and the median of the next ones."""
+    from keras_attention.export.serving import Client
+
+    seconds = []
+    with Client(url, MODEL) as client:
+        client.signatures()
+        for _ in range(count + 1):
+            started = time.perf_counter()
+            client.predict(text=[text])
+            seconds.append(time.perf_counter() - started)
+    return {"first_seconds": seconds[0], "median_seconds": float(np.median(seconds[1:]))}
+
+
+class Load:
+    """Clients that ask one text after the other and check every answer.
+
+    Args:
+        url: Where the server is.
+        texts: What is asked, in turn.
+        expected: The outputs of each text.
+    """
+
+    def __init__(self, url: str, texts: list[str], expected: list[dict]):
+        self._url, self._texts, self._expected = url, texts, expected
+
+    def run(self, requests: int, clients: int) -> dict:
+        """Returns `seconds` (a list), `errors`, `mixed_up` and `elapsed_seconds`."""
+        numbers, lock = iter(range(requests)), threading.Lock()
+        ready = threading.Barrier(clients + 1)
+        result = {"seconds": [], "errors": 0, "mixed_up": 0}
+        with concurrent.futures.ThreadPoolExecutor(clients) as threads:
+            asking = [
+                threads.submit(self._ask, numbers, lock, ready, result) for _ in range(clients)
+            ]
+            ready.wait()
+            started = time.perf_counter()
+            for future in asking:
+                future.result()
+        return {**result, "elapsed_seconds": time.perf_counter() - started}
+
+    def _ask(self, numbers, lock, ready, result):
+        from keras_attention.export.serving import Client, ServingError
+
+        with Client(self._url, MODEL, timeout=120) as client:
+            client.signatures()
+            ready.wait()
+            while True:
+                with lock:
+                    number = next(numbers, None)
+                if number is None:
+                    return
+                index, mixed_up, error = number % len(self._texts), 0, 0
+                started = time.perf_counter()
+                try:
+                    outputs = client.predict(text=[self._texts[index]])
+                    mixed_up = not same(outputs, self._expected[index])
+                except ServingError:
+                    error = 1
+                seconds = time.perf_counter() - started
+                with lock:
+                    result["seconds"].append(seconds)
+                    result["errors"] += error
+                    result["mixed_up"] += mixed_up
+
+
+def same(outputs: dict, expected: dict) -> bool:
+    """Whether the texts are the same and the scores within 1e-5."""
+    texts = [text.decode() for text in expected["text"].ravel()]
+    scores = np.allclose(outputs["score"], expected["score"], rtol=TOLERANCE, atol=TOLERANCE)
+    return outputs["text"].ravel().tolist() == texts and bool(scores)
+
+
+def fill(report: dict, protocol: str, clients: int, result: dict) -> None:
+    """Writes the row and the line of one load into `report`."""
+    seconds = result.pop("seconds")
+    shares = {f"p{share}": float(np.percentile(seconds, share)) for share in (50, 95, 99)}
+    rate = len(seconds) / result["elapsed_seconds"]
+    row = {"name": protocol, "clients": clients, "requests": len(seconds)}
+    report["rows"].append({**row, "requests_per_second": rate, **shares, **result})
+    report["lines"].append(
+        [protocol, str(clients), f"{rate:,.1f}"]
+        + [reports.seconds_text(value) for value in shares.values()]
+        + [str(result["errors"]), str(result["mixed_up"])]
+    )
+
+
+def fill_notes(report: dict, overhead: dict, start_seconds: float, first: dict) -> None:
+    """Writes what was measured beside the loads into `report`."""
+    text, ids = (float(np.median(overhead[name])) for name in ("text", "ids"))
+    ratio = first["first_seconds"] / first["median_seconds"]
+    report["rows"] += [
+        {"name": "text over ids", "text_seconds": text, "ids_seconds": ids, "ratio": text / ids},
+        {"name": "first answer", "start_seconds": start_seconds, **first, "ratio": ratio},
+    ]
+    report["notes"] += [
+        f"Text over ids, all texts in one call: {reports.seconds_text(text)} against "
+        f"{reports.seconds_text(ids)}, {100 * (text / ids - 1):+.1f} %.",
+        f"Started and warmed up in {start_seconds:.1f} s; the first answer took "
+        f"{reports.seconds_text(first['first_seconds'])}, {ratio:.2f} times the median of the "
+        "next ones.",
+        "Clients are threads of one Python process and share the machine with the server: many of "
+        "them measure Python as well.",
+    ]

@@ -1,0 +1,84 @@
+"""How a client's calls travel over gRPC."""
+
+from keras_attention.export.serving import tensors
+from keras_attention.export.serving.errors import ServingError, missing_package
+
+
+class GrpcTransport:
+    """gRPC, with the stubs of tensorflow-serving-api.
+
+    Args:
+        target: `"host:port"`.
+        max_message_bytes: Longest message sent or received.
+    """
+
+    def __init__(self, target: str, max_message_bytes: int):
+        try:
+            import grpc
+            from tensorflow_serving.apis import (
+                model_service_pb2_grpc,
+                prediction_service_pb2_grpc,
+            )
+        except ImportError as error:
+            raise missing_package(error.name or "tensorflow-serving-api") from None
+        self._errors = grpc.RpcError
+        options = [
+            ("grpc.max_receive_message_length", max_message_bytes),
+            ("grpc.max_send_message_length", max_message_bytes),
+            ("grpc.enable_retries", 0),  # the client's own say how long
+        ]
+        self._channel = grpc.insecure_channel(target, options)
+        self._prediction = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
+        self._model = model_service_pb2_grpc.ModelServiceStub(self._channel)
+
+    def predict(self, client, signature, arrays, output_filter, definition, seconds):
+        """Returns a dict of arrays; strings as bytes."""
+        from tensorflow_serving.apis import predict_pb2
+
+        request = self._request(predict_pb2.PredictRequest, client)
+        request.model_spec.signature_name = signature
+        for name, array in arrays.items():
+            array = tensors.bytes_of(array) if array.dtype.kind in "OSU" else array
+            request.inputs[name].CopyFrom(tensors.proto_of(array))
+        request.output_filter.extend(output_filter)
+        response = self._call(self._prediction.Predict, request, seconds)
+        return {name: tensors.array_of(proto) for name, proto in response.outputs.items()}
+
+    def signatures(self, client, seconds):
+        """Returns the `SignatureDef`s by name."""
+        from tensorflow_serving.apis import get_model_metadata_pb2
+
+        request = self._request(get_model_metadata_pb2.GetModelMetadataRequest, client)
+        request.metadata_field.append("signature_def")
+        response = self._call(self._prediction.GetModelMetadata, request, seconds)
+        found = get_model_metadata_pb2.SignatureDefMap()
+        response.metadata["signature_def"].Unpack(found)
+        return dict(found.signature_def)
+
+    def status(self, client, seconds):
+        """Returns the states by version."""
+        from tensorflow_serving.apis import get_model_status_pb2
+
+        request = self._request(get_model_status_pb2.GetModelStatusRequest, client)
+        response = self._call(self._model.GetModelStatus, request, seconds)
+        name = get_model_status_pb2.ModelVersionStatus.State.Name
+        return {entry.version: name(entry.state) for entry in response.model_version_status}
+
+    def close(self):
+        """Closes the channel."""
+        self._channel.close()
+
+    def _request(self, kind, client):
+        request = kind()
+        request.model_spec.name = client.model
+        if client.version is not None:
+            request.model_spec.version.value = client.version
+        if client.label is not None:
+            request.model_spec.version_label = client.label
+        return request
+
+    def _call(self, method, request, seconds):
+        try:
+            return method(request, timeout=seconds)
+        except self._errors as error:
+            raise ServingError(error.code().name, error.details() or "") from None

@@ -1,0 +1,213 @@
+"""The REST side: the model server's routes as an ASGI application, run by uvicorn."""
+
+import asyncio
+import concurrent.futures
+import json
+import logging
+import re
+import socket
+import threading
+import time
+import urllib.parse
+
+from google.protobuf import json_format
+
+from keras_attention.export.serving import json_requests, json_responses, messages
+from keras_attention.export.serving.errors import ServingError, invalid, missing_package
+
+_MODEL = r"/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?"
+PREDICT = re.compile(_MODEL + r":(predict|classify|regress)", re.IGNORECASE)
+STATUS = re.compile(_MODEL + r"(/metadata)?", re.IGNORECASE)
+JSON_OPTIONS = {"always_print_fields_with_no_presence": True}
+LOG = logging.getLogger(__name__)
+GRACE_SECONDS = 5
+
+
+class Application:
+    """The ASGI application.
+
+    Args:
+        service: A `Service`.
+        max_request_bytes: Longest body that is read; a longer one is answered with 413.
+        seconds: How long reading a body may take, and how long answering it.
+    """
+
+    def __init__(self, service, max_request_bytes: int, seconds: float = 30.0):
+        self._service, self._max_bytes, self._seconds = service, max_request_bytes, seconds
+        self._threads = concurrent.futures.ThreadPoolExecutor(
+            service.admission.capacity, thread_name_prefix="rest"
+        )
+        self._under_way = 0
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] != "http":
+            raise ValueError(f"Application answers HTTP only. Received: {scope['type']}")
+        try:
+            status, body = 200, await self._answer(scope, receive)
+        except ServingError as error:
+            status, body = error.http_status, json_responses.dumped({"error": error.message})
+        except Exception:
+            LOG.exception("A request failed.")
+            status, body = 500, b'{"error": "The request failed; the server\'s log says why."}'
+        headers = [(b"content-type", b"application/json")]
+        headers.append((b"content-length", str(len(body)).encode()))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    def close(self) -> None:
+        """Ends the threads after the requests they are at."""
+        self._threads.shutdown()
+
+    async def _answer(self, scope, receive):
+        method, path = scope["method"], scope.get("raw_path") or scope["path"].encode()
+        path = path.partition(b"?")[0].decode("latin-1")
+        if not path.lower().startswith("/v1/"):
+            raise ServingError("NOT_FOUND", f"Not found: {method} {path}")
+        pattern = {"POST": PREDICT, "GET": STATUS}.get(method)
+        found = pattern and pattern.fullmatch(path)
+        if not found:
+            raise invalid(f"Malformed request: {method} {path}")
+        model = urllib.parse.unquote(found[1])
+        version = _version(found[2])
+        label = urllib.parse.unquote(found[3]) if found[3] else None
+        if method == "POST":
+            if found[4].lower() != "predict":
+                raise ServingError("UNIMPLEMENTED", f"{found[4]} is not served here, only predict.")
+            body = await self._body(scope, receive)
+            return await self._in_thread(self._predict, model, version, label, body)
+        if found[4]:
+            return self._metadata(model, version, label)
+        return self._status(model, version)
+
+    async def _body(self, scope, receive):
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        if length.isdigit() and int(length) > self._max_bytes:
+            raise self._too_long()
+        chunks, size, more = [], 0, True
+        until = time.monotonic() + self._seconds
+        while more:
+            try:
+                message = await asyncio.wait_for(receive(), until - time.monotonic())
+            except TimeoutError:
+                error = "The request's body did not arrive in time."
+                raise ServingError("DEADLINE_EXCEEDED", error, http_status=408) from None
+            if message["type"] == "http.disconnect":
+                raise ServingError("CANCELLED", "The client went away.")
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            if size > self._max_bytes:
+                raise self._too_long()
+            more = message.get("more_body", False)
+        return b"".join(chunks)
+
+    async def _in_thread(self, function, *arguments):
+        # The threads' own queue has no bound: what would wait there is refused here.
+        if self._under_way >= self._service.admission.capacity:
+            raise ServingError("RESOURCE_EXHAUSTED", "Too many requests.", http_status=503)
+        self._under_way += 1
+        try:
+            future = self._threads.submit(function, *arguments)
+            return await asyncio.wrap_future(future)
+        finally:
+            self._under_way -= 1
+
+    def _predict(self, model, version, label, body):
+        document = json_requests.parse(body)
+        signature = json_requests.signature_name(document) or "serving_default"
+        _, signatures = self._service.metadata(model, version, label)
+        if signature not in signatures:
+            raise invalid(f'Serving signature name: "{signature}" not found in signature def')
+        inputs, rows = json_requests.inputs_of(document, signatures[signature].inputs)
+        _, outputs = self._service.predict(
+            model, version, label, signature, inputs, seconds=self._seconds
+        )
+        return json_responses.response_of(outputs, rows)
+
+    def _metadata(self, model, version, label):
+        found, signatures = self._service.metadata(model, version, label)
+        options = {**JSON_OPTIONS, "preserving_proto_field_name": True}
+        response = messages.metadata_message(model, found, signatures)
+        spec = json_format.MessageToDict(response.model_spec, **options)
+        signature_map = messages.signature_message(signatures)
+        definitions = json_format.MessageToDict(signature_map, **options)
+        answer = {"model_spec": spec, "metadata": {"signature_def": definitions}}
+        return json.dumps(answer, indent=1).encode()
+
+    def _status(self, model, version):
+        message = messages.status_message(self._service.states(model, version))
+        return json_format.MessageToJson(message, indent=1, **JSON_OPTIONS).encode()
+
+    def _too_long(self):
+        return ServingError(
+            "RESOURCE_EXHAUSTED",
+            f"A request may have up to {self._max_bytes:,} bytes.",
+            http_status=413,
+        )
+
+
+class HttpServer:
+    """uvicorn in a thread of its own, on a port that is bound before it starts.
+
+    Args:
+        application: An `Application`.
+        host: Address to listen on.
+        port: Port, 0 for a free one.
+
+    Raises:
+        OSError: If the address is taken.
+    """
+
+    def __init__(self, application: Application, host: str, port: int):
+        try:
+            import uvicorn
+        except ImportError:
+            raise missing_package("uvicorn") from None
+        self._socket = _listening(host, port)
+        self.port = self._socket.getsockname()[1]
+        self._application = application
+        config = uvicorn.Config(
+            application,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            loop="asyncio",
+            http="h11",
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+        self._server = uvicorn.Server(config)
+        run = {"sockets": [self._socket]}
+        self._thread = threading.Thread(target=self._server.run, kwargs=run, daemon=True)
+        self._thread.start()
+        while not self._server.started and self._thread.is_alive():
+            time.sleep(0.005)
+
+    def stop(self) -> None:
+        """Answers what is under way, for a few seconds at most, and ends."""
+        self._server.should_exit = True
+        self._thread.join(2 * GRACE_SECONDS)
+        self._socket.close()
+        self._application.close()
+
+
+def _listening(host, port):
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With the protocol named, or asyncio would leave Nagle's algorithm on: 40 ms an answer.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(512)
+    except OSError as error:
+        listener.close()
+        raise OSError(f"REST cannot listen on {host}:{port}: {error.strerror}") from error
+    return listener
+
+
+def _version(text):
+    if text is None:
+        return None
+    if int(text[:20]) >= 2**63 or len(text) > 19:
+        raise invalid(f"Failed to convert version: {text} to numeric.")
+    return int(text)

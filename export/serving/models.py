@@ -1,0 +1,156 @@
+"""A model's version directory, watched: what is loaded, what answers, what is on its way."""
+
+import contextlib
+import os
+import pathlib
+import sys
+import threading
+from collections.abc import Iterable
+
+from keras_attention.export import versions as directories
+from keras_attention.export.serving.errors import ServingError, invalid
+from keras_attention.export.serving.loaded import LoadedVersion
+from keras_attention.export.serving.warm_up import warm_up
+
+STATES = ("START", "LOADING", "AVAILABLE", "UNLOADING", "END")
+
+
+class ServedModel:
+    """The versions of one model, loaded and unloaded as the model server would.
+
+    A version answers once it is loaded and warmed up; only then is the one before unloaded,
+    after its last request. A version that fails to load is left alone until its directory is
+    another one, and what answered before goes on answering.
+
+    Args:
+        name: What clients call it.
+        base: Its base directory, `<base>/<version>/saved_model.pb`.
+        policy: `"latest"`, `"all"`, or the ints of the versions to serve.
+        labels: Dict from labels to versions; a label answers while its version is loaded.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        base: str | os.PathLike,
+        policy: str | Iterable[int] = "latest",
+        labels: dict[str, int] | None = None,
+    ):
+        self.name, self.base = name, pathlib.Path(base)
+        self._policy = policy if isinstance(policy, str) else frozenset(policy)
+        if isinstance(self._policy, str) and self._policy not in ("latest", "all"):
+            raise ValueError(
+                'ServedModel expects `policy` to be "latest", "all" or version numbers. '
+                f"Received: policy={policy!r}"
+            )
+        self._labels = dict(labels or {})
+        self._loaded: dict[int, LoadedVersion] = {}
+        self._users: dict[int, int] = {}
+        self._failed: dict[int, tuple] = {}
+        self._states: dict[int, tuple[str, ServingError | None]] = {}
+        self._changed = threading.Condition()
+
+    @contextlib.contextmanager
+    def acquire(self, version: int | None = None, label: str | None = None):
+        """Yields `(version, LoadedVersion)`; it is not unloaded meanwhile.
+
+        Args:
+            version: The version wanted, None for the highest that is loaded.
+            label: A label instead of a version.
+
+        Raises:
+            ServingError: If there is no such label, or the version is not loaded.
+        """
+        with self._changed:
+            if label is not None:
+                if label not in self._labels:
+                    raise invalid(f"Unrecognized servable version label: {label}")
+                version = self._labels[label]
+            chosen = max(self._loaded, default=None) if version is None else version
+            if chosen not in self._loaded:
+                wanted = f"Latest({self.name})" if version is None else self._specific(version)
+                raise ServingError("NOT_FOUND", f"Servable not found for request: {wanted}")
+            loaded = self._loaded[chosen]
+            self._users[chosen] = self._users.get(chosen, 0) + 1
+        try:
+            yield chosen, loaded
+        finally:
+            with self._changed:
+                self._users[chosen] -= 1
+                self._changed.notify_all()
+
+    def poll(self) -> None:
+        """Loads what the directory newly asks for, then unloads what it no longer does."""
+        existing = directories.existing_versions(self.base)
+        wanted = self._wanted(existing)
+        for version in sorted(wanted, reverse=True):
+            identity = _identity(existing[version])
+            if version not in self._loaded and self._failed.get(version) != identity:
+                self._load(version, existing[version], identity)
+        if wanted & set(self._loaded):
+            for version in set(self._loaded) - wanted:
+                self._unload(version)
+
+    def states(self) -> dict[int, tuple[str, ServingError | None]]:
+        """Returns what became of every version: one of `STATES`, and why if it failed."""
+        with self._changed:
+            return dict(sorted(self._states.items()))
+
+    def close(self) -> None:
+        """Unloads everything, each version after its last request."""
+        for version in list(self._loaded):
+            self._unload(version)
+
+    def _wanted(self, existing):
+        if self._policy == "latest":
+            return {max(existing)} if existing else set()
+        return set(existing) if self._policy == "all" else set(existing) & self._policy
+
+    def _load(self, version, path, identity):
+        self._set_state(version, "LOADING")
+        loaded = None
+        try:
+            loaded = LoadedVersion(path)
+            count = warm_up(loaded, path)
+        except Exception as error:  # whatever is wrong with a version, the others go on
+            if loaded is not None:
+                loaded.close()
+            self._failed[version] = identity
+            reason = error if isinstance(error, ServingError) else _unloadable(error)
+            self._set_state(version, "END", reason)
+            print(f"{self.name} {version} cannot be served: {reason}", file=sys.stderr, flush=True)
+            return
+        with self._changed:
+            self._loaded[version] = loaded
+            self._users[version] = 0
+        self._set_state(version, "AVAILABLE")
+        print(f"{self.name} {version} is served, {count} warm-up requests.", flush=True)
+
+    def _unload(self, version):
+        self._set_state(version, "UNLOADING")
+        with self._changed:
+            loaded = self._loaded.pop(version)
+            self._changed.wait_for(lambda: self._users[version] == 0)
+        loaded.close()
+        self._set_state(version, "END")
+
+    def _set_state(self, version, state, error=None):
+        with self._changed:
+            self._states[version] = state, error
+
+    def _specific(self, version):
+        return f"Specific({self.name}, {version})"
+
+
+def _identity(path):
+    """What changes when a directory is replaced by another of the same name."""
+    try:
+        status = (path / "saved_model.pb").stat()
+    except OSError:
+        return None, None
+    return status.st_ino, status.st_mtime_ns
+
+
+def _unloadable(error):
+    lines = str(error).strip().splitlines()
+    return ServingError("UNKNOWN", lines[0] if lines else type(error).__name__)

@@ -1,0 +1,152 @@
+"""How a client's calls travel as JSON over HTTP."""
+
+import base64
+import http.client
+import json
+import threading
+import urllib.parse
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attention.export.serving.errors import HTTP_STATUS, ServingError
+
+
+class RestTransport:
+    """JSON over HTTP/1.1, a kept connection for each thread.
+
+    Args:
+        target: `"host:port"`.
+    """
+
+    def __init__(self, target: str):
+        self._target, self._local = target, threading.local()
+        self._connections, self._lock = set(), threading.Lock()
+
+    def predict(self, client, signature, arrays, output_filter, definition, seconds):
+        """Returns a dict of arrays; strings as bytes."""
+        values = {name: _json_value(array) for name, array in arrays.items()}
+        body = {"signature_name": signature, "inputs": values}
+        answer = self._call("POST", f"{_path(client)}:predict", seconds, body)["outputs"]
+        if len(definition.outputs) == 1:
+            answer = {next(iter(definition.outputs)): answer}
+        unknown = sorted(set(output_filter) - set(answer))
+        if unknown:
+            message = f"output tensor alias not found in signature: {unknown[0]}"
+            raise ServingError("INVALID_ARGUMENT", message)
+        return {
+            name: _output(name, value, definition.outputs[name])
+            for name, value in answer.items()
+            if not output_filter or name in output_filter
+        }
+
+    def signatures(self, client, seconds):
+        """Returns the `SignatureDef`s by name."""
+        from google.protobuf import json_format
+        from tensorflow.core.protobuf import meta_graph_pb2
+
+        found = self._call("GET", f"{_path(client)}/metadata", seconds)
+        definitions = found["metadata"]["signature_def"]["signature_def"]
+        return {
+            name: json_format.ParseDict(definition, meta_graph_pb2.SignatureDef())
+            for name, definition in definitions.items()
+        }
+
+    def status(self, client, seconds):
+        """Returns the states by version."""
+        found = self._call("GET", _path(client), seconds)
+        return {int(entry["version"]): entry["state"] for entry in found["model_version_status"]}
+
+    def close(self):
+        """Closes the connections of all threads."""
+        with self._lock:
+            for connection in self._connections:
+                connection.close()
+            self._connections.clear()
+
+    def _call(self, method, path, seconds, body=None):
+        content = None if body is None else json.dumps(body).encode()
+        kept = getattr(self._local, "connection", None)
+        try:
+            status, answer = self._exchange(method, path, seconds, content)
+        except TimeoutError:
+            self._drop()
+            raise ServingError("DEADLINE_EXCEEDED", "No answer in time.") from None
+        except (OSError, http.client.HTTPException) as error:
+            self._drop()
+            if kept is not None:  # the server may have closed what was kept open
+                return self._call(method, path, seconds, body)
+            message = f"{self._target}: {error or type(error).__name__}"
+            raise ServingError("UNAVAILABLE", message) from None
+        if status == 200:
+            return json.loads(answer)
+        raise _error(status, answer)
+
+    def _exchange(self, method, path, seconds, content):
+        connection = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = http.client.HTTPConnection(self._target)
+            self._local.connection = connection
+            with self._lock:
+                self._connections.add(connection)
+        connection.timeout = seconds
+        if connection.sock is not None:
+            connection.sock.settimeout(seconds)
+        connection.request(method, path, content, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        answer = response.read()
+        return response.status, answer
+
+    def _drop(self):
+        connection = self._local.__dict__.pop("connection", None)
+        if connection is not None:
+            connection.close()
+            with self._lock:
+                self._connections.discard(connection)
+
+
+def _path(client):
+    path = f"/v1/models/{urllib.parse.quote(client.model, safe='')}"
+    if client.version is not None:
+        return f"{path}/versions/{client.version}"
+    if client.label is not None:
+        return f"{path}/labels/{urllib.parse.quote(client.label, safe='')}"
+    return path
+
+
+def _json_value(array):
+    if array.dtype.kind not in "OSU":
+        return array.tolist()
+    flat = np.empty(array.size, dtype=object)
+    flat[:] = [_json_string(text) for text in array.ravel()]
+    return flat.reshape(array.shape).tolist()
+
+
+def _json_string(text):
+    if isinstance(text, bytes):
+        return {"b64": base64.b64encode(text).decode()}
+    return text
+
+
+def _output(name, value, info):
+    dtype = tf.as_dtype(info.dtype)
+    array = np.array(value, dtype=object if dtype == tf.string else dtype.as_numpy_dtype)
+    if dtype != tf.string:
+        return array
+    if name.endswith("_bytes"):
+        flat = [base64.b64decode(text["b64"]) for text in array.ravel()]
+    else:
+        flat = [text.encode("utf-8", "surrogatepass") for text in array.ravel()]
+    result = np.empty(len(flat), dtype=object)
+    result[:] = flat
+    return result.reshape(array.shape)
+
+
+def _error(status, answer):
+    try:
+        message = str(json.loads(answer)["error"])
+    except (ValueError, KeyError, TypeError):
+        message = answer[:200].decode("utf-8", "replace")
+    codes = {number: name for name, number in reversed(HTTP_STATUS.items())}
+    code = {413: "RESOURCE_EXHAUSTED", 408: "DEADLINE_EXCEEDED"}.get(status)
+    return ServingError(code or codes.get(status, "UNKNOWN"), message, http_status=status)

@@ -1,0 +1,79 @@
+"""The model server's batching session in Python: several requests become one run.
+
+After `tensorflow_serving/batching/batching_session.cc` and `batching_util.cc`: inputs are
+joined along dimension 0; with `pad_variable_length_inputs` the other dimensions are widened to
+the largest, filled with *the tensor's own first element*, not with zeros; the batch is rounded
+up to one of `allowed_batch_sizes` by repeating the first row of the last request.
+"""
+
+import numpy as np
+
+
+def merged(requests: list[dict], allowed_sizes=(), pad=True) -> tuple[dict, list[int]]:
+    """Returns the inputs of one run and the rows of each part, filling rows last.
+
+    Args:
+        requests: Dicts of arrays with the same names.
+        allowed_sizes: Increasing batch sizes; none for any.
+        pad: Whether dimensions may differ.
+
+    Raises:
+        ValueError: Where the server refuses: scalars, no rows, rows of unequal number, shapes
+            that differ without `pad`, a batch larger than allowed.
+    """
+    sizes = [_rows(request) for request in requests]
+    filling = _rounded(sum(sizes), allowed_sizes) - sum(sizes)
+    inputs = {}
+    for name in requests[0]:
+        parts = [request[name] for request in requests]
+        shapes = {part.shape[1:] for part in parts}
+        if len(shapes) > 1 and not pad:
+            raise ValueError(f"Tensors with name '{name}' from different tasks differ in shape")
+        if len(shapes) > 1:
+            widest = np.max([part.shape[1:] for part in parts], axis=0)
+            parts = [_padded(part, widest) for part in parts]
+        inputs[name] = np.concatenate([*parts, *[parts[-1][:1]] * filling])
+    return inputs, sizes + [filling] * bool(filling)
+
+
+def split(outputs: dict, parts: list[int], requests: int) -> list[dict]:
+    """Returns the outputs of each request.
+
+    Raises:
+        ValueError: If an output does not have as many rows as went in.
+    """
+    for name, array in outputs.items():
+        if array.ndim == 0 or len(array) != sum(parts):
+            raise ValueError(f"Batched output tensor's 0th dimension does not equal: {name}")
+    ends = np.cumsum(parts)[:requests]
+    return [
+        {name: array[end - rows : end] for name, array in outputs.items()}
+        for end, rows in zip(ends, parts, strict=False)
+    ]
+
+
+def _rows(request):
+    if any(array.ndim == 0 for array in request.values()):
+        raise ValueError("Batching Run() input tensors must have at least one dimension")
+    if any(array.size == 0 for array in request.values()):
+        raise ValueError("Batching Run() input tensors must not be empty")
+    rows = {len(array) for array in request.values()}
+    if len(rows) > 1:
+        raise ValueError("Batching Run() input tensors must have equal 0th dimension")
+    return rows.pop()
+
+
+def _padded(array, widest):
+    padding = [(0, 0)] + [
+        (0, wide - size) for wide, size in zip(widest, array.shape[1:], strict=True)
+    ]
+    return np.pad(array, padding, constant_values=array.flat[0])
+
+
+def _rounded(rows, allowed_sizes):
+    if not allowed_sizes:
+        return rows
+    fitting = [size for size in allowed_sizes if size >= rows]
+    if not fitting:
+        raise ValueError(f"a batch of {rows} rows is larger than {allowed_sizes[-1]}")
+    return fitting[0]

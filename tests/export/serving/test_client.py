@@ -1,0 +1,227 @@
+"""The client: what it repeats, how long it tries, and what it makes of inputs and outputs."""
+
+import http.server
+import json
+import threading
+import time
+import types
+
+import numpy as np
+import pytest
+
+from keras_attention.export import client as command
+from keras_attention.export.serving import Client, ServingError
+from keras_attention.export.serving import client as client_module
+from keras_attention.export.serving.table import plain
+
+
+@pytest.fixture(params=["grpc", "http"])
+def url(request, endpoint):
+    port = endpoint.grpc_port if request.param == "grpc" else endpoint.rest_port
+    return f"{request.param}://127.0.0.1:{port}"
+
+
+@pytest.fixture
+def client(url):
+    with Client(url, "tiny") as client:
+        yield client
+
+
+def test_strings_are_text_there_and_back(client):
+    texts = ["ä\0", "", "👩‍🚀", "\u202eabc"]
+    assert client.predict(text=texts)["text"].tolist() == [f"{text}!" for text in texts]
+    assert client.predict(text=[b"a", "b"])["text"].tolist() == ["a!", "b!"]
+
+
+def test_bytes_are_bytes_where_the_name_says_so(client):
+    found = client.predict("bytes", text=[b"\xff\0", "ä"])
+    assert found["raw_bytes"].tolist() == [b"\xff\0", "ä".encode()]
+    assert found["length"].tolist() == [2, 2]
+
+
+def test_lists_are_cast_to_what_the_signature_takes(client):
+    found = client.predict("several", x=[[1, 2, 3], [4, 5, 6]], n=[7, 11])
+    assert found["double"].dtype == np.float32 and found["double"].shape == (2, 3)
+    assert found["sum"].tolist() == [13.0, 26.0]
+    with pytest.raises(ValueError, match="expected to hold int32"):
+        client.predict("several", x=[[1]], n=[2**40])
+    with pytest.raises(ValueError, match="expected to hold str or bytes"):
+        client.predict(text=[1.5])
+
+
+def test_an_output_filter_leaves_the_others_out(client):
+    found = client.predict("several", x=[[1.0]], n=[2], output_filter=["sum"])
+    assert {name: array.tolist() for name, array in found.items()} == {"sum": [3.0]}
+    with pytest.raises(ServingError, match="output tensor alias not found in signature: none"):
+        client.predict("several", x=[[1.0]], n=[2], output_filter=["none"])
+
+
+def test_no_rows_and_no_texts_are_answers_too(client):
+    assert client.predict(text=[])["text"].shape == (0,)
+    assert client.translate([]) == []
+
+
+def test_signatures_and_states_are_told(client):
+    assert {"several", "serving_default"} <= set(client.signatures())
+    assert client.status() == {3: "AVAILABLE"}
+
+
+@pytest.mark.parametrize("which", [{"version": 3}, {}])
+def test_a_version_may_be_chosen(url, which):
+    with Client(url, "tiny", **which) as client:
+        assert client.predict(text=["a"])["text"].tolist() == ["a!"]
+
+
+def test_errors_carry_their_code(url, client):
+    with Client(url, "none", retries=0) as other:
+        with pytest.raises(ServingError) as raised:
+            other.predict(text=["a"])
+    assert raised.value.code == "NOT_FOUND"
+    with pytest.raises(ServingError, match='no signature "none". There are: .*several'):
+        client.predict("none", text=["a"])
+    with pytest.raises(ServingError, match="INVALID_ARGUMENT"):
+        client.predict(text=[["a"]])
+    with Client(url, "tiny", label="stable") as other:
+        with pytest.raises(ServingError, match="Unrecognized servable version label: stable"):
+            other.predict(text=["a"])
+
+
+def test_the_timeout_ends_a_call(url):
+    with Client(url, "tiny", timeout=0.4) as client:
+        client.signatures()
+        started = time.monotonic()
+        with pytest.raises(ServingError) as raised:
+            client.predict("slow", n=[300_000])  # over REST the server goes on by itself
+    assert raised.value.code == "DEADLINE_EXCEEDED"
+    assert time.monotonic() - started < 3
+
+
+def test_messages_of_more_than_four_mebibytes_pass(url):
+    with Client(url, "tiny") as client:
+        text = "a" * (5 * 2**20)
+        assert client.predict(text=[text])["text"].tolist() == [text + "!"]
+
+
+@pytest.mark.parametrize("scheme", ["grpc", "http"])
+def test_nobody_there_is_unavailable_and_tried_again(scheme, monkeypatch):
+    pauses = []
+    time_ = types.SimpleNamespace(monotonic=time.monotonic, sleep=pauses.append)
+    monkeypatch.setattr(client_module, "time", time_)
+    with Client(f"{scheme}://127.0.0.1:1", "tiny", retries=3, backoff=0.01) as client:
+        with pytest.raises(ServingError) as raised:
+            client.status()
+    assert raised.value.code == "UNAVAILABLE"
+    assert len(pauses) == 3
+    for attempt, pause in enumerate(pauses):
+        assert 0.5 <= pause / (0.01 * 2**attempt) <= 1.5
+
+
+class Sequence(http.server.BaseHTTPRequestHandler):
+    """Answers with the statuses of `server.statuses`, one after the other."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        status = self.server.statuses.pop(0)
+        entry = {"version": "1", "state": "AVAILABLE"}
+        answer = {"model_version_status": [entry]} if status == 200 else {"error": "busy"}
+        body = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.mark.parametrize(
+    "statuses, code, left",
+    [
+        ([503, 503, 200], None, 0),
+        ([503, 503, 503, 200], "UNAVAILABLE", 1),
+        ([429, 200], "RESOURCE_EXHAUSTED", 1),
+        ([400, 200], "INVALID_ARGUMENT", 1),
+        ([500, 200], "UNKNOWN", 1),
+        ([504, 200], "DEADLINE_EXCEEDED", 1),
+    ],
+)
+def test_only_503_is_repeated(statuses, code, left):
+    server = http.server.HTTPServer(("127.0.0.1", 0), Sequence)
+    server.statuses = list(statuses)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        url = f"http://127.0.0.1:{server.server_port}"
+        with Client(url, "tiny", retries=2, backoff=0.001) as client:
+            if code is None:
+                assert client.status() == {1: "AVAILABLE"}
+            else:
+                with pytest.raises(ServingError) as raised:
+                    client.status()
+                assert raised.value.code == code
+        assert len(server.statuses) == left
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize("url", ["localhost:8501", "ftp://a:1", "http://", "http://a:1/v1"])
+def test_the_url_must_name_protocol_and_port(url):
+    with pytest.raises(ValueError, match='expects `url` to be "grpc://host:port"'):
+        Client(url)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"version": 1, "label": "a"}, "a `version` or a `label`, not both"),
+        ({"timeout": 0}, "a positive `timeout`"),
+        ({"retries": -1}, "`retries` and `backoff` of at least 0"),
+    ],
+)
+def test_arguments_must_be_in_range(options, message):
+    with pytest.raises(ValueError, match=message):
+        Client("http://localhost:8501", **options)
+
+
+def test_translate_takes_a_list_and_leaves_fillers_out(monkeypatch):
+    client = Client("http://localhost:8501")
+    with pytest.raises(ValueError, match="expects a list of texts"):
+        client.translate("abc")
+    found = {"text": [["a", "b", ""]], "score": [[-0.5, -1.0, -1e9]]}
+    monkeypatch.setattr(client, "predict", lambda text: found)
+    assert client.translate(["x"]) == [[("a", -0.5), ("b", -1.0)]]
+
+
+def test_the_command_shows_a_table(monkeypatch, capsys):
+    answers = {"ein Hund": [("a dog", -0.25), ("dog", -1.5)], "狗": []}
+    monkeypatch.setattr(
+        client_module.Client, "translate", lambda self, texts: [answers[text] for text in texts]
+    )
+    assert command.main(["--url", "http://localhost:1", *answers]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "text      rank  score    answer",
+        "--------  ----  -------  -----------",
+        "ein Hund  1     -0.2500  a dog",
+        "          2     -1.5000  dog",
+        "狗        1     nan      (no answer)",
+    ]
+
+
+def test_the_command_says_what_went_wrong(capsys):
+    assert command.main(["--url", "http://127.0.0.1:1", "--retries", "0", "a"]) == 1
+    assert capsys.readouterr().err.startswith("error: UNAVAILABLE: 127.0.0.1:1")
+    with pytest.raises(SystemExit) as raised:
+        command.main(["--url", "localhost", "a"])
+    assert raised.value.code == 2
+
+
+def test_wide_letters_take_two_columns():
+    assert plain(("a", "b"), [("犬", "1"), ("e\u0301", "2")]).splitlines() == [
+        "a   b",
+        "--  -",
+        "犬  1",
+        "e\u0301   2",
+    ]

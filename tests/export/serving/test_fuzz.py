@@ -1,0 +1,108 @@
+"""Random requests, good and bad, find every answer defined and every row by itself.
+
+A million of them: `python tests/export/serving/fuzz.py`.
+"""
+
+import http.client
+import json
+
+import numpy as np
+import pytest
+from fuzz import Fuzzer, asking, fuzzed, speakable
+
+from keras_attention.export.serving import Server
+
+ALLOWED = {200, 400, 404}
+
+
+@pytest.fixture(scope="module")
+def fuzzer(toy):
+    """Asks three signatures: the first call of each takes a second, and all are asked below."""
+    signatures = {name: toy.signatures[name] for name in ("serving_default", "ids", "greedy")}
+    return Fuzzer(toy.offline, signatures, seed=7, pool=20)
+
+
+def test_what_is_drawn_is_good_and_bad(fuzzer):
+    drawn = [fuzzer.request(number) for number in range(300)]
+    good = {request.signature for request in drawn if request.rows}
+    assert good == {"serving_default", "ids", "greedy"}
+    assert 80 < sum(request.rows is None for request in drawn) < 160
+    assert any(request.rows == [] for request in drawn)
+
+
+def test_a_request_can_be_repeated_by_its_number(fuzzer):
+    first, again = fuzzer.request(11), fuzzer.request(11)
+    assert first.signature == again.signature and first.rows == again.rows
+
+
+def test_a_thousand_requests_in_this_process(fuzzer, toy):
+    with asking(toy.server, "process") as ask:
+        # One by one at first: threads that meet a new graph each prepare it, all of a second.
+        assert fuzzed(fuzzer, ask, range(20), threads=1) == []
+        assert fuzzed(fuzzer, ask, range(20, 1000)) == []
+    assert fuzzer.counts["answered"] > 400
+
+
+def test_two_hundred_requests_over_grpc(fuzzer, toy):
+    with asking(toy.server, "grpc") as ask:
+        assert fuzzed(fuzzer, ask, range(2000, 2200)) == []
+
+
+def test_two_hundred_requests_over_rest(fuzzer, toy):
+    with asking(toy.server, "http") as ask:
+        assert fuzzed(fuzzer, ask, speakable(fuzzer, range(3000, 3350))) == []
+
+
+@pytest.mark.slow
+def test_ten_thousand_requests_to_all_signatures(toy):
+    fuzzer = Fuzzer(toy.offline, toy.signatures, seed=11, pool=100)
+    assert set(fuzzer.signatures) == {name for name in toy.signatures if name[0] != "_"}
+    some = speakable(fuzzer, range(10_000, 12_000))
+    for over, numbers in (("process", range(8000)), ("grpc", range(8000, 9500)), ("http", some)):
+        with asking(toy.server, over) as ask:
+            assert fuzzed(fuzzer, ask, numbers) == []
+
+
+def test_mixed_up_answers_are_noticed(fuzzer, toy):
+    with asking(toy.server, "process") as ask:
+
+        def swapped(*request):
+            return {name: array[::-1] for name, array in ask(*request).items()}
+
+        failures = fuzzed(fuzzer, swapped, range(100))
+    assert any("another answer" in failure for failure in failures)
+
+
+def test_damaged_json_is_an_answer_or_an_error(tiny_base):
+    """Bodies with bytes cut, changed and repeated: never another status, never no JSON."""
+    generator = np.random.default_rng(3)
+    bodies = [
+        b'{"instances": ["abc", "d\\u00e4", {"b64": "YWJj"}]}',
+        b'{"signature_name": "several", "instances": [{"x": [1.5, 2], "n": 3}]}',
+        b'{"signature_name": "several", "inputs": {"x": [[1, -2e3]], "n": [1]}}',
+    ]
+    with Server({"tiny": tiny_base}, grpc_port=None, rest_port=0) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=30)
+        statuses = set()
+        for number in range(600):
+            body = _damaged(generator, bodies[number % 3])
+            connection.request("POST", "/v1/models/tiny:predict", body)
+            response = connection.getresponse()
+            answer = json.loads(response.read().decode("utf-8", "surrogateescape"))
+            statuses.add(response.status)
+            assert ("error" in answer) == (response.status != 200), body
+        connection.close()
+    assert statuses <= ALLOWED and {200, 400} <= statuses
+
+
+def _damaged(generator, body):
+    body = bytearray(body)
+    for _ in range(generator.integers(0, 4)):
+        place, kind = generator.integers(len(body) or 1), generator.integers(3)
+        if kind == 0:
+            body[place : place + 1] = bytes([generator.integers(256)])
+        elif kind == 1:
+            del body[place : place + generator.integers(1, 9)]
+        else:
+            body[place:place] = body[: generator.integers(1, 12)]
+    return bytes(body)

@@ -1,0 +1,222 @@
+"""The JSON codec keeps the rules of the model server's REST interface (json_tensor.cc)."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensorflow.core.protobuf import meta_graph_pb2
+
+from keras_attention.export.serving import ServingError
+from keras_attention.export.serving.json_requests import inputs_of, parse, signature_name
+from keras_attention.export.serving.json_responses import dumped, response_of
+
+
+def infos(**dtypes):
+    return {
+        name: meta_graph_pb2.TensorInfo(dtype=dtype.as_datatype_enum)
+        for name, dtype in dtypes.items()
+    }
+
+
+TEXT = infos(text=tf.string)
+FLOATS = infos(x=tf.float32)
+SEVERAL = infos(x=tf.float32, n=tf.int32)
+
+
+def arrays(body, signature):
+    return inputs_of(parse(body), signature)
+
+
+def error(body, signature):
+    with pytest.raises(ServingError) as raised:
+        document = parse(body)
+        signature_name(document)
+        inputs_of(document, signature)
+    assert raised.value.code == "INVALID_ARGUMENT"
+    return raised.value.message
+
+
+def test_rows_of_one_input_may_be_bare_values_or_objects():
+    bare, rows = arrays(b'{"instances": ["a", "b", "c"]}', TEXT)
+    named, _ = arrays(b'{"instances": [{"text": "a"}, {"text": "b"}, {"text": "c"}]}', TEXT)
+    assert rows
+    assert bare["text"].tolist() == named["text"].tolist() == [b"a", b"b", b"c"]
+
+
+def test_rows_of_several_inputs_become_one_array_each():
+    body = b'{"instances": [{"x": [1, 2.5], "n": 3}, {"n": 4, "x": [5, -6]}]}'
+    found, _ = arrays(body, SEVERAL)
+    assert found["x"].dtype == np.float32 and found["x"].tolist() == [[1, 2.5], [5, -6]]
+    assert found["n"].dtype == np.int32 and found["n"].tolist() == [3, 4]
+
+
+@pytest.mark.parametrize(
+    "body, shape",
+    [
+        (b'{"inputs": {"text": ["a", "b"]}}', (2,)),
+        (b'{"inputs": ["a", "b", "c"]}', (3,)),
+        (b'{"inputs": "a"}', ()),
+        (b'{"inputs": {"b64": "YQ=="}}', ()),
+        (b'{"inputs": {"text": []}}', (0,)),
+        (b'{"inputs": {"text": [["a", "b", "c"], ["d", "e", "f"]], "unknown": 7}}', (2, 3)),
+    ],
+)
+def test_columns_have_the_shape_of_their_lists(body, shape):
+    found, rows = arrays(body, TEXT)
+    assert not rows and found["text"].shape == shape
+
+
+def test_bytes_come_as_base64_in_either_alphabet_and_with_nul_at_the_end():
+    body = b'{"instances": [{"b64": "AP8A"}, {"b64": "-_8"}, "x\\u0000", "\xc3\xa4\xff"]}'
+    found, _ = arrays(body, TEXT)
+    assert found["text"].tolist() == [b"\x00\xff\x00", b"\xfb\xff", b"x\x00", b"\xc3\xa4\xff"]
+
+
+def test_non_finite_numbers_are_read_and_written_as_the_server_does():
+    found, _ = arrays(b'{"inputs": [NaN, Infinity, -Infinity]}', FLOATS)
+    assert np.isnan(found["x"][0]) and found["x"][1:].tolist() == [np.inf, -np.inf]
+    assert response_of(found, rows=False) == b'{"outputs": [NaN, Infinity, -Infinity]}'
+
+
+def test_what_follows_the_document_is_not_read():
+    assert parse(b'\xef\xbb\xbf {"a": 1} and more') == {"a": 1}
+
+
+def test_the_first_of_repeated_keys_counts():
+    assert parse(b'{"a": 1, "b": 2, "a": 3}') == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    "body, signature, message",
+    [
+        (b"", TEXT, "JSON Parse error: The document is empty"),
+        (b" \n", TEXT, "JSON Parse error: The document is empty"),
+        (b"{", TEXT, "JSON Parse error"),
+        (b"[1]", TEXT, "Is not object"),
+        (b'{"instances": ["\\ud800"]}', TEXT, "surrogate pair"),
+        (b'{"inputs": [1e999]}', FLOATS, "too big"),
+        (b'{"inputs": [' + b"9" * 5000 + b"]}", FLOATS, "JSON Parse error"),
+        (b'{"inputs": ' + b"[" * 100000, TEXT, "recursion"),
+        (b'{"inputs": ' + b"[" * 900 + b"]" * 900 + b"}", FLOATS, "lists are nested"),
+        (b'{"signature_name": 1, "inputs": ["a"]}', TEXT, "must be a string value"),
+        (b"{}", TEXT, "Missing 'inputs' or 'instances' key"),
+        (b'{"instances": ["a"], "inputs": ["a"]}', TEXT, "only one of"),
+        (b'{"instances": []}', TEXT, "No values in 'instances' array"),
+        (b'{"instances": "a"}', TEXT, "Expecting 'instances' to be an list/array"),
+        (b'{"instances": [1, 2]}', SEVERAL, "expecting list of objects as multiple"),
+        (b'{"instances": [{"x": 1}]}', SEVERAL, "keys must be equal to: n,x"),
+        (b'{"instances": [{"x": 1, "n": 2, "m": 3}]}', SEVERAL, "does not have named input: m"),
+        (b'{"instances": [{"text": "a"}, "b"]}', TEXT, "Expecting object but got list at item 1"),
+        (b'{"instances": ["a", {"text": "b"}]}', TEXT, "but got object at item 1"),
+        (b'{"instances": [[1, 2], [3]]}', FLOATS, "Expecting tensor size: 2 but got: 1"),
+        (
+            b'{"instances": [[[1, 2]], [[3], [4]]]}',
+            FLOATS,
+            "Expecting shape [1, 2] but got: [2, 1]",
+        ),
+        (b'{"inputs": {"x": [1]}}', SEVERAL, "Missing named input: n in 'inputs' object."),
+        (b'{"inputs": [1]}', SEVERAL, "expecting an object as multiple input tensors"),
+        (b'{"inputs": [[1, 2], [3]]}', FLOATS, "unexpected size: 1 at level: 1 expected size: 2"),
+        (b'{"inputs": [1, [2]]}', FLOATS, "Encountered list at unexpected level: 1"),
+        (b'{"inputs": [[1], 2]}', FLOATS, "found at incorrect level: 2"),
+        (b'{"inputs": ["a"]}', FLOATS, 'JSON Value: "a" Type: String is not of expected type'),
+        (b'{"inputs": [true]}', FLOATS, "Type: True is not of expected type"),
+        (b'{"inputs": [null]}', TEXT, "Type: Null is not of expected type"),
+        (b'{"inputs": [16777217]}', FLOATS, "without loss of precision"),
+        (b'{"inputs": [1e39]}', FLOATS, "without loss of precision"),
+        (b'{"inputs": {"x": [1], "n": [1.0]}}', SEVERAL, "Type: Number is not of expected type"),
+        (b'{"inputs": {"x": [1], "n": [2147483648]}}', SEVERAL, "is not of expected type: int32"),
+        (b'{"inputs": [{"b64": "a"}]}', TEXT, "Unable to base64 decode"),
+        (b'{"inputs": [{"b64": "!!!!"}]}', TEXT, "Unable to base64 decode"),
+        (b'{"inputs": [{"b64": 1}]}', TEXT, "not formatted correctly for base64 data"),
+        (b'{"inputs": [1]}', {}, "Failed to get input map"),
+    ],
+)
+def test_what_a_request_may_not_be(body, signature, message):
+    found = error(body, signature)
+    assert message in found
+    assert json.loads(dumped({"error": found}))["error"]
+
+
+@pytest.mark.parametrize("dtype", [tf.int8, tf.int16, tf.int64, tf.uint8, tf.uint32, tf.uint64])
+def test_integers_keep_their_dtype(dtype):
+    found, _ = arrays(b'{"inputs": [1, 101]}', infos(x=dtype))
+    assert found["x"].dtype == dtype.as_numpy_dtype and found["x"].tolist() == [1, 101]
+
+
+def test_several_outputs_are_named_and_one_is_not():
+    outputs = {"b": np.array([1, 2]), "a": np.array([[True], [False]])}
+    assert json.loads(response_of(outputs, rows=True)) == {
+        "predictions": [{"a": [True], "b": 1}, {"a": [False], "b": 2}]
+    }
+    assert json.loads(response_of(outputs, rows=False)) == {
+        "outputs": {"a": [[True], [False]], "b": [1, 2]}
+    }
+    del outputs["a"]
+    assert json.loads(response_of(outputs, rows=True)) == {"predictions": [1, 2]}
+    assert json.loads(response_of(outputs, rows=False)) == {"outputs": [1, 2]}
+
+
+def test_floats_are_written_with_the_fewest_digits_that_say_them():
+    values = np.array([0.1, 2.0, -1e9, 1 / 3], "float32")
+    assert response_of({"x": values}, rows=True) == (
+        b'{"predictions": [0.1, 2.0, -1000000000.0, 0.33333334]}'
+    )
+
+
+def test_strings_are_written_raw_and_as_base64_where_the_name_says_bytes():
+    text = np.array([b"\xc3\xa4\xff", b"\x00"], dtype=object)
+    raw = response_of({"text": text}, rows=True)
+    assert raw == b'{"predictions": ["\xc3\xa4\xff", "\\u0000"]}'
+    coded = json.loads(response_of({"text_bytes": text}, rows=True))
+    assert coded == {"predictions": [{"b64": "w6T/"}, {"b64": "AA=="}]}
+
+
+@pytest.mark.parametrize(
+    "outputs, message",
+    [
+        ({"a": np.array(1.0)}, "Tensor name: a has no shape information"),
+        ({"a": np.ones(2), "b": np.ones(3)}, "Tensor name: b has inconsistent batch size: 3"),
+        ({"a": np.ones(2, "float16")}, "Failed to write JSON value for tensor type: float16"),
+        ({}, "Cannot convert empty tensor map to JSON"),
+    ],
+)
+def test_what_rows_cannot_be_made_of(outputs, message):
+    with pytest.raises(ServingError, match=message):
+        response_of(outputs, rows=True)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0), (2, 0, 3), (2, 3, 5)])
+@pytest.mark.parametrize("dtype", ["float32", "int32", object])
+def test_outputs_of_any_size_come_back(shape, dtype):
+    array = np.full(shape, b"a" if dtype is object else 7, dtype)
+    expected = np.full(shape, "a" if dtype is object else 7, dtype).tolist()
+    assert json.loads(response_of({"x": array}, rows=False)) == {"outputs": expected}
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda values: (
+        st.lists(values, max_size=4)
+        | st.dictionaries(st.sampled_from(["x", "n", "b64", "text"]), values, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(JSON_VALUES, st.sampled_from(["instances", "inputs"]), st.sampled_from([TEXT, SEVERAL]))
+def test_any_json_is_read_or_refused(value, key, signature):
+    body = json.dumps({key: value}, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    try:
+        found, _ = arrays(body, signature)
+    except ServingError as refused:
+        assert refused.code == "INVALID_ARGUMENT"
+        return
+    assert set(found) == set(signature)
+    for name, array in found.items():
+        expected = tf.as_dtype(signature[name].dtype)
+        assert array.dtype == (object if expected == tf.string else expected.as_numpy_dtype)

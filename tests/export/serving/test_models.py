@@ -1,0 +1,192 @@
+"""Versions come and go as in the model server: the new one is ready before the old one leaves."""
+
+import shutil
+import threading
+import time
+
+import numpy as np
+import pytest
+from tiny_model import write_version, write_warm_up
+
+from keras_attention.export.serving import Client, Server, ServingError
+from keras_attention.export.serving.models import ServedModel
+from keras_attention.export.serving.tensors import bytes_of
+
+TEXT = {"text": bytes_of(["a", "b"])}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Versions 1 to 3, which append their own marks."""
+    base = tmp_path_factory.mktemp("written")
+    for version in (1, 2, 3):
+        write_version(base, version, f"-{version}")
+    return base
+
+
+@pytest.fixture
+def base(tmp_path):
+    return tmp_path
+
+
+def put(written, base, version, as_version=None):
+    """Copies a version beside its name and renames it, as the exporter writes one."""
+    beside = base / ".coming"
+    shutil.copytree(written / str(version), beside)
+    target = base / str(as_version or version)
+    beside.rename(target)
+    return target
+
+
+def marks(model, **which):
+    """Which version answers, and the mark it appends."""
+    with model.acquire(**which) as (version, loaded):
+        found = loaded.run("", TEXT)["text"].tolist()
+    first, second = found
+    assert first[1:] == second[1:]
+    return version, first[1:].decode()
+
+
+def states(model):
+    return {version: state for version, (state, _) in model.states().items()}
+
+
+def test_the_highest_version_answers_and_the_one_before_leaves(written, base):
+    model = ServedModel("tiny", base)
+    model.poll()
+    with pytest.raises(ServingError, match=r"NOT_FOUND: .* Latest\(tiny\)"):
+        marks(model)
+    put(written, base, 2)
+    (base / "notes").mkdir()
+    model.poll()
+    assert marks(model) == (2, "-2")
+    put(written, base, 1)
+    put(written, base, 3, as_version=10)
+    model.poll()
+    assert marks(model) == (10, "-3")
+    assert states(model) == {2: "END", 10: "AVAILABLE"}
+    with pytest.raises(ServingError, match=r"Specific\(tiny, 2\)"):
+        marks(model, version=2)
+    model.close()
+
+
+@pytest.mark.parametrize("fault", ["empty", "damaged", "warm-up fails", "warm-up damaged"])
+def test_a_version_that_fails_leaves_the_old_one_serving(written, base, fault, capfd):
+    model = ServedModel("tiny", base)
+    put(written, base, 1)
+    model.poll()
+    path = put(written, base, 2)
+    if fault == "empty":
+        (path / "saved_model.pb").unlink()
+    elif fault == "damaged":
+        (path / "saved_model.pb").write_bytes(b"\xff" * 99)
+    elif fault == "warm-up fails":
+        write_warm_up(path, [("failing", {"n": np.array([7], "int32")}, ())])
+    else:
+        write_warm_up(path, [("", TEXT, ())])
+        file = path / "assets.extra" / "tf_serving_warmup_requests"
+        file.write_bytes(file.read_bytes()[:-3])
+    model.poll()
+    assert marks(model) == (1, "-1")
+    assert states(model) == {1: "AVAILABLE", 2: "END"}
+    (_, error) = model.states()[2]
+    assert error.message
+    assert capfd.readouterr().err.count("tiny 2 cannot be served") == 1
+    model.poll()  # not tried again, nor told again
+    assert "cannot" not in capfd.readouterr().err
+    shutil.rmtree(path)
+    put(written, base, 3, as_version=2)
+    model.poll()
+    assert marks(model) == (2, "-3")
+    model.close()
+
+
+def test_the_warm_up_runs_what_it_names(written, base, capsys):
+    path = put(written, base, 1)
+    inputs = {"x": np.ones((2, 3), "float32"), "n": np.ones(2, "int32")}
+    write_warm_up(path, [("", TEXT, ()), ("several", inputs, ()), ("several", inputs, ("sum",))])
+    model = ServedModel("tiny", base)
+    model.poll()
+    assert "tiny 1 is served, 3 warm-up requests." in capsys.readouterr().out
+    model.close()
+
+
+def test_more_than_a_thousand_warm_up_requests_are_refused(written, base):
+    path = put(written, base, 1)
+    write_warm_up(path, [("", TEXT, ())] * 1001)
+    model = ServedModel("tiny", base)
+    model.poll()
+    assert "exceeds the maximum (1000)" in model.states()[1][1].message
+
+
+def test_all_versions_or_chosen_ones_may_be_served(written, base):
+    for version in (1, 2, 3):
+        put(written, base, version)
+    every = ServedModel("tiny", base, policy="all", labels={"stable": 2, "gone": 7})
+    every.poll()
+    assert [marks(every, version=version)[1] for version in (1, 2, 3)] == ["-1", "-2", "-3"]
+    assert marks(every) == (3, "-3")
+    assert marks(every, label="stable") == (2, "-2")
+    with pytest.raises(ServingError, match="NOT_FOUND"):
+        marks(every, label="gone")
+    with pytest.raises(ServingError, match="Unrecognized servable version label: other"):
+        marks(every, label="other")
+    every.close()
+    chosen = ServedModel("tiny", base, policy=[1, 5])
+    chosen.poll()
+    assert states(chosen) == {1: "AVAILABLE"}
+    chosen.close()
+    with pytest.raises(ValueError, match='expects `policy` to be "latest"'):
+        ServedModel("tiny", base, policy="newest")
+
+
+def test_a_directory_that_vanishes_takes_no_model_with_it(written, base):
+    put(written, base, 1)
+    model = ServedModel("tiny", base)
+    model.poll()
+    shutil.rmtree(base / "1")
+    model.poll()
+    assert marks(model) == (1, "-1")
+    model.close()
+
+
+def test_a_version_is_unloaded_after_its_last_request(written, base):
+    model = ServedModel("tiny", base)
+    put(written, base, 1)
+    model.poll()
+    put(written, base, 2)
+    with model.acquire() as (version, loaded):
+        assert version == 1
+        polling = threading.Thread(target=model.poll)
+        polling.start()
+        until = time.monotonic() + 10
+        while states(model).get(2) != "AVAILABLE" and time.monotonic() < until:
+            time.sleep(0.01)
+        assert marks(model) == (2, "-2")
+        assert states(model)[1] == "UNLOADING" or polling.is_alive()
+        assert loaded.run("", TEXT)["text"].tolist() == [b"a-1", b"b-1"]
+    polling.join(timeout=10)
+    assert states(model) == {1: "END", 2: "AVAILABLE"}
+    model.close()
+
+
+def test_no_request_fails_while_versions_change(written, base):
+    put(written, base, 1)
+    with Server({"tiny": base}, grpc_port=0, rest_port=None, poll_seconds=0.02) as server:
+        seen = []
+
+        def ask():
+            with Client(f"grpc://127.0.0.1:{server.grpc_port}", "tiny", retries=0) as client:
+                while not seen or seen[-1] != "a-3":
+                    seen.append(client.predict(text=["a"])["text"][0])
+
+        threads = [threading.Thread(target=ask) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for version in (2, 3):
+            time.sleep(0.2)
+            put(written, base, version)
+        for thread in threads:
+            thread.join(timeout=20)
+            assert not thread.is_alive()
+    assert set(seen) <= {"a-1", "a-2", "a-3"} and seen[-1] == "a-3"

@@ -1,0 +1,75 @@
+"""`python -m benchmarks serve` counts what it should: answers, errors, mix-ups."""
+
+import json
+
+import numpy as np
+import pytest
+from tiny_model import write_version
+
+from benchmarks import report as reports
+from benchmarks import serve
+from keras_attention.export.serving import Server, tensors
+
+TEXTS = ["abc", "de", "", "f g"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    base = tmp_path_factory.mktemp("benchmarked")
+    write_version(base, 1, "!")
+    with Server({serve.MODEL: base}, grpc_port=0, rest_port=0) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def without_scores(monkeypatch):
+    """The tiny model has a text and no score."""
+    monkeypatch.setattr(
+        serve,
+        "same",
+        lambda outputs, expected: (
+            outputs["text"].tolist() == [text.decode() for text in expected["text"]]
+        ),
+    )
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_every_request_is_asked_once_and_checked(server, protocol):
+    port = server.grpc_port if protocol == "grpc" else server.rest_port
+    expected = [{"text": tensors.bytes_of([f"{text}!"])} for text in TEXTS]
+    expected[2] = {"text": tensors.bytes_of(["another answer"])}
+    load = serve.Load(f"{protocol}://127.0.0.1:{port}", TEXTS, expected)
+    result = load.run(40, clients=3)
+    assert (len(result["seconds"]), result["errors"], result["mixed_up"]) == (40, 0, 10)
+
+
+def test_errors_are_counted(server, monkeypatch):
+    monkeypatch.setattr(server.service, "predict", None)
+    load = serve.Load(f"grpc://127.0.0.1:{server.grpc_port}", TEXTS, [None] * 4)
+    result = load.run(6, clients=2)
+    assert (result["errors"], result["mixed_up"]) == (6, 0)
+
+
+def test_the_numbers_are_told(tmp_path):
+    report = reports.new_report("serve", "title", "command", {})
+    report["columns"] = ["what", "clients", "requests/s", "p50", "p95", "p99", "errors", "mixed up"]
+    seconds = [0.01 * number for number in range(1, 101)]
+    result = {"seconds": seconds, "errors": 1, "mixed_up": 2, "elapsed_seconds": 4.0}
+    serve.fill(report, "grpc", 8, result)
+    first = {"first_seconds": 0.03, "median_seconds": 0.02}
+    serve.fill_notes(report, {"text": [0.2, 0.22, 0.3], "ids": [0.2]}, 7.0, first)
+    shown = reports.render(report)
+    assert "grpc        8        25.0  0.505 s  0.951 s  0.990 s       1         2" in shown
+    assert "+10.0 %" in shown and "1.50 times the median" in shown
+    reports.write_json(tmp_path / "serve.json", report)
+    rows = json.loads((tmp_path / "serve.json").read_text())["rows"]
+    assert [row["name"] for row in rows] == ["grpc", "text over ids", "first answer"]
+
+
+def test_the_same_answer_is_the_same_text_and_score(monkeypatch):
+    monkeypatch.undo()
+    expected = {"text": tensors.bytes_of([["a", "ä"]]), "score": np.array([[-1.0, -2.0]])}
+    found = {"text": np.array([["a", "ä"]], object), "score": np.array([[-1.0, -2.0]])}
+    assert serve.same(found, expected)
+    assert not serve.same({**found, "text": np.array([["ä", "a"]], object)}, expected)
+    assert not serve.same({**found, "score": np.array([[-1.0, -2.1]])}, expected)

@@ -1,0 +1,105 @@
+"""`python -m keras_attention.export.serve`: which models it serves, what it says, how it ends."""
+
+import os
+import re
+import signal
+import threading
+import time
+
+import pytest
+
+from keras_attention.export import serve
+from keras_attention.export.serving import Client
+
+
+def models(*arguments):
+    return serve.served_models(serve._parser().parse_args([str(each) for each in arguments]))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two base directories with a version each, and one without."""
+    for name in ("de-en", "fr-en"):
+        (tmp_path / name / "1").mkdir(parents=True)
+    (tmp_path / "empty").mkdir()
+    return tmp_path
+
+
+def test_a_base_directory_is_a_model_of_its_name(folder):
+    (model,) = models(folder / "de-en")
+    assert (model.name, model.base) == ("de-en", folder / "de-en")
+    (model,) = models(folder / "de-en", "--name", "other")
+    assert model.name == "other"
+    (model,) = models(folder / "empty")
+    assert model.name == "empty"
+
+
+def test_a_folder_of_base_directories_is_several_models(folder):
+    assert [model.name for model in models(folder)] == ["de-en", "fr-en"]
+    found = models(folder / "de-en", "--model", f"again={folder / 'de-en'}")
+    assert [model.name for model in found] == ["de-en", "again"]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["none"], "none is not a directory"),
+        ([], "expected a DIR or --model NAME=DIR"),
+        (["", "--name", "one"], "--name names one model, there are 2"),
+        (["de-en", "--model", "de-en={}/fr-en"], "two models are called 'de-en'"),
+        (["de-en", "--model", "none"], "expected NAME=DIR with an existing DIR"),
+        (["de-en", "--label", "stable"], "expected LABEL=VERSION"),
+        (["de-en", "--versions", "newest"], 'expected "latest", "all" or numbers'),
+        (["de-en", "--port", "70000"], "expected a port"),
+        (["de-en", "--waiting", "0"], "expected a positive integer"),
+    ],
+)
+def test_wrong_usage_is_told(folder, capsys, arguments, message):
+    places = [str(folder / each) for each in arguments[:1]]
+    others = [each.format(folder) for each in arguments[1:]]
+    with pytest.raises(SystemExit) as raised:
+        serve.main([*places, *others])
+    assert raised.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_taken_port_is_told(tiny_base, endpoint, capsys):
+    port = str(endpoint.rest_port)
+    assert serve.main([str(tiny_base), "--port", "0", "--rest-port", port]) == 1
+    assert f"REST cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
+
+
+def test_it_says_where_it_is_and_ends_when_interrupted(tiny_base, capsys):
+    answers = []
+
+    def ask_and_interrupt():
+        until, printed = time.monotonic() + 30, ""
+        while "http://" not in printed and time.monotonic() < until:
+            time.sleep(0.02)
+            printed += capsys.readouterr().out
+        url = re.search(r"http://[^/]+", printed)
+        if url:
+            with Client(url[0]) as client:  # the only model there is
+                answers.append(client.predict(text=["a"])["text"].tolist())
+        answers.append(printed)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    asking = threading.Thread(target=ask_and_interrupt)
+    before = signal.getsignal(signal.SIGINT)
+    asking.start()
+    try:
+        assert serve.main([str(tiny_base), "--port", "0", "--rest-port", "0"]) == 0
+    finally:
+        asking.join()
+    text, printed = answers
+    assert text == ["a!"]
+    assert "This is a server for development" in printed
+    assert re.search(r"^gRPC  grpc://127.0.0.1:\d+$", printed, re.MULTILINE)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_empty_base_is_watched(tmp_path, capsys):
+    server = serve.Server({"tiny": tmp_path}, grpc_port=0, rest_port=None, poll_seconds=30)
+    with server:
+        (line, watched) = serve._ready("127.0.0.1", server)
+    assert line.startswith("gRPC") and watched.startswith("tiny has no version to serve yet")
