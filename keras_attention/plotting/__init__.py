@@ -13,5 +13,14 @@ the tokens: from left to right and from top to bottom.
 
 from keras_attention.plotting.alignment import plot_alignment, plot_alignments
 from keras_attention.plotting.tapes import plot_bits, plot_memory_use
+from keras_attention.plotting.text_pages import text_weights_html
+from keras_attention.plotting.texts import plot_text_weights
 
-__all__ = ["plot_alignment", "plot_alignments", "plot_bits", "plot_memory_use"]
+__all__ = [
+    "plot_alignment",
+    "plot_alignments",
+    "plot_bits",
+    "plot_memory_use",
+    "plot_text_weights",
+    "text_weights_html",
+]

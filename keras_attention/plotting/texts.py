@@ -1,0 +1,217 @@
+"""Attention over a text: every word on a shade that says how much it counts.
+
+Where sentences have weights too, as in Yang et al. 2016 (https://aclanthology.org/N16-1174,
+figure 5), a word's shade is `sqrt(sentence weight) * word weight`: dark are the words that
+matter in the sentences that matter, and words of a sentence without weight are white. The
+darkest word of a text has the full color.
+"""
+
+import numpy as np
+
+from keras_attention.plotting import figures
+from keras_attention.plotting.lettering import Lettering, token_text
+
+POINTS = 9.0
+LINE_INCHES = 0.205
+GAP_INCHES = 0.035  # between words
+EDGE_INCHES = 0.02  # of a shade beyond its word
+MARGIN_INCHES = 0.12
+STRIPE_INCHES = 0.12
+MOST_LINES = 1500  # matplotlib cannot write higher pictures
+WORD_COLOR = (0.35, 0.62, 0.87)
+SENTENCE_COLOR = (0.87, 0.35, 0.30)
+
+
+def plot_text_weights(
+    sentences, word_weights, sentence_weights=None, *, title=None, width=9.0
+):  # fmt: skip
+    """Draws a text, each word on a shade of blue, and sentences beside a stripe of red.
+
+    A sentence begins a line and is broken where the line is full. Words stand from left to
+    right in the order of the tokens, in any script.
+
+    Args:
+        sentences: Sequence of sequences of str (or UTF-8 bytes), the words of each sentence. A
+            text without sentences is a list of one.
+        word_weights: Array `(sentences, words)` of numbers from 0 to 1, 0 beyond the words of
+            a sentence; or a sequence with an array for each sentence.
+        sentence_weights: Optional array `(sentences,)` of numbers from 0 to 1.
+        title: Optional str, above the text.
+        width: Width of the lines in inches.
+
+    Returns:
+        The matplotlib `Figure`. Its one axes holds the words as texts, their shades as the
+        first patches, in the same order, and then the stripes of the sentences.
+
+    Raises:
+        ValueError: If there is no word, the numbers of sentences, words and weights differ, a
+            weight is not a finite number from 0 to 1, or the text has too many lines.
+        ImportError: If matplotlib is not installed.
+
+    Example:
+
+    >>> words = [["a", "good", "film"], ["see", "it"]]
+    >>> figure = plot_text_weights(words, [[0.1, 0.8, 0.1], [0.5, 0.5, 0]], [0.9, 0.1])
+    >>> [text.get_text() for text in figure.axes[0].texts[:3]]
+    ['a', 'good', 'film']
+
+    Reference: Yang et al. 2016, https://aclanthology.org/N16-1174, figure 5.
+    """
+    figures.require_matplotlib()
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.patches import Rectangle
+
+    text = WeightedText("plot_text_weights", sentences, word_weights, sentence_weights)
+    letters = Lettering([*text.words, title or ""])
+    figure = figures.new_figure(1.0, 1.0, layout=None)
+    font = FontProperties(family=letters.families, size=POINTS)
+    widths = _widths(figure, {letters.drawable(word) for word in text.words}, font)
+    left = MARGIN_INCHES + (STRIPE_INCHES + 0.08 if text.sentence_shades is not None else 0.0)
+    top = MARGIN_INCHES + (0.3 if title else 0.0)
+    lines = [[letters.drawable(word) for word in words] for words in text.sentences]
+    places, ends, right = _laid_out(lines, widths, left, top, float(width))
+    below = (ends[-1][1] if ends else top) + 0.3
+    figure.set_size_inches(right + MARGIN_INCHES, below)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, right + MARGIN_INCHES), ylim=(below, 0))
+    axes.set_axis_off()
+    style = {"fontproperties": font, "parse_math": False, "va": "baseline"}
+    shades = np.concatenate(text.word_shades)
+    for (x, y, word), shade in zip(places, shades, strict=True):
+        axes.text(x, y + 0.7 * LINE_INCHES, word, **style)
+        box = (x - EDGE_INCHES, y + 0.01), widths[word] + 2 * EDGE_INCHES, LINE_INCHES - 0.02
+        axes.add_patch(Rectangle(*box, color=mixed(WORD_COLOR, shade), linewidth=0, zorder=0))
+    if text.sentence_shades is not None:
+        for (start, end), shade in zip(ends, text.sentence_shades, strict=True):
+            box = (MARGIN_INCHES, start + 0.01), STRIPE_INCHES, max(end - start - 0.02, 0.0)
+            color = mixed(SENTENCE_COLOR, shade)
+            axes.add_patch(Rectangle(*box, facecolor=color, edgecolor="0.8", linewidth=0.4))
+    axes.text(left, below - 0.1, text.legend, fontsize=POINTS - 3, color="0.4")
+    if title:
+        said = {"family": letters.families, "parse_math": False, "fontsize": POINTS + 2}
+        axes.text(MARGIN_INCHES, MARGIN_INCHES + 0.14, letters.drawable(title), **said)
+    return figure
+
+
+class WeightedText:
+    """A text and its weights, checked, and how dark everything is.
+
+    Attributes:
+        sentences: List of lists of str, as they are drawn.
+        word_weights: List of arrays, one a sentence.
+        sentence_weights: Array, or None.
+        word_shades, sentence_shades: The same, as numbers of which the largest is 1.
+        legend: A line that says what the darkest shades stand for.
+    """
+
+    def __init__(self, owner, sentences, word_weights, sentence_weights):
+        if isinstance(sentences, (str, bytes)) or any(
+            isinstance(words, (str, bytes)) for words in sentences
+        ):
+            raise ValueError(
+                f"{owner} expects `sentences` to be lists of words; split them, or put a list of "
+                f"words into a list. Received: sentences={sentences!r:.80}"
+            )
+        self.sentences = [
+            [token_text(owner, "sentences", word) for word in words] for words in sentences
+        ]
+        if not self.words:
+            raise ValueError(f"{owner} expects `sentences` with at least one word. Received: none")
+        rows = list(word_weights)
+        _same_number(owner, "word_weights", len(rows), len(self.sentences))
+        self.word_weights = [
+            _row(owner, number, row, len(words))
+            for number, (row, words) in enumerate(zip(rows, self.sentences, strict=True))
+        ]
+        self.sentence_weights = None
+        factors = np.ones(len(rows))
+        if sentence_weights is not None:
+            weights = _weights(owner, "sentence_weights", sentence_weights)
+            _same_number(owner, "sentence_weights", len(weights), len(self.sentences))
+            self.sentence_weights, factors = weights, np.sqrt(weights)
+        found = [f * row for f, row in zip(factors, self.word_weights, strict=True)]
+        darkest = max(float(row.max(initial=0.0)) for row in found)
+        self.word_shades = [row / (darkest or 1.0) for row in found]
+        self.sentence_shades, self.legend = None, f"blue: words, darkest {darkest:.3g}"
+        if self.sentence_weights is not None:
+            most = float(self.sentence_weights.max())
+            self.sentence_shades = self.sentence_weights / (most or 1.0)
+            self.legend = (
+                f"red: sentences, darkest {most:.3g}; blue: words, root of the sentence's weight "
+                f"times the word's, darkest {darkest:.3g}"
+            )
+
+    @property
+    def words(self) -> list[str]:
+        """All words, in order."""
+        return [word for words in self.sentences for word in words]
+
+
+def mixed(color, shade):
+    """Returns a color between white, for shade 0, and `color`, for shade 1."""
+    return tuple(1.0 - float(shade) * (1.0 - part) for part in color)
+
+
+def _row(owner, number, row, length):
+    """Returns the weights of the words of a sentence; what is beyond them must be 0."""
+    row = _weights(owner, f"word_weights[{number}]", row)
+    if len(row) < length or row[length:].any():
+        raise ValueError(
+            f"{owner} expects `word_weights` with a number for each word, and 0 beyond the words "
+            f"of a sentence. Received: sentence {number} of {length} words with {len(row)} "
+            f"weights, {np.count_nonzero(row[length:])} beyond its words not 0"
+        )
+    return row[:length]
+
+
+def _weights(owner, name, array):
+    array = figures.numbers(owner, name, array)
+    if array.ndim != 1:
+        raise ValueError(
+            f"{owner} expects `{name}` to have one axis; take one row of a batch. "
+            f"Received: {name}.shape={array.shape}"
+        )
+    if not np.isfinite(array).all() or (array < -1e-3).any() or (array > 1 + 1e-3).any():
+        raise ValueError(
+            f"{owner} expects `{name}` to be numbers from 0 to 1: attention weights after the "
+            f"normalizer, not scores. Received: numbers from {array.min()} to {array.max()}"
+        )
+    return np.clip(array, 0.0, 1.0)
+
+
+def _same_number(owner, name, count, expected):
+    if count != expected:
+        raise ValueError(
+            f"{owner} expects `{name}` to have one row a sentence. Received: {count} rows, "
+            f"{expected} sentences"
+        )
+
+
+def _widths(figure, words, font):
+    """Returns the width in inches of each word."""
+    renderer, dpi = figure.canvas.get_renderer(), figure.dpi
+    return {
+        word: renderer.get_text_width_height_descent(word, font, ismath=False)[0] / dpi
+        for word in words
+    }
+
+
+def _laid_out(sentences, widths, left, top, width):
+    """Returns (x, y, word) of every word, (top, bottom) of every sentence, and the right end."""
+    places, ends, y, right = [], [], top, left + width
+    for words in sentences:
+        x, start = left, y
+        for word in words:
+            if x > left and x + widths[word] > left + width:
+                x, y = left, y + LINE_INCHES
+            places.append((x, y, word))
+            right = max(right, x + widths[word])
+            x += widths[word] + GAP_INCHES + 2 * EDGE_INCHES
+        y += LINE_INCHES
+        ends.append((start, y))
+    if (y - top) / LINE_INCHES > MOST_LINES:
+        raise ValueError(
+            f"plot_text_weights draws at most {MOST_LINES} lines. Draw fewer sentences, or let "
+            f"`text_weights_html` write them. Received: {round((y - top) / LINE_INCHES)} lines"
+        )
+    return places, ends, right
