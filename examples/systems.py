@@ -7,9 +7,13 @@ from types import ModuleType
 import keras
 
 from examples.models import (
+    attention_over_attention,
+    attention_sum,
     convs2s,
+    han,
     lstm,
     luong,
+    memory_network,
     mixed,
     ntm,
     rnn_encoder_decoder,
@@ -61,6 +65,12 @@ SYSTEMS = {
     "mixed": System("mixed", mixed, "translation"),
     "ntm": System("ntm", ntm, "algorithms"),
     "lstm": System("lstm", lstm, "algorithms"),
+    "han": System("han", han, "classification"),
+    "memory-network": System("memory-network", memory_network, "questions"),
+    "attention-over-attention": System(
+        "attention-over-attention", attention_over_attention, "cloze"
+    ),
+    "attention-sum": System("attention-sum", attention_sum, "cloze"),
 }
 
 

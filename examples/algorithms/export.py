@@ -5,17 +5,24 @@ import keras
 from examples.algorithms.opened import open_run
 from examples.commands import arguments as shared
 from keras_attention import NTM
-from keras_attention.export import files, versions
+from keras_attention.export import export_model, versions
 
 SUMMARY = "write a SavedModel version that a model server loads"
 EPILOG = """\
 examples:
   python -m examples export runs/copy served           writes served/1, then served/2, ...
-  saved_model_cli show --all --dir served/1            what a client sends and gets
+  less served/1/assets.extra/model_card.md             what a client sends and gets
 
 A request holds `inputs` (batch, time, channels); the answer holds `outputs`, the probability of
 a 1, and for a machine with a memory `read_weights` and `write_weights` over time.
 """
+
+MEANINGS = {
+    "inputs": "the sequence that is shown, blanks where the machine answers",
+    "outputs": "probabilities of a 1 at every time",
+    "read_weights": "where each read head looked",
+    "write_weights": "where each write head looked",
+}
 
 
 def add_arguments(parser) -> None:
@@ -27,9 +34,14 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     """Writes the version and says where."""
     opened = open_run(arguments.run)
-    path = versions.new_version(arguments.base, arguments.version)
-    with files.new_directory(path) as beside:
-        served_model(opened).export(str(beside), verbose=False)
+    versions.new_version(arguments.base, arguments.version)  # refused before the long work
+    path = export_model(
+        served_model(opened),
+        arguments.base,
+        version=arguments.version,
+        meanings=MEANINGS,
+        run=opened.run.settings,
+    )
     print(path)
 
 
@@ -47,4 +59,4 @@ def served_model(opened) -> keras.Model:
     else:
         logits = model({"inputs": inputs})
     answers["outputs"] = keras.layers.Activation("sigmoid", dtype="float32")(logits)
-    return keras.Model({"inputs": inputs}, answers)
+    return keras.Model({"inputs": inputs}, answers, name=opened.run.settings["system"])

@@ -14,7 +14,8 @@ ARGUMENTS_FILE = "arguments.json"
 LIMITS = ("epochs", "minutes", "patience", "goal")
 # What may differ when a run goes on: when it ends, what it shows, where its data lies.
 CHANGEABLE = {*LIMITS, "checkpoint_seconds", "tensorboard", "no_jit", "on_bad_line"}
-FILES = {f"{prefix}{name}" for prefix in ("", "dev_") for name in ("source", "target", "pairs")}
+SOURCES = ("source", "target", "pairs", "documents", "stories", "questions")
+FILES = {f"{prefix}{name}" for prefix in ("", "dev_") for name in SOURCES}
 
 
 def read_record(directory: pathlib.Path) -> dict | None:

@@ -1,8 +1,10 @@
 """`python -m examples train`: a system and its data in, a run directory out."""
 
 import argparse
+import contextlib
 import functools
 import pathlib
+import shutil
 import time
 
 import keras
@@ -61,6 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _run(arguments, workers):
     workers.check_same("options", resuming.plain(arguments))
     directory = pathlib.Path(arguments.run)
+    was_there = directory.exists()
     system = systems.find(arguments.system)
     family = system.part("train")
     family.check(arguments)
@@ -80,7 +83,9 @@ def _run(arguments, workers):
         else:
             record = None  # it begins anew, with what is asked for now
     keras.utils.set_random_seed(arguments.seed)
-    with workers.scope():
+    is_ours = record is None and workers.is_chief
+    new_files = family.WRITTEN_FIRST if is_ours else ()
+    with _taken_back(directory, new_files, is_ours and not was_there), workers.scope():
         job = family.prepare(arguments, directory, system, record is None, workers)
     workers.check_same("data", job.digests)
     if record is None:
@@ -101,6 +106,20 @@ def _run(arguments, workers):
     finished = {"reason": result.reason, "limits": limits}
     if workers.is_chief:
         resuming.write_record(directory, {**record, "finished": finished})
+
+
+@contextlib.contextmanager
+def _taken_back(directory, names, was_made):
+    """Removes `names` from a run that could not be prepared, and the directory if we made it."""
+    try:
+        yield
+    except BaseException:
+        for name in names:
+            shutil.rmtree(directory / name, ignore_errors=True)
+        if was_made:
+            with contextlib.suppress(OSError):  # it holds something else by now
+                directory.rmdir()
+        raise
 
 
 def _check_workers(directory, record, workers):

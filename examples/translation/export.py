@@ -10,7 +10,7 @@ EPILOG = """\
 examples:
   python -m examples export runs/dates served          writes served/1, then served/2, ...
   python -m examples.ask served "3. Mai 1979"          answers from the newest version
-  saved_model_cli show --all --dir served/1            what a client sends and gets
+  less served/1/assets.extra/model_card.md             what a client sends and gets
 
 The search is part of the export: --beam and the other options hold for every request.
 """
@@ -36,5 +36,6 @@ def run(arguments) -> None:
         beam_width=arguments.beam,
         max_length=output_limit(opened, arguments),
         length_penalty=arguments.length_penalty,
+        run=opened.settings,
     )
     print(path)

@@ -71,7 +71,7 @@ def _add_reading(data):
         "--vocabulary-size",
         type=shared.int_at_least(5),
         metavar="N",
-        help="ids of each side at most (default: 8000 for sentencepiece, else no limit)",
+        help="ids of each side at most (default: 8000 for subwords, else no limit)",
     )
     data.add_argument(
         "--minimum-count",

@@ -94,9 +94,10 @@ def _kinds(arguments):
     own_data = arguments.source or arguments.pairs
     default = arguments.tokens or ("sentencepiece" if own_data else "characters")
     kinds = [arguments.source_tokens or default, arguments.target_tokens or default]
-    if set(kinds) == {"sentencepiece"} and arguments.minimum_count > 1:
+    if tokenizers.SUBWORDS.keys() >= set(kinds) and arguments.minimum_count > 1:
+        named = " and ".join(sorted({tokenizers.SUBWORDS[kind] for kind in kinds}))
         raise UsageError(
-            "--minimum-count is for characters and words; SentencePiece has --vocabulary-size. "
+            f"--minimum-count is for characters and words; {named} has --vocabulary-size. "
             "Leave it out, or choose --tokens words."
         )
     if arguments.joint_vocabulary and kinds[0] != kinds[1]:
@@ -126,7 +127,7 @@ def _tokenizer(arguments, kind, texts, symbols):
         kind,
         texts,
         vocabulary_size=arguments.vocabulary_size,
-        minimum_count=1 if kind == "sentencepiece" else arguments.minimum_count,
+        minimum_count=1 if kind in tokenizers.SUBWORDS else arguments.minimum_count,
         lowercase=arguments.lowercase,
         symbols=symbols,
     )

@@ -17,7 +17,7 @@ TIMES = ("seconds", "sequences_per_second")
 @pytest.fixture(scope="session")
 def copy_run(tmp_path_factory):
     """A machine that has seen 48 sequences of up to three vectors. Tests copy it to change it."""
-    from conftest import answer
+    from command_line import answer
 
     directory = tmp_path_factory.mktemp("copy") / "run"
     status, out, err = answer("train", "ntm", "--run", directory, *TINY, *MACHINE)
@@ -113,6 +113,7 @@ def test_a_run_goes_on_to_the_same_numbers(command, copy_run, tmp_path):
         }
 
 
+@pytest.mark.slow
 def test_a_goal_ends_a_run(command, tmp_path):
     run = tmp_path / "run"
     status, out, _ = command("train", "ntm", "--run", run, *TINY, *MACHINE, "--goal", 1e6)

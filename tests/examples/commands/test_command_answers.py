@@ -165,6 +165,7 @@ def test_the_dates_drawn_by_default_spread_over_scripts():
     assert any(text.startswith("<en-US> ") for text in texts)
 
 
+@pytest.mark.slow
 def test_exports_are_numbered_and_answer_without_the_library(command, words_run, tmp_path):
     base = tmp_path / "served"
     status, out, err = command("export", words_run, base, "--beam", 2, "--version", 9)

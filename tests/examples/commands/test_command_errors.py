@@ -231,3 +231,17 @@ def test_the_module_runs_as_a_command():
     assert sorted(words[0] for words in told) == sorted(systems.SYSTEMS)
     assert "rnnsearch RNNsearch: bidirectional GRU," in [" ".join(words[:4]) for words in told]
     assert lines[lines.index("algorithms:") + 1].split()[0] == "ntm"
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_a_run_that_cannot_be_built_leaves_nothing(command, tmp_path, was_there):
+    # The sizes are refused by a layer, after the tokenizers were written.
+    directory = tmp_path / "run"
+    if was_there:
+        directory.mkdir()
+    sizes = ["--units", 15, "--heads", 2, "--max-pairs", 40]
+    status, _, err = command("train", "transformer", "--run", directory, *sizes)
+    assert status == 1
+    assert_one_line(err, "num_heads")
+    assert directory.exists() == was_there
+    assert not was_there or list(directory.iterdir()) == []

@@ -2,6 +2,8 @@ import csv
 import gzip
 import json
 
+import pytest
+
 TINY = "--units 8 --embedding-dim 7 --maxout-units 5 --no-jit --shapes 1 --epochs 1".split()
 
 
@@ -37,6 +39,7 @@ def test_a_monitored_run_learns_and_keeps_its_best_epoch(words_run):
     assert json.loads((words_run / "arguments.json").read_text())["monitor"] == "exact_match"
 
 
+@pytest.mark.slow
 def test_training_reads_compressed_pairs(command, tmp_path):
     pairs = [(f"{n} äpfel", f"{n} apples") for n in range(101)]
     file = write_pairs(tmp_path / "pairs.tsv.gz", [*pairs, ("leer", " ")])

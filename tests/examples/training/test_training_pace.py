@@ -1,4 +1,5 @@
 import io
+import types
 
 import pytest
 
@@ -9,7 +10,9 @@ from examples.training import progress, reporting
 def clock(monkeypatch):
     """A clock that stands still until the test moves it."""
     now = [100.0]
-    monkeypatch.setattr(reporting.time, "monotonic", lambda: now[0])
+    # The module's own clock: threads of other tests look at the real one.
+    clock = types.SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr(reporting, "time", clock)
     return now
 
 

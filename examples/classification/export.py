@@ -1,0 +1,65 @@
+"""`python -m examples export` for classifiers of documents."""
+
+import keras
+from keras import ops
+
+from examples.classification.opened import open_run
+from examples.commands import arguments as shared
+from keras_attention.export import TextInput, export_model, versions
+
+SUMMARY = "write a SavedModel version that a model server loads"
+EPILOG = """\
+examples:
+  python -m examples export runs/reviews served        writes served/1, then served/2, ...
+  less served/1/assets.extra/model_card.md             what a client sends and gets
+
+A request holds `sentences`, texts `(batch, sentences)`, "" where a document has fewer; the
+answer holds `class`, the number of the likeliest class, `probabilities`, `word_weights` and
+`sentence_weights`.
+"""
+
+
+def add_arguments(parser) -> None:
+    """Adds the options of `export`."""
+    shared.add_run(parser)
+    shared.add_version(parser)
+
+
+def run(arguments) -> None:
+    """Writes the version and says where."""
+    opened = open_run(arguments.run)
+    versions.new_version(arguments.base, arguments.version)  # refused before the long work
+    path = export_model(
+        served_model(opened),
+        arguments.base,
+        tokenizers={"sentences": TextInput(opened.tokenizer, max_length=opened.max_words)},
+        version=arguments.version,
+        meanings=meanings(opened),
+        run=opened.run.settings,
+    )
+    print(path)
+
+
+def served_model(opened) -> keras.Model:
+    """Returns the model from ids to class, probabilities and both levels' weights."""
+    outputs = opened.model.output
+    probabilities = keras.layers.Softmax(dtype="float32")(outputs["logits"])
+    answers = {
+        "class": ops.argmax(probabilities, axis=-1),
+        "probabilities": probabilities,
+        "word_weights": outputs["word_weights"],
+        "sentence_weights": outputs["sentence_weights"],
+    }
+    return keras.Model(opened.model.input, answers, name=opened.run.settings["system"])
+
+
+def meanings(opened) -> dict[str, str]:
+    """Returns a line for each input and output, for the model card."""
+    named = ", ".join(f"{number} {name}" for number, name in enumerate(opened.classes))
+    return {
+        "sentences": 'the sentences of each document, their words between spaces; "" is none',
+        "class": f"number of the likeliest class: {named}",
+        "probabilities": f"of the classes, in this order: {', '.join(opened.classes)}",
+        "word_weights": "how much each word counts in its sentence",
+        "sentence_weights": "how much each sentence counts in its document",
+    }

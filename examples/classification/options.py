@@ -1,0 +1,139 @@
+"""What `python -m examples train` asks for a classifier of documents."""
+
+import argparse
+
+from examples.commands import arguments as shared
+
+DESCRIPTION = "It learns classes of documents from a file of JSON lines."
+EPILOG = """\
+examples:
+  movie reviews, D the folder of the data sets; folds of one file are training and dev data:
+    python -m examples train {0} --run runs/reviews \\
+        --documents D/movie_reviews/movie_reviews.folds0-8.jsonl.gz --folds 0-6 --dev-folds 7
+  your own files, without folds:
+    python -m examples train {0} --run runs/mine --documents train.jsonl --dev-documents dev.jsonl
+
+A line is {{"label": "pos", "sentences": ["a good film .", "see it ."]}}, its words between spaces;
+beside these, "fold" (a number) and "id" are read.
+"""
+
+
+def add_data(parser) -> None:
+    """Adds the options of the data."""
+    data = parser.add_argument_group("the documents")
+    data.add_argument(
+        "--documents", metavar="FILE", help="training documents, plain or gzip; must be named"
+    )
+    data.add_argument(
+        "--folds",
+        type=folds,
+        metavar="N-M",
+        help="folds of it to train on, such as 0-6 or 0,2,5 (default: all documents)",
+    )
+    data.add_argument(
+        "--dev-documents", metavar="FILE", help="dev documents (default: --documents)"
+    )
+    data.add_argument(
+        "--dev-folds", type=folds, metavar="N-M", help="folds of those (default: all documents)"
+    )
+    data.add_argument(
+        "--minimum-count",
+        type=shared.positive_int,
+        default=3,
+        metavar="N",
+        help="words seen less often in the training documents are unknown (default: %(default)s)",
+    )
+    data.add_argument(
+        "--lowercase", action="store_true", help="lower-case the documents (default: keep)"
+    )
+    data.add_argument(
+        "--max-sentences",
+        type=shared.positive_int,
+        default=80,
+        metavar="N",
+        help="sentences of a document that are read, the rest is cut off (default: %(default)s)",
+    )
+    data.add_argument(
+        "--max-words",
+        type=shared.positive_int,
+        default=50,
+        metavar="N",
+        help="words of a sentence that are read, the rest is cut off (default: %(default)s)",
+    )
+    data.add_argument(
+        "--batch-size",
+        type=shared.positive_int,
+        default=16,
+        metavar="N",
+        help="documents in a batch (default: %(default)s)",
+    )
+    data.add_argument(
+        "--shapes",
+        type=shared.positive_int,
+        default=5,
+        metavar="N",
+        help="numbers of sentences to pad to; each is compiled once (default: %(default)s)",
+    )
+
+
+def add_training(training) -> None:
+    """Adds the options of the training that only classifiers have, or with other defaults."""
+    training.add_argument(
+        "--epochs",
+        type=shared.positive_int,
+        default=20,
+        metavar="N",
+        help="passes over the data at most (default: %(default)s)",
+    )
+    training.add_argument(
+        "--monitor",
+        choices=("loss", "accuracy"),
+        default="loss",
+        help="what decides which weights are best, on the dev documents (default: %(default)s)",
+    )
+    training.add_argument(
+        "--optimizer",
+        choices=("adam", "sgd"),
+        default="adam",
+        help="sgd is the paper's, with momentum 0.9 (default: %(default)s)",
+    )
+    training.add_argument(
+        "--learning-rate",
+        type=shared.positive_number,
+        default=1e-3,
+        metavar="X",
+        help="its rate (default: %(default)s)",
+    )
+    training.add_argument(
+        "--weight-decay",
+        type=shared.not_negative,
+        default=0.0,
+        metavar="X",
+        help="share of each weight taken off in a step, times the rate (default: %(default)s)",
+    )
+    training.add_argument(
+        "--clip-norm",
+        type=shared.positive_number,
+        default=1.0,
+        metavar="X",
+        help="largest norm of the gradient (default: %(default)s)",
+    )
+
+
+def folds(text: str) -> list[int]:
+    """Returns the folds that a text such as `0-6` or `0,2,5` names, ascending.
+
+    Example:
+
+    >>> folds("0-2,7")
+    [0, 1, 2, 7]
+    """
+    try:
+        ends = [[int(end) for end in part.split("-")] for part in text.split(",")]
+        if any(len(part) > 2 or part[0] > part[-1] for part in ends):
+            raise ValueError(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected folds such as 7, 0-6 or 0,2,5, got {text!r}"
+        ) from None
+    return sorted({fold for part in ends for fold in range(part[0], part[-1] + 1)})

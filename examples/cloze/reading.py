@@ -1,0 +1,135 @@
+"""Cloze questions in the format of the Children's Book Test (https://arxiv.org/abs/1511.02301).
+
+    1 She looked for Ann and Bob .
+    2 " Here ! " cried Ann .
+    3 Then XXXXX came . <TAB> Bob <TAB><TAB> Ann|Bob|Cy
+
+Numbered sentences, then one with a gap, its answer and the candidates; an empty line between two
+questions. Words and marks stand apart. Files may be gzipped.
+"""
+
+import dataclasses
+import gzip
+import pathlib
+import zlib
+from collections.abc import Iterator
+
+from examples.data.report import DataError
+
+GAP = "XXXXX"
+
+
+@dataclasses.dataclass(frozen=True)
+class Cloze:
+    """A sentence with a gap, and what to fill it from.
+
+    Attributes:
+        sentences: The sentences before, each words with a space between.
+        query: The sentence with the gap, `XXXXX`.
+        candidates: Distinct words, one of which belongs into the gap.
+        answer: That one.
+    """
+
+    sentences: tuple[str, ...]
+    query: str
+    candidates: tuple[str, ...]
+    answer: str
+
+    @property
+    def document(self) -> str:
+        """The sentences as one text."""
+        return " ".join(self.sentences)
+
+
+def read_cloze(path: str, limit: int | None = None) -> list[Cloze]:
+    """Returns the questions of a file, at most `limit`.
+
+    Raises:
+        DataError: If the file cannot be read, holds no question, or a line is not as described.
+
+    Example:
+
+    >>> import tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "cloze.txt")
+    >>> _ = path.write_text("1 Ann and Bob .\\n2 XXXXX ran .\\tBob\\t\\tAnn|Bob\\n")
+    >>> [(cloze.document, cloze.query, cloze.answer) for cloze in read_cloze(path)]
+    [('Ann and Bob .', 'XXXXX ran .', 'Bob')]
+    """
+    found = []
+    for cloze in parse(_lines(path), str(path)):
+        found.append(cloze)
+        if len(found) == limit:
+            break
+    if not found:
+        raise DataError(f"{path}: expected cloze questions; there is none.")
+    return found
+
+
+def parse(lines: list[str], name: str) -> Iterator[Cloze]:
+    """Yields the questions of a file.
+
+    Raises:
+        DataError: The first line that is not as described, and what was expected.
+    """
+    sentences, asked = [], False
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            if sentences and not asked:
+                expected = "a sentence with a gap before the empty line"
+                raise _bad(name, number, expected, line)
+            sentences, asked = [], False
+            continue
+        count, _, text = line.strip().partition(" ")
+        if asked:
+            raise _bad(name, number, "an empty line after a question", line)
+        if count != str(len(sentences) + 1) or not text.strip():
+            expected = f"the number {len(sentences) + 1}, a space and a sentence"
+            raise _bad(name, number, expected, line)
+        if "\t" not in text:
+            sentences.append(text.strip())
+            continue
+        if not sentences:
+            raise _bad(name, number, "sentences before the one with a gap", line)
+        yield _asked(sentences, text, name, number)
+        asked = True
+    if sentences and not asked:
+        raise _bad(name, len(lines), "a sentence with a gap at the end", lines[-1])
+
+
+def _asked(sentences, text, name, number):
+    query, *fields = (field.strip() for field in text.split("\t"))
+    fields = [field for field in fields if field]
+    if len(fields) != 2 or query.split().count(GAP) != 1:
+        raise _bad(
+            name,
+            number,
+            f"sentence with one {GAP}<TAB>answer<TAB><TAB>candidate|candidate|...",
+            text,
+        )
+    answer, candidates = fields[0], fields[1].split("|")
+    if answer not in candidates:
+        raise _bad(name, number, f"the answer {answer!r} among the candidates", text)
+    if len(set(candidates)) < len(candidates) or any(len(c.split()) != 1 for c in candidates):
+        raise _bad(name, number, "distinct candidates of one word each", text)
+    return Cloze(tuple(sentences), query, tuple(candidates), answer)
+
+
+def _lines(path):
+    try:
+        content = pathlib.Path(path).read_bytes()
+        if content[:2] == b"\x1f\x8b":
+            content = gzip.decompress(content)
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{path}:{line}: expected UTF-8. Convert the file.") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path}: expected a gzip file that can be read ({error}).") from None
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror or error}. Check the path.") from None
+    return text.replace("\r\n", "\n").split("\n")
+
+
+def _bad(name, line, expected, raw):
+    shown = raw if len(raw) < 100 else f"{raw[:40]} ... {raw[-50:]}"
+    return DataError(f"{name}:{line}: expected {expected}. Received: {shown!r}")

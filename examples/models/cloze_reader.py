@@ -1,0 +1,127 @@
+"""What the cloze readers share: embeddings with slots for candidates, and two encoders.
+
+Names are most of the answers, and the names of a new book were never seen. So a word that is a
+candidate is embedded as the slot it has in the list, wherever it stands (as Hermann et al. 2015,
+https://arxiv.org/abs/1506.03340, mark entities), or as a word like any other, as in Cui et al.
+"""
+
+import keras
+from keras import ops
+
+from examples.commands.arguments import fraction, not_negative
+from examples.options import Option
+from keras_attention import AttentionOverAttention, CounterDropout, SumOverMentions
+
+UNKNOWN_ID = 1
+OPTIONS = {
+    "units": Option(128, "size of each direction of the encoders; the paper has 256"),
+    "embedding_dim": Option(128, "size of the embedding; the paper has 384"),
+    "names": Option(
+        "slots", "what a candidate is read as: its place in the list, or a word", str,
+        ("slots", "words"),
+    ),
+    "slots": Option(10, "most candidates that are told apart by their slots"),
+    "dropout": Option(0.1, "share dropped from the embedding", fraction),
+    "embedding_l2": Option(1e-4, "weight of the squared embeddings in the loss", not_negative),
+}  # fmt: skip
+
+
+def build(
+    name: str,
+    over_attention: bool,
+    vocabulary_size: int,
+    units: int = 128,
+    embedding_dim: int = 128,
+    names: str = "slots",
+    slots: int = 10,
+    dropout: float = 0.1,
+    embedding_l2: float = 1e-4,
+    seed: int | None = None,
+    dtype=None,
+) -> keras.Model:
+    """Returns a functional model from document, query and candidates to their probabilities.
+
+    Args:
+        name: Name of the model.
+        over_attention: Whether every query word attends to the document and a second attention
+            weights them; otherwise the query is one vector, its encoder's last states.
+        vocabulary_size: Number of ids; ids beyond are words of which only the identity is known.
+        units: Size of each direction of the encoders.
+        embedding_dim: Size of the embedding.
+        names: "slots" or "words".
+        slots: Most candidates that are told apart by their slots.
+        dropout: Share dropped from the embedding.
+        embedding_l2: Weight of the squared embeddings in the loss.
+        seed: Seed of the dropout.
+        dtype: Optional dtype policy.
+
+    Returns:
+        A model from `{"document": (batch, document), "query": (batch, query), "candidates":
+        (batch, candidates)}` ids to `{"probabilities": (batch, candidates), "weights": (batch,
+        document), "query_weights": (batch, query)}`; the last with `over_attention` only.
+    """
+    ids = {
+        key: keras.Input([None], dtype="int32", name=key)
+        for key in ("document", "query", "candidates")
+    }
+    table = keras.layers.Embedding(
+        vocabulary_size + slots,
+        embedding_dim,
+        embeddings_initializer=keras.initializers.RandomUniform(-0.05, 0.05, seed=seed),
+        embeddings_regularizer=keras.regularizers.L2(embedding_l2) if embedding_l2 else None,
+        dtype=dtype,
+        name="embedding",
+    )
+    encoded, masks = {}, {}
+    for number, side in enumerate(("document", "query")):
+        masks[side] = ops.not_equal(ids[side], 0)
+        read = embedded_ids(
+            ids[side], ids["candidates"], vocabulary_size, slots if names == "slots" else 0
+        )
+        side_seed = None if seed is None else seed + number
+        vectors = CounterDropout(dropout, seed=side_seed, dtype=dtype, name=f"{side}_words")(
+            table(read)
+        )
+        encoded[side] = keras.layers.Bidirectional(
+            keras.layers.GRU(units, return_sequences=True, return_state=True, dtype=dtype),
+            dtype=dtype,
+            name=f"{side}_encoder",
+        )(vectors, mask=masks[side])
+    document, query = encoded["document"][0], encoded["query"][0]
+    if not over_attention:  # one vector: each direction's state at its end
+        query = ops.expand_dims(ops.concatenate(encoded["query"][1:], axis=1), 1)
+        masks["query"] = ops.any(masks["query"], axis=1, keepdims=True)
+    weights, _, query_weights = AttentionOverAttention(dtype=dtype, name="attention")(
+        document,
+        query,
+        document_mask=masks["document"],
+        query_mask=masks["query"],
+        return_attention_scores=True,
+    )
+    probabilities = SumOverMentions(dtype=dtype, name="mentions")(
+        weights, ids["document"], ids["candidates"]
+    )
+    # A missing candidate, 0, is no mention of the padding, whose weight is 0.
+    outputs = {"probabilities": probabilities, "weights": weights}
+    if over_attention:
+        outputs["query_weights"] = query_weights
+    return keras.Model(ids, outputs, name=name)
+
+
+def embedded_ids(ids, candidates, vocabulary_size: int, slots: int):
+    """Returns the rows of the embedding: of candidates their slots, of unknown words id 1.
+
+    Args:
+        ids: Int tensor `(batch, words)`.
+        candidates: Int tensor `(batch, candidates)`.
+        vocabulary_size: The first slot.
+        slots: Number of slots, 0 for none.
+    """
+    known = ops.where(ids < vocabulary_size, ids, UNKNOWN_ID)
+    if not slots:
+        return known
+    same = ops.logical_and(
+        ops.equal(ids[:, :, None], candidates[:, None, :]), candidates[:, None, :] != 0
+    )
+    slot = vocabulary_size + ops.minimum(ops.argmax(ops.cast(same, "int32"), axis=2), slots - 1)
+    return ops.where(ops.any(same, axis=2), ops.cast(slot, ids.dtype), known)

@@ -1,0 +1,63 @@
+"""`python -m examples export` for question answering over stories."""
+
+import keras
+
+from examples.commands import arguments as shared
+from examples.questions.opened import Opened, open_run
+from keras_attention.export import TextInput, export_model, versions
+
+SUMMARY = "write a SavedModel version that a model server loads"
+EPILOG = """\
+examples:
+  python -m examples export runs/task1 served          writes served/1, then served/2, ...
+  less served/1/assets.extra/model_card.md             what a client sends and gets
+
+A request holds `story` (batch, sentences), texts from the oldest sentence to the most recent, ""
+where a story has fewer, and `question` (batch). The answer holds `answer`, the number of a word,
+`probability` and `probabilities` of all words, and `attention` (batch, hops, sentences). The model
+card lists the words by number.
+"""
+
+MEANINGS = {
+    "story": 'sentences, the oldest first; "" is padding',
+    "question": "what is asked; upper case and the marks that end sentences count for nothing",
+    "answer": "number of the answer's word in the run's `vocabulary`",
+    "probability": "its probability",
+    "probabilities": "those of all words",
+    "attention": "how much each reading attended to each sentence",
+}
+
+
+def add_arguments(parser) -> None:
+    """Adds the options of `export`."""
+    shared.add_run(parser)
+    shared.add_version(parser)
+
+
+def run(arguments) -> None:
+    """Writes the version and says where."""
+    opened = open_run(arguments.run)
+    versions.new_version(arguments.base, arguments.version)  # refused before the long work
+    text = TextInput(opened.tokenizer, max_length=opened.words)
+    path = export_model(
+        served_model(opened),
+        arguments.base,
+        tokenizers={"story": text, "question": text},
+        version=arguments.version,
+        meanings=MEANINGS,
+        run={**opened.run.settings, "vocabulary": opened.vocabulary},
+    )
+    print(path)
+
+
+def served_model(opened: Opened) -> keras.Model:
+    """Returns the model from ids to the answer, its probability and the weights."""
+    outputs = opened.model.output
+    probabilities = keras.layers.Softmax(dtype="float32")(outputs["logits"])
+    answers = {
+        "answer": keras.ops.argmax(outputs["logits"], axis=-1),
+        "probability": keras.ops.max(probabilities, axis=-1),
+        "probabilities": probabilities,
+        "attention": outputs["weights"],
+    }
+    return keras.Model(opened.model.input, answers, name=opened.run.settings["system"])

@@ -1,0 +1,140 @@
+"""What `python -m examples train` asks for question answering over stories."""
+
+import argparse
+
+from examples.commands import arguments as shared
+from examples.commands.arguments import UsageError
+from examples.questions.stories import JOINT
+
+DESCRIPTION = (
+    "It reads stories with questions, the bAbI tasks or yours in their format; of each task every "
+    "tenth training story is held out as dev data."
+)
+EPILOG = """\
+examples:
+  the first bAbI task, from the archive as it is, or from the folder it holds:
+    python -m examples train {0} --stories babi_en_1k.tar.xz --task 1 --run runs/task1
+    python -m examples train {0} --stories tasks_1-20_v1-2/en --task 1 --run runs/task1
+  all tasks together, larger, as the paper has it:
+    python -m examples train {0} --stories babi_en_1k.tar.xz --units 50 --epochs 80 \\
+        --halve-every 15 --run runs/joint
+  your own stories:
+    python -m examples train {0} --stories mine.txt --run runs/mine
+"""
+#: The names of the optimizers and their rates.
+OPTIMIZERS = {"sgd": 0.01, "adam": 1e-3}
+
+
+def task(text: str) -> str:
+    """The type of `--task`: a number, or "joint"."""
+    if text == JOINT or (text.isdecimal() and int(text)):
+        return text if text == JOINT else str(int(text))
+    raise argparse.ArgumentTypeError(f"expected the number of a task, or joint, got {text!r}")
+
+
+def add_data(parser) -> None:
+    """Adds the options of the data."""
+    data = parser.add_argument_group("data")
+    data.add_argument(
+        "--stories",
+        nargs="+",
+        metavar="PATH",
+        help="folder or tar archive of the bAbI tasks, or files of stories in their format",
+    )
+    data.add_argument(
+        "--task",
+        type=task,
+        default=JOINT,
+        metavar="N",
+        help="number of a task, or joint for all there are (default: %(default)s)",
+    )
+    data.add_argument(
+        "--batch-size",
+        type=shared.positive_int,
+        default=32,
+        metavar="N",
+        help="questions in a batch (default: %(default)s)",
+    )
+
+
+def add_training(training) -> None:
+    """Adds the options of the training that only these systems have, or with other defaults."""
+    training.add_argument(
+        "--epochs",
+        type=shared.positive_int,
+        default=120,
+        metavar="N",
+        help="epochs at most, the linear start counted (default: %(default)s)",
+    )
+    training.add_argument(
+        "--monitor",
+        choices=("choice", "error", "loss"),
+        default="choice",
+        help="what decides which weights are best on the dev data: the answers that are wrong, "
+        "or the loss; choice is the error, then the loss, and never weights without softmax "
+        "(default: %(default)s)",
+    )
+    training.add_argument(
+        "--linear-start",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="begin without the softmax over memories (default: on)",
+    )
+    training.add_argument(
+        "--linear-epochs",
+        type=shared.positive_int,
+        default=20,
+        metavar="N",
+        help="epochs after which the softmax comes back at the latest (default: %(default)s)",
+    )
+    training.add_argument(
+        "--linear-patience",
+        type=shared.positive_int,
+        default=5,
+        metavar="N",
+        help="or after N epochs that did not lower the dev loss (default: %(default)s)",
+    )
+    training.add_argument(
+        "--optimizer",
+        choices=tuple(OPTIMIZERS),
+        default="sgd",
+        help="sgd descends the cost summed over a batch, as the paper does (default: %(default)s)",
+    )
+    training.add_argument(
+        "--learning-rate",
+        type=shared.positive_number,
+        metavar="X",
+        help="its rate; half as much during the linear start "
+        f"(default: {', '.join(f'{name} {rate:g}' for name, rate in OPTIMIZERS.items())})",
+    )
+    training.add_argument(
+        "--halve-every",
+        type=shared.positive_int,
+        default=25,
+        metavar="N",
+        help="epochs with softmax after which the rate is halved, again and again "
+        "(default: %(default)s)",
+    )
+    training.add_argument(
+        "--clip-norm",
+        type=shared.not_negative,
+        default=40.0,
+        metavar="X",
+        help="largest norm of the gradient, 0 for any: of each matrix for sgd, of all together "
+        "for adam (default: %(default)s)",
+    )
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Raises `UsageError` if options do not go together."""
+    if not arguments.stories:
+        raise UsageError(
+            "There is nothing to read. Name the bAbI tasks, a folder or a tar archive, or files "
+            "in their format, with --stories."
+        )
+    if arguments.linear_start and arguments.monitor != "choice":
+        raise UsageError(
+            "A linear start needs --monitor choice, or the best weights might be some without "
+            "softmax. Leave --monitor out, or add --no-linear-start. "
+            f"Received: --monitor {arguments.monitor}"
+        )

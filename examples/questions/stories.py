@@ -1,0 +1,205 @@
+"""Stories with questions, in the format of the bAbI tasks (https://arxiv.org/abs/1502.05698).
+
+    1 Mary moved to the bathroom.
+    2 John went to the hallway.
+    3 Where is Mary? <TAB> bathroom <TAB> 1
+
+Lines are numbered; 1 begins a new story. A question is about the sentences before it in its
+story; after its answer stand the numbers of the sentences that it needs, or nothing. The 20 tasks
+lie in files named `qa1_single-supporting-fact_train.txt`, in a folder or in a tar archive.
+"""
+
+import dataclasses
+import itertools
+import os
+import pathlib
+import re
+import tarfile
+from collections.abc import Iterator, Sequence
+
+from examples.data.report import DataError
+
+TASK_FILE = re.compile(r"qa(\d+)_.*_(train|test)\.txt")
+JOINT = "joint"
+NEW_STORY = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """A question about a story.
+
+    Attributes:
+        task: The number of the task as text, or the name of the file where it has none.
+        story: Number of the story in its file, from 0.
+        sentences: What was told before, oldest first.
+        question: What is asked.
+        answer: One word; several that belong together are joined by commas, as in `n,w`.
+        support: Places of the sentences that it needs, in `sentences`; empty if unknown.
+    """
+
+    task: str
+    story: int
+    sentences: tuple[str, ...]
+    question: str
+    answer: str
+    support: tuple[int, ...] = ()
+
+
+def read_questions(paths: Sequence[str], part: str, task: str = JOINT) -> list[Question]:
+    """Returns the questions of one task or of all, in the order of tasks and lines.
+
+    Args:
+        paths: Folders or tar archives, of which the files of the part are read, and files,
+            which are read whatever they are called.
+        part: "train" or "test".
+        task: Number of a task as text, or "joint" for all there are.
+
+    Raises:
+        DataError: If a path cannot be read, a line is not as described, or nothing is found.
+
+    Example:
+
+    >>> import tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "garden.txt")
+    >>> _ = path.write_text("1 Ann is out.\\n2 Bob sleeps.\\n3 Where is Ann?\\tgarden\\t1\\n")
+    >>> [(q.task, q.question, q.answer, q.support) for q in read_questions([path], "train")]
+    [('garden', 'Where is Ann?', 'garden', (0,))]
+    """
+    found = {}
+    for path in map(pathlib.Path, paths):
+        for name, read in _files(path, part):
+            matched = TASK_FILE.fullmatch(pathlib.PurePath(name).name)
+            found.setdefault(matched[1] if matched else _stem(name), []).append((name, read))
+    tasks = sorted(found, key=lambda known: (not known.isdecimal(), known.zfill(9)))
+    chosen = tasks if task == JOINT else [known for known in tasks if known == task]
+    if not chosen:
+        there = f"those of {', '.join(tasks)}" if tasks else "none"
+        raise DataError(
+            f"{' '.join(map(str, paths))}: expected a {part} file of "
+            f"{'a task' if task == JOINT else f'task {task}'}, such as qa1_single_{part}.txt; "
+            f"found {there}."
+        )
+    return [
+        question
+        for known in chosen
+        for name, read in found[known]
+        for question in parse(read(), name, known)
+    ]
+
+
+def parse(content: bytes, name: str, task: str) -> Iterator[Question]:
+    """Yields the questions of a file.
+
+    Raises:
+        DataError: The first line that is not as described, and what was expected.
+    """
+    sentences, places, story, last, asked = [], {}, -1, 0, False
+    for line, raw in enumerate(_lines(content, name), 1):
+        number, _, text = raw.partition(" ")
+        if number not in (str(last + 1), str(NEW_STORY)) or (last == 0 and number != "1"):
+            expected = "1" if last == 0 else f"{last + 1}, or 1 for a new story"
+            raise _bad(name, line, f"the number {expected}, a space and a sentence", raw)
+        last = int(number)
+        if last == NEW_STORY:
+            sentences, places, story = [], {}, story + 1
+        if "\t" not in text:
+            if not text.strip():
+                raise _bad(name, line, "a sentence after the number", raw)
+            places[last] = len(sentences)
+            sentences.append(text.strip())
+            continue
+        question, answer, support = _asked(text, name, line, raw)
+        if not sentences:
+            raise _bad(name, line, "a sentence before the first question of a story", raw)
+        unknown = [number for number in support if number not in places]
+        if unknown:
+            raise _bad(name, line, "the numbers of sentences that stand before", raw)
+        asked = True
+        needed = tuple(places[number] for number in support)
+        yield Question(task, story, tuple(sentences), question, answer, needed)
+    if not asked:
+        raise DataError(f"{name}: expected stories with questions; there is no question.")
+
+
+def split(questions: Sequence[Question], every: int = 10) -> tuple[list, list]:
+    """Returns training and dev questions: of each task every tenth story is held out.
+
+    The same stories for every seed, so that runs with different seeds are compared on the same
+    questions. A story stays whole.
+
+    Example:
+
+    >>> stories = [Question("1", story, ("It rains.",), "Is it dry?", "no") for story in range(20)]
+    >>> training, dev = split(stories)
+    >>> len(training), [question.story for question in dev]
+    (18, [9, 19])
+    """
+    held_out = [question.story % every == every - 1 for question in questions]
+    training = [q for q, out in zip(questions, held_out, strict=True) if not out]
+    return training, list(itertools.compress(questions, held_out))
+
+
+def _asked(text, name, line, raw):
+    """The question, its answer and the numbers of its sentences."""
+    question, answer, *rest = (field.strip() for field in text.split("\t"))
+    if not question or len(answer.split()) != 1 or len(rest) > 1:
+        raise _bad(
+            name,
+            line,
+            "question<TAB>answer<TAB>numbers of sentences, the answer one word",
+            raw,
+        )
+    numbers = rest[0].split() if rest else []
+    if not all(number.isdecimal() for number in numbers):
+        raise _bad(name, line, "numbers of sentences after the answer", raw)
+    return question, answer, [int(number) for number in numbers]
+
+
+def _files(path, part):
+    """Yields (name, function that reads it) of the files that a path stands for."""
+    try:
+        if path.is_dir():
+            for file in sorted(path.rglob("*.txt")):
+                if _is_of(part, file.name):
+                    yield str(file), file.read_bytes
+        elif tarfile.is_tarfile(path):
+            yield from _members(path, part)
+        else:
+            yield str(path), path.read_bytes
+    except tarfile.TarError as error:
+        raise DataError(f"{path}: expected a tar archive that can be read ({error}).") from None
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror or error}. Check the path.") from None
+
+
+def _members(path, part):
+    with tarfile.open(path) as archive:
+        for member in archive:
+            if member.isfile() and _is_of(part, os.path.basename(member.name)):
+                content = archive.extractfile(member).read()
+                yield f"{path}:{member.name}", lambda content=content: content
+
+
+def _is_of(part, name):
+    matched = TASK_FILE.fullmatch(name)
+    return matched is not None and matched[2] == part
+
+
+def _stem(name):
+    return pathlib.PurePath(name).name.partition(".")[0]
+
+
+def _lines(content, name):
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{name}:{line}: expected UTF-8. Convert the file.") from None
+    lines = text.replace("\r\n", "\n").split("\n")
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return lines
+
+
+def _bad(name, line, expected, raw):
+    return DataError(f"{name}:{line}: expected {expected}. Received: {raw[:80]!r}")

@@ -1,0 +1,146 @@
+"""What the training on stories needs: questions, words, batches, the model."""
+
+import hashlib
+
+import keras
+
+from examples.commands import resuming
+from examples.data.report import DataError
+from examples.data.rows import RowBatches
+from examples.questions import options, words
+from examples.questions.objective import AnswerObjective
+from examples.questions.schedule import LinearStartSchedule, SummedCostDescent, choice
+from examples.questions.stories import read_questions, split
+from examples.training import averaging
+from examples.training.job import Job
+from examples.training.settings import TrainingSettings
+from examples.training.workers import Workers
+from keras_attention.export import runs
+
+#: What a run may hold before it has a record.
+WRITTEN_FIRST = {words.FOLDER}
+
+
+def check(arguments) -> None:
+    """Raises if options do not go together."""
+    options.check(arguments)
+
+
+def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job:
+    """Returns the training that the arguments ask for; a new run gets its words."""
+    questions = read_questions(arguments.stories, "train", arguments.task)
+    parts = dict(zip(("training", "dev"), _split(questions, arguments), strict=True))
+    if is_new and workers.is_chief:
+        words.learn(questions).save(directory / words.FOLDER)
+    workers.wait()
+    tokenizer = words.load(directory)
+    longest = words.longest(questions, tokenizer)
+    rows = {
+        name: words.encoded(part, tokenizer, arguments.memory_size, longest)
+        for name, part in parts.items()
+    }
+    batches = RowBatches([rows["training"]], arguments.batch_size, arguments.seed)
+    dev_batches = RowBatches([rows["dev"]], arguments.batch_size, is_training=False)
+    flags = {name: getattr(arguments, name) for name in system.module.OPTIONS}
+    model = system.build(
+        tokenizer.vocabulary_size,
+        longest,
+        linear_start=arguments.linear_start,
+        seed=arguments.seed,
+        dtype=None if arguments.dtype == "float32" else arguments.dtype,
+        **flags,
+    )
+    _tell(arguments, parts, model, tokenizer, longest)
+    reader = model.get_layer("reader")
+    optimizer, schedule = _optimizer(arguments, reader, batches.batches_per_epoch())
+    description = {
+        "system": arguments.system,
+        "task": arguments.task,
+        "words": longest,
+        "flags": flags,
+        "seed": arguments.seed,
+        "training": resuming.plain(arguments),
+    }
+    return Job(
+        model,
+        batches,
+        dev_batches,
+        _settings(arguments),
+        optimizer,
+        AnswerObjective(),
+        save=lambda best: runs.write_run(directory, best, description, replace=True),
+        digests={name: _digest(part) for name, part in rows.items()},
+        metrics=(choice(reader, dev_batches, not arguments.no_jit),),
+        average=averaging.make_average(arguments.average, arguments.average_last),
+        plateau=schedule,
+    )
+
+
+def _split(questions, arguments):
+    training, dev = split(questions)
+    if not dev:
+        raise DataError(
+            f"{' '.join(arguments.stories)}: expected at least ten stories, of which one is held "
+            f"out as dev data; found {len({q.story for q in questions})}."
+        )
+    return training, dev
+
+
+def _tell(arguments, parts, model, tokenizer, longest):
+    tasks = {question.task for part in parts.values() for question in part}
+    counts = ", ".join(f"{name} {len(part):,}" for name, part in parts.items())
+    cut = sum(len(q.sentences) > arguments.memory_size for q in parts["training"])
+    print(f"{len(tasks)} tasks; questions: {counts}")
+    if cut:
+        print(
+            f"{cut:,} training stories are longer than --memory-size {arguments.memory_size}; "
+            "of those the most recent sentences are read."
+        )
+    print(
+        f"{arguments.system}: {model.count_params():,} parameters, a vocabulary of "
+        f"{tokenizer.vocabulary_size:,}, sentences of at most {longest} words"
+    )
+
+
+def _optimizer(arguments, reader, batches_per_epoch):
+    """The optimizer, and what changes its rate and ends the linear start."""
+    rate = arguments.learning_rate or options.OPTIMIZERS[arguments.optimizer]
+    schedule = LinearStartSchedule(
+        reader,
+        rate,
+        arguments.halve_every,
+        arguments.linear_patience,
+        lambda: int(optimizer.iterations) // batches_per_epoch,
+        arguments.linear_epochs,
+    )
+    if arguments.optimizer == "adam":
+        optimizer = keras.optimizers.Adam(schedule.first_rate())
+    else:
+        optimizer = SummedCostDescent(
+            schedule.first_rate(), arguments.batch_size, arguments.clip_norm or None
+        )
+    return optimizer, schedule
+
+
+def _settings(arguments):
+    of_all = arguments.optimizer == "adam"
+    return TrainingSettings(
+        epochs=arguments.epochs,
+        minutes=arguments.minutes,
+        patience=arguments.patience,
+        goal=arguments.goal,
+        monitor=arguments.monitor,
+        clip_norm=(arguments.clip_norm or None) if of_all else None,
+        jit_compile=not arguments.no_jit,
+        checkpoint_seconds=arguments.checkpoint_seconds,
+        tensorboard=arguments.tensorboard,
+    )
+
+
+def _digest(rows):
+    """A string that changes with any id."""
+    sha = hashlib.sha256()
+    for part in rows:
+        for array in part.values():
+            sha.update(array.astype("<i4").tobytes())
+    return sha.hexdigest()

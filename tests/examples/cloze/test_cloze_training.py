@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from examples.cloze import words
+from examples.cloze.objective import ClozeObjective
+from examples.cloze.reading import Cloze
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return words.PointingTokenizer(["XXXXX", "ran", ".", "Ann"], symbols=["XXXXX"])
+
+
+def test_unknown_words_keep_an_identity_wherever_they_stand(tokenizer, tmp_path):
+    questions = [
+        Cloze(("Ann ran .", "Ratty ran ."), "XXXXX ran .", ("Ann", "Ratty", "Mole"), "Ratty"),
+        Cloze(("Mole .",), "XXXXX", ("Mole", "Ann"), "Mole"),
+    ]
+    tokenizer.save(tmp_path / words.FOLDER)
+    for one in (tokenizer, words.load(tmp_path)):
+        ((inputs, labels),), (places,) = words.encoded(questions, one, 5, 1, batch_size=2)
+        assert places.tolist() == [0, 1]
+        (first, second), ratty = inputs["document"].tolist(), inputs["candidates"][0, 1]
+        assert first == [7, 5, 6, ratty, 5]  # five words are read
+        mole = second[0]
+        assert min(ratty, mole) >= one.vocabulary_size == 8
+        assert ratty != mole
+        assert inputs["candidates"].tolist() == [[7, ratty, mole], [mole, 7, 0]]
+        assert inputs["query"].tolist() == [[4, 5, 6], [4, 0, 0]]
+        assert labels["answer"].tolist() == [2, 1]
+
+
+def test_shuffled_candidates_keep_their_answer_and_their_padding_behind():
+    draw = np.random.default_rng(1)
+    candidates = np.array([[11, 12, 13, 14, 15], [21, 22, 23, 0, 0], [0, 0, 0, 0, 0]], np.int32)
+    inputs, labels = {"candidates": candidates}, {"answer": np.array([4, 1, 0], np.int32)}
+    seen = set()
+    for _ in range(40):
+        others, answers = words.shuffled_candidates(inputs, labels, draw)
+        assert np.sort(others["candidates"][0]).tolist() == [11, 12, 13, 14, 15]
+        assert others["candidates"][1, 3:].tolist() == [0, 0]
+        first, second, none = answers["answer"]
+        assert others["candidates"][0, first - 1] == 14
+        assert others["candidates"][1, second - 1] == 21
+        assert none == 0
+        seen.add(int(first))
+    assert seen == {1, 2, 3, 4, 5}
+    assert candidates[0].tolist() == [11, 12, 13, 14, 15]  # what was given is as it was
+
+
+def test_the_objective_takes_an_answer_out_of_reach_without_a_gradient():
+    probabilities = tf.Variable([[0.2, 0.5, 0.1], [0.6, 0.0, 0.4], [0.9, 0.1, 0.0]])
+    labels = {"answer": tf.constant([2, 2, 0])}
+    with tf.GradientTape() as tape:
+        sums = ClozeObjective().measured({"probabilities": probabilities}, labels)
+    np.testing.assert_allclose(sums["loss"], -np.log(0.5) - np.log(1e-12), rtol=1e-5)
+    assert (float(sums["count"]), float(sums["right"])) == (2.0, 1.0)
+    gradient = tf.convert_to_tensor(tape.gradient(sums["loss"], probabilities)).numpy()
+    np.testing.assert_allclose(gradient, [[0, -2, 0], [0, 0, 0], [0, 0, 0]])

@@ -1,0 +1,130 @@
+import io
+import pathlib
+import tarfile
+
+import pytest
+
+from examples.data.report import DataError
+from examples.questions.stories import Question, parse, read_questions, split
+
+DATA = pathlib.Path(__file__).parents[4] / "shared" / "data" / "babi"
+STORY = """\
+1 Ann is in the park.
+2 Bob left.
+3 Where is Ann?\tpark\t1
+4 Ann went home.
+5 Where is Ann? \thome\t4
+1 Cy sleeps.
+2 Who sleeps and where?\tcy,home\t1
+"""
+
+
+def questions(text):
+    return list(parse(text.encode(), "mine.txt", "7"))
+
+
+def archive(path, **files):
+    with tarfile.open(path, "w:xz") as tar:
+        for name, text in files.items():
+            member = tarfile.TarInfo(f"tasks/en/{name}.txt")
+            member.size = len(text.encode())
+            tar.addfile(member, io.BytesIO(text.encode()))
+
+
+def test_a_question_knows_the_sentences_before_it_and_those_it_needs():
+    first, second, third = questions(STORY)
+    told = ("Ann is in the park.", "Bob left.", "Ann went home.")
+    assert first == Question("7", 0, told[:2], "Where is Ann?", "park", (0,))
+    # Line 3 was a question: sentence 4 of the file is the third that was told.
+    assert second == Question("7", 0, told, "Where is Ann?", "home", (2,))
+    assert third == Question("7", 1, ("Cy sleeps.",), "Who sleeps and where?", "cy,home", (0,))
+
+
+def test_line_ends_and_a_byte_order_mark_do_no_harm():
+    assert questions("\ufeff" + STORY.replace("\n", "\r\n") + "\r\n") == questions(STORY)
+
+
+def test_supporting_sentences_may_be_left_out():
+    (question,) = questions("1 It rains.\n2 Is it dry?\tno\n")
+    assert question.support == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "expected"),
+    [
+        ("2 It rains.\n", 1, "the number 1"),
+        ("1 It rains.\n3 It snows.\n", 2, "the number 2, or 1 for a new story"),
+        ("It rains.\n", 1, "the number 1"),
+        ("1 It rains.\n\n2 Is it dry?\tno\n", 2, "the number 2"),
+        ("1\n", 1, "a sentence after the number"),
+        ("1 Is it dry?\tno\n", 1, "a sentence before the first question"),
+        ("1 It rains.\n2 Is it dry?\tnot now\t1\n", 2, "the answer one word"),
+        ("1 It rains.\n2 Is it dry?\t\t1\n", 2, "the answer one word"),
+        ("1 It rains.\n2 Is it dry?\tno\t1\tyes\n", 2, "question<TAB>answer"),
+        ("1 It rains.\n2 Is it dry?\tno\tone\n", 2, "numbers of sentences"),
+        ("1 It rains.\n2 Is it dry?\tno\t2\n", 2, "sentences that stand before"),
+    ],
+)
+def test_a_malformed_line_is_refused_with_its_name_and_what_was_expected(text, line, expected):
+    with pytest.raises(DataError, match=rf"^mine\.txt:{line}: expected ") as refused:
+        questions(text)
+    assert expected in str(refused.value)
+    assert "Received: " in str(refused.value)
+
+
+def test_a_file_that_is_not_utf_8_or_empty_is_refused():
+    with pytest.raises(DataError, match="mine.txt:2: expected UTF-8"):
+        list(parse(b"1 It rains.\n2 \xff\n", "mine.txt", "7"))
+    for text in ("\n", "1 It rains.\n"):
+        with pytest.raises(DataError, match="mine.txt: expected stories with questions"):
+            questions(text)
+
+
+def test_folder_archive_and_file_give_the_same_questions(tmp_path):
+    folder = tmp_path / "tasks" / "en"
+    folder.mkdir(parents=True)
+    (folder / "qa2_two_train.txt").write_text(STORY)
+    (folder / "qa10_ten_train.txt").write_text(STORY)
+    (folder / "qa2_two_test.txt").write_text("1 It rains.\n2 Is it dry?\tno\t1\n")
+    (folder / "README.txt").write_text("not a task")
+    archive(tmp_path / "all.tar.xz", qa2_two_train=STORY, qa10_ten_train=STORY, other=STORY)
+    of_folder = read_questions([tmp_path / "tasks"], "train")
+    assert [question.task for question in of_folder] == ["2"] * 3 + ["10"] * 3  # by number
+    assert read_questions([tmp_path / "all.tar.xz"], "train") == of_folder
+    assert read_questions([folder / "qa2_two_train.txt"], "train") == of_folder[:3]
+    assert read_questions([folder], "train", "10") == of_folder[3:]
+    assert [question.answer for question in read_questions([folder], "test")] == ["no"]
+    with pytest.raises(DataError, match=r"a train file of task 3.* found those of 2, 10\."):
+        read_questions([folder], "train", "3")
+    with pytest.raises(DataError, match="missing: No such file"):
+        read_questions([tmp_path / "missing"], "train")
+
+
+def test_every_tenth_story_of_each_task_is_held_out_whole():
+    told = [
+        Question(task, story, ("It rains.",), f"Is it dry {number}?", "no")
+        for task in ("1", "2")
+        for story in range(23)
+        for number in range(3)
+    ]
+    training, dev = split(told)
+    assert {(question.task, question.story) for question in dev} == {
+        (task, story) for task in ("1", "2") for story in (9, 19)
+    }
+    assert len(dev) == 12
+    assert sorted(training + dev, key=told.index) == told
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"the bAbI tasks are not in {DATA}")
+def test_the_twenty_tasks_are_read_whole():
+    path = DATA / "babi_en_1k.tar.xz"
+    found = {part: read_questions([path], part) for part in ("train", "test")}
+    for part in found.values():
+        assert list(dict.fromkeys(question.task for question in part)) == [
+            str(task) for task in range(1, 21)
+        ]
+        assert all(len(question.support) for question in part)
+    assert (len(found["train"]), len(found["test"])) == (20000, 20000)
+    training, dev = split(found["train"])
+    assert len(dev) == pytest.approx(2000, abs=25)
+    assert {question.task for question in dev} == {str(task) for task in range(1, 21)}

@@ -1,0 +1,181 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from examples.data.rows import RowBatches
+from examples.models import memory_network
+from examples.questions import words
+from examples.questions.objective import AnswerObjective
+from examples.questions.schedule import LinearStartSchedule, SummedCostDescent, choice
+from examples.questions.stories import Question
+from keras_attention import MemoryHops
+
+WORDS = ("ann", "bob", "is", "out", "where")
+
+
+def question(*sentences, asked="Where is Bob?", answer="out"):
+    return Question("1", 0, sentences, asked, answer)
+
+
+# Words.
+
+
+def test_stories_are_encoded_from_the_oldest_sentence_and_padded_behind():
+    tokenizer = words.SentenceTokenizer(WORDS)
+    told = [
+        question("Ann is out.", "Bob is OUT!", "Ann out"),
+        question("Bob.", answer="unheard"),
+    ]
+    inputs, labels = words.encoded(told, tokenizer, memories=2, words=4)
+    assert inputs["story"].tolist() == [
+        [[5, 6, 7, 0], [4, 7, 0, 0]],  # the two most recent
+        [[5, 0, 0, 0], [0, 0, 0, 0]],
+    ]
+    assert inputs["question"].tolist() == [[8, 6, 5, 0]] * 2
+    assert labels["answer"].tolist() == [7, 1]
+    assert words.longest(told, tokenizer) == 3
+
+
+def test_a_learned_vocabulary_comes_back_and_holds_every_word_once(tmp_path):
+    learned = words.learn([question("Ann, is out.", "Ann is out"), question("Out?", answer="n,w")])
+    assert sorted(learned.vocabulary) == ["ann", "ann,", "bob", "is", "n,w", "out", "where"]
+    learned.save(tmp_path / words.FOLDER)
+    again = words.load(tmp_path)
+    assert again.encode(["WHERE is bob?"])[0].numpy().tolist() == (
+        learned.encode(["where is bob"])[0].numpy().tolist()
+    )
+
+
+# Batches.
+
+
+def rows(count, columns, first):
+    numbers = np.arange(first, first + count, dtype=np.int32)
+    return {"words": np.tile(numbers[:, None], columns)}, {"answer": numbers}
+
+
+def test_an_epoch_takes_rows_once_and_is_a_function_of_seed_and_number():
+    groups = [rows(11, 3, 1), rows(7, 5, 100)]
+    batches = RowBatches(groups, batch_size=3, seed=1)
+    assert batches.batches_per_epoch(0) == 3 + 2
+    assert batches.shapes() == [((3, 3),), ((3, 5),)]
+    epochs = [
+        [(inputs["words"].numpy(), labels["answer"].numpy()) for inputs, labels in batches.epoch(n)]
+        for n in (0, 0, 1)
+    ]
+    first, same, other = (np.concatenate([answer for _, answer in epoch]) for epoch in epochs)
+    assert len(set(first.tolist())) == len(first) == 15
+    assert first.tolist() == same.tolist() != other.tolist()
+    for ids, answer in epochs[0]:
+        assert (ids == answer[:, None]).all()  # inputs and labels stay together
+    later = [labels["answer"].numpy().tolist() for _, labels in batches.epoch(1, start=3)]
+    assert later == [answer.tolist() for _, answer in epochs[2]][3:]
+
+
+def test_rows_that_fill_no_batch_are_trained_on_and_measured_with_empty_rows():
+    groups = [rows(2, 3, 1), rows(0, 5, 1)]
+    for is_training in (True, False):
+        batches = RowBatches(groups, batch_size=5, is_training=is_training)
+        ((_, labels),) = batches.epoch(0)
+        assert sorted(labels["answer"].numpy().tolist()) == [0, 0, 0, 1, 2]
+    with pytest.raises(ValueError, match="expects at least one row"):
+        RowBatches(groups[1:], batch_size=5)
+
+
+# What is minimized.
+
+
+def test_the_objective_counts_questions_and_never_takes_an_unknown_answer_for_right():
+    draw = np.random.default_rng(1)
+    logits = draw.normal(size=(5, 7)).astype("float32")
+    logits[3, 1] = 9.0  # says the unknown word
+    logits[2, 5] = 9.0
+    answer = np.array([2, 0, 5, 1, 6], np.int32)
+    objective = AnswerObjective()
+    sums = objective.measured({"logits": tf.constant(logits)}, {"answer": tf.constant(answer)})
+    logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    asked = [0, 2, 3, 4]
+    np.testing.assert_allclose(sums["loss"], -sum(logs[n, answer[n]] for n in asked), rtol=1e-5)
+    wrong = sum(logits[n].argmax() != answer[n] for n in (0, 2, 4)) + 1
+    assert (float(sums["count"]), float(sums["wrong"])) == (4.0, wrong)
+    numbers = objective.numbers({name: float(value) for name, value in sums.items()})
+    assert numbers["error"] == wrong / 4
+
+
+def test_each_matrix_is_clipped_by_itself_on_the_summed_cost():
+    steep, flat = keras.Variable(np.zeros(2)), keras.Variable(np.zeros((1, 3)))
+    descent = SummedCostDescent(0.1, batch_size=4, largest_norm=10.0)
+    descent.apply([tf.constant([30.0, 40.0]), tf.constant([[0.0, 0.5, 0.0]])], [steep, flat])
+    np.testing.assert_allclose(steep, [-0.6, -0.8], rtol=1e-6)  # 0.1 of the norm 10
+    np.testing.assert_allclose(flat, [[0.0, -0.2, 0.0]], rtol=1e-6)  # summed, not clipped
+
+
+# The linear start.
+
+
+@pytest.fixture
+def reader():
+    layer = MemoryHops(vocabulary_size=11, units=3, hops=1, linear_start=True)
+    layer(np.ones((1, 2, 3), "int32"), np.ones((1, 3), "int32"))
+    return layer
+
+
+def schedule(reader, epochs, **options):
+    options = {"halve_every": 2, "patience": 2, "linear_epochs": 9, **options}
+    return LinearStartSchedule(reader, 0.08, epochs_done=lambda: epochs[0], **options)
+
+
+def followed(schedule, epochs, improved):
+    """The rate and whether the layer is linear after each epoch."""
+    rate, found = schedule.first_rate(), []
+    for one in improved:
+        epochs[0] += 1
+        rate = schedule.update(one, rate)
+        found.append((rate, schedule.reader.is_linear()))
+    return found
+
+
+def test_the_softmax_comes_back_when_nothing_improves_and_the_rate_halves_from_then_on(reader):
+    epochs = [0]
+    found = followed(
+        schedule(reader, epochs), epochs, [True, False, True, False, False] + [True] * 5
+    )
+    assert found[:4] == [(0.04, True)] * 4
+    assert found[4:] == [(0.08, False)] * 2 + [(0.04, False)] * 2 + [(0.02, False)] * 2
+
+
+def test_the_softmax_comes_back_at_the_latest_after_the_linear_epochs(reader):
+    epochs = [0]
+    found = followed(schedule(reader, epochs, linear_epochs=3), epochs, [True] * 4)
+    assert [linear for _, linear in found] == [True, True, False, False]
+
+
+def test_without_a_linear_start_the_full_rate_halves_at_once(reader):
+    reader.set_linear(False)
+    epochs = [0]
+    found = followed(schedule(reader, epochs), epochs, [False] * 4)
+    assert [rate for rate, _ in found] == [0.08, 0.04, 0.04, 0.02]
+
+
+def test_the_choice_is_the_error_then_the_loss_and_never_a_linear_model():
+    keras.utils.set_random_seed(1)
+    model = memory_network.build(11, 3, units=5, hops=1, linear_start=True, noise=0.0)
+    reader = model.get_layer("reader")
+    inputs = {"story": np.full((2, 3, 3), 4), "question": np.full((2, 3), 5)}
+    answers = model.predict_on_batch(inputs)["logits"].argmax(axis=1)
+    batch = (
+        tf.nest.map_structure(lambda array: tf.constant(array, tf.int32), inputs),
+        {"answer": tf.constant(answers, tf.int32)},
+    )
+    metric = choice(reader, [batch], jit_compile=False)
+    assert metric.compute(model) > 2.0  # although no answer is wrong
+    reader.set_linear(False)
+    logits = model.predict_on_batch(inputs)["logits"]
+    wrong = {"answer": tf.constant((logits.argmax(axis=1) + 1) % 7 + 4, tf.int32)}
+    for labels, error in (
+        (dict(answer=tf.constant(logits.argmax(axis=1), tf.int32)), 0.0),
+        (wrong, 1.0),
+    ):
+        found = choice(reader, [(batch[0], labels)], jit_compile=False).compute(model)
+        assert error < found < error + 0.5  # the loss counts less than one of the two questions
