@@ -64,8 +64,9 @@ class LoadedVersion:
         inputs = _complete_inputs(definition, inputs)
         fetches = {name: definition.outputs[name].name for name in _wanted(definition, outputs)}
         feeds = {definition.inputs[name].name: array for name, array in inputs.items()}
+        options = _options(deadline)
         try:
-            return self._session.run(fetches, feeds, options=_options(deadline))
+            return self._session.run(fetches, feeds, options=options)
         except tf.errors.OpError as error:
             raise of_tensorflow(error) from None
         except (RuntimeError, TypeError, ValueError) as error:

@@ -16,6 +16,7 @@ from tiny_model import predict_request
 
 from keras_attention.export.serving import Client, Server, ServingError, tensors
 from keras_attention.export.serving.admission import Admission
+from keras_attention.export.serving.loaded import LoadedVersion
 
 NEVER = 2_000_000_000
 LIMIT = 1 << 16
@@ -86,6 +87,14 @@ def _code(client, n=(NEVER,)):
             own.predict("slow", n=n)
         except ServingError as error:
             return error.code
+
+
+def test_a_deadline_that_passed_in_the_queue_is_named_so(tiny_base):
+    loaded = LoadedVersion(tiny_base / "3")
+    with pytest.raises(ServingError) as raised:
+        loaded.run("slow", {"n": np.array([1], "int32")}, deadline=time.monotonic() - 1)
+    assert raised.value.code == "DEADLINE_EXCEEDED"
+    loaded.close()
 
 
 def test_states_are_told_while_all_are_busy(server):
