@@ -26,34 +26,16 @@ def add_data(parser) -> None:
         "--task", choices=tuple(TASKS), default="copy", help="what to learn (default: %(default)s)"
     )
     add_sizes(data)
-    data.add_argument(
+    shared.number(
+        data,
         "--curriculum",
-        type=shared.positive_int,
-        metavar="N",
-        help="begin with the smallest sizes and reach the full range after N epochs "
+        None,
+        "begin with the smallest sizes and reach the full range after N epochs "
         "(default: the full range at once)",
     )
-    data.add_argument(
-        "--batch-size",
-        type=shared.positive_int,
-        default=2,
-        metavar="N",
-        help="sequences in a batch, all of one length (default: %(default)s)",
-    )
-    data.add_argument(
-        "--epoch-size",
-        type=shared.positive_int,
-        default=1000,
-        metavar="N",
-        help="sequences in an epoch, after which it is measured (default: %(default)s)",
-    )
-    data.add_argument(
-        "--shapes",
-        type=shared.positive_int,
-        default=2,
-        metavar="N",
-        help="lengths to pad to; each is compiled once (default: %(default)s)",
-    )
+    shared.number(data, "--batch-size", 2, "sequences in a batch, all of one length")
+    shared.number(data, "--epoch-size", 1000, "sequences in an epoch, after which it is measured")
+    shared.number(data, "--shapes", 2, "lengths to pad to; each is compiled once")
 
 
 def add_sizes(group) -> None:
@@ -70,13 +52,7 @@ def add_sizes(group) -> None:
 
 def add_training(training) -> None:
     """Adds the options of the training that only these tasks have, or with other defaults."""
-    training.add_argument(
-        "--epochs",
-        type=shared.positive_int,
-        default=30,
-        metavar="N",
-        help="epochs at most (default: %(default)s)",
-    )
+    shared.number(training, "--epochs", 30, "epochs at most")
     training.add_argument(
         "--monitor",
         choices=("loss", "bit_error"),
@@ -90,27 +66,20 @@ def add_training(training) -> None:
         default="adam",
         help="rmsprop is that of Graves 2013: centred, with momentum (default: %(default)s)",
     )
-    training.add_argument(
-        "--learning-rate",
-        type=shared.positive_number,
-        default=2e-3,
-        metavar="X",
-        help="its rate (default: %(default)s)",
-    )
-    training.add_argument(
+    shared.number(training, "--learning-rate", 2e-3, "its rate", shared.positive_number)
+    shared.number(
+        training,
         "--clip-norm",
-        type=shared.not_negative,
-        default=10.0,
-        metavar="X",
-        help="largest norm of the gradient, 0 for none (default: %(default)s)",
+        10.0,
+        "largest norm of the gradient, 0 for none",
+        shared.not_negative,
     )
-    training.add_argument(
+    shared.number(
+        training,
         "--clip-value",
-        type=shared.not_negative,
-        default=10.0,
-        metavar="X",
-        help="largest absolute value of an element of the gradient, 0 for none; clipped before the "
-        "norm (default: %(default)s)",
+        10.0,
+        "largest absolute value of an element of the gradient, 0 for none; clipped before the norm",
+        shared.not_negative,
     )
 
 

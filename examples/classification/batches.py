@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from examples.classification.documents import Document
 from examples.data.buckets import split_into_buckets
+from examples.data.order import frozen_draw
 from keras_attention import checks
 
 NO_DOCUMENT = 0  # the label of a row that fills a batch up; those of classes begin with 1
@@ -163,9 +164,7 @@ class DocumentBatches:
         """
         checks.int_at_least("DocumentBatches", "epoch", epoch, 0)
         checks.int_at_least("DocumentBatches", "start", start, 0)
-        # RandomState and not a Generator: its streams are frozen, so that a run resumes in
-        # the same order under another NumPy version.
-        random = np.random.RandomState(np.array([self.seed, epoch], np.uint64).view(np.uint32))
+        random = frozen_draw(self.seed, epoch)
         plan = self._plan([random.permutation(bucket) for bucket in self._buckets])
         order = random.permutation(len(plan))[start:]
 

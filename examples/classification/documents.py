@@ -14,7 +14,7 @@ import json
 import os
 from collections.abc import Iterable
 
-from examples.data.parallel import _lines as lines_of
+from examples.data.lines import lines_of
 from examples.data.report import DataError
 
 EXPECTED = '{"label": "pos", "sentences": ["a good film .", ...]}'

@@ -36,55 +36,23 @@ def add_data(parser) -> None:
     data.add_argument(
         "--dev-folds", type=folds, metavar="N-M", help="folds of those (default: all documents)"
     )
-    data.add_argument(
-        "--minimum-count",
-        type=shared.positive_int,
-        default=3,
-        metavar="N",
-        help="words seen less often in the training documents are unknown (default: %(default)s)",
+    shared.number(
+        data, "--minimum-count", 3, "words seen less often in the training documents are unknown"
     )
     data.add_argument(
         "--lowercase", action="store_true", help="lower-case the documents (default: keep)"
     )
-    data.add_argument(
-        "--max-sentences",
-        type=shared.positive_int,
-        default=80,
-        metavar="N",
-        help="sentences of a document that are read, the rest is cut off (default: %(default)s)",
+    shared.number(
+        data, "--max-sentences", 80, "sentences of a document that are read, the rest is cut off"
     )
-    data.add_argument(
-        "--max-words",
-        type=shared.positive_int,
-        default=50,
-        metavar="N",
-        help="words of a sentence that are read, the rest is cut off (default: %(default)s)",
-    )
-    data.add_argument(
-        "--batch-size",
-        type=shared.positive_int,
-        default=16,
-        metavar="N",
-        help="documents in a batch (default: %(default)s)",
-    )
-    data.add_argument(
-        "--shapes",
-        type=shared.positive_int,
-        default=5,
-        metavar="N",
-        help="numbers of sentences to pad to; each is compiled once (default: %(default)s)",
-    )
+    shared.number(data, "--max-words", 50, "words of a sentence that are read, the rest is cut off")
+    shared.number(data, "--batch-size", 16, "documents in a batch")
+    shared.number(data, "--shapes", 5, "numbers of sentences to pad to; each is compiled once")
 
 
 def add_training(training) -> None:
     """Adds the options of the training that only classifiers have, or with other defaults."""
-    training.add_argument(
-        "--epochs",
-        type=shared.positive_int,
-        default=20,
-        metavar="N",
-        help="passes over the data at most (default: %(default)s)",
-    )
+    shared.number(training, "--epochs", 20, "passes over the data at most")
     training.add_argument(
         "--monitor",
         choices=("loss", "accuracy"),
@@ -97,26 +65,16 @@ def add_training(training) -> None:
         default="adam",
         help="sgd is the paper's, with momentum 0.9 (default: %(default)s)",
     )
-    training.add_argument(
-        "--learning-rate",
-        type=shared.positive_number,
-        default=1e-3,
-        metavar="X",
-        help="its rate (default: %(default)s)",
-    )
-    training.add_argument(
+    shared.number(training, "--learning-rate", 1e-3, "its rate", shared.positive_number)
+    shared.number(
+        training,
         "--weight-decay",
-        type=shared.not_negative,
-        default=0.0,
-        metavar="X",
-        help="share of each weight taken off in a step, times the rate (default: %(default)s)",
+        0.0,
+        "share of each weight taken off in a step, times the rate",
+        shared.not_negative,
     )
-    training.add_argument(
-        "--clip-norm",
-        type=shared.positive_number,
-        default=1.0,
-        metavar="X",
-        help="largest norm of the gradient (default: %(default)s)",
+    shared.number(
+        training, "--clip-norm", 1.0, "largest norm of the gradient", shared.positive_number
     )
 
 

@@ -98,7 +98,7 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         model,
         parts["training"],
         parts["dev"],
-        _settings(arguments),
+        TrainingSettings.from_arguments(arguments),
         _optimizer(arguments),
         ClassObjective(),
         save=lambda best: runs.write_run(directory, best, description, replace=True),
@@ -138,17 +138,3 @@ def _optimizer(arguments):
     if arguments.optimizer == "adam":
         return keras.optimizers.Adam(arguments.learning_rate, weight_decay=decay)
     return keras.optimizers.SGD(arguments.learning_rate, momentum=0.9, weight_decay=decay)
-
-
-def _settings(arguments):
-    return TrainingSettings(
-        epochs=arguments.epochs,
-        minutes=arguments.minutes,
-        patience=arguments.patience,
-        goal=arguments.goal,
-        monitor=arguments.monitor,
-        clip_norm=arguments.clip_norm,
-        jit_compile=not arguments.no_jit,
-        checkpoint_seconds=arguments.checkpoint_seconds,
-        tensorboard=arguments.tensorboard,
-    )

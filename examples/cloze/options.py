@@ -26,77 +26,28 @@ def add_data(parser) -> None:
     data = parser.add_argument_group("data")
     data.add_argument("--questions", metavar="FILE", help="the training questions")
     data.add_argument("--dev-questions", metavar="FILE", help="the dev questions")
-    data.add_argument(
-        "--max-questions",
-        type=shared.positive_int,
-        metavar="N",
-        help="read the first N of each file (default: all)",
+    shared.number(data, "--max-questions", None, "read the first N of each file (default: all)")
+    shared.number(
+        data, "--vocabulary-size", 20000, "words that are embedded, at most", shared.int_at_least(6)
     )
-    data.add_argument(
-        "--vocabulary-size",
-        type=shared.int_at_least(6),
-        default=20000,
-        metavar="N",
-        help="words that are embedded, at most (default: %(default)s)",
-    )
-    data.add_argument(
-        "--minimum-count",
-        type=shared.positive_int,
-        default=5,
-        metavar="N",
-        help="how often such a word is seen in training, at least (default: %(default)s)",
-    )
-    data.add_argument(
-        "--max-words",
-        type=shared.positive_int,
-        default=1000,
-        metavar="N",
-        help="words of a document that are read (default: %(default)s)",
-    )
-    data.add_argument(
-        "--batch-size",
-        type=shared.positive_int,
-        default=32,
-        metavar="N",
-        help="questions in a batch (default: %(default)s)",
-    )
-    data.add_argument(
-        "--shapes",
-        type=shared.positive_int,
-        default=4,
-        metavar="N",
-        help="lengths to pad to; each is compiled once (default: %(default)s)",
-    )
+    shared.number(data, "--minimum-count", 5, "how often such a word is seen in training, at least")
+    shared.number(data, "--max-words", 1000, "words of a document that are read")
+    shared.number(data, "--batch-size", 32, "questions in a batch")
+    shared.number(data, "--shapes", 4, "lengths to pad to; each is compiled once")
 
 
 def add_training(training) -> None:
     """Adds the options of the training that only these systems have, or with other defaults."""
-    training.add_argument(
-        "--epochs",
-        type=shared.positive_int,
-        default=8,
-        metavar="N",
-        help="epochs at most (default: %(default)s)",
-    )
+    shared.number(training, "--epochs", 8, "epochs at most")
     training.add_argument(
         "--monitor",
         choices=("accuracy", "loss"),
         default="accuracy",
         help="what decides which weights are best on the dev data (default: %(default)s)",
     )
-    training.add_argument(
-        "--learning-rate",
-        type=shared.positive_number,
-        default=1e-3,
-        metavar="X",
-        help="rate of Adam (default: %(default)s)",
-    )
-    training.add_argument(
-        "--clip-norm",
-        type=shared.positive_number,
-        default=5.0,
-        metavar="X",
-        help="largest norm of the gradient (default: %(default)s)",
+    shared.number(training, "--learning-rate", 1e-3, "rate of Adam", shared.positive_number)
+    shared.number(
+        training, "--clip-norm", 5.0, "largest norm of the gradient", shared.positive_number
     )
 
 

@@ -9,11 +9,9 @@ questions. Words and marks stand apart. Files may be gzipped.
 """
 
 import dataclasses
-import gzip
-import pathlib
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from examples.data.lines import decoded, lines_of
 from examples.data.report import DataError
 
 GAP = "XXXXX"
@@ -49,14 +47,15 @@ def read_cloze(path: str, limit: int | None = None) -> list[Cloze]:
 
     Example:
 
-    >>> import tempfile
+    >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "cloze.txt")
     >>> _ = path.write_text("1 Ann and Bob .\\n2 XXXXX ran .\\tBob\\t\\tAnn|Bob\\n")
     >>> [(cloze.document, cloze.query, cloze.answer) for cloze in read_cloze(path)]
     [('Ann and Bob .', 'XXXXX ran .', 'Bob')]
     """
     found = []
-    for cloze in parse(_lines(path), str(path)):
+    lines = (decoded(line, path, number) for number, line in enumerate(lines_of(path), 1))
+    for cloze in parse(lines, str(path)):
         found.append(cloze)
         if len(found) == limit:
             break
@@ -65,7 +64,7 @@ def read_cloze(path: str, limit: int | None = None) -> list[Cloze]:
     return found
 
 
-def parse(lines: list[str], name: str) -> Iterator[Cloze]:
+def parse(lines: Iterable[str], name: str) -> Iterator[Cloze]:
     """Yields the questions of a file.
 
     Raises:
@@ -112,22 +111,6 @@ def _asked(sentences, text, name, number):
     if len(set(candidates)) < len(candidates) or any(len(c.split()) != 1 for c in candidates):
         raise _bad(name, number, "distinct candidates of one word each", text)
     return Cloze(tuple(sentences), query, tuple(candidates), answer)
-
-
-def _lines(path):
-    try:
-        content = pathlib.Path(path).read_bytes()
-        if content[:2] == b"\x1f\x8b":
-            content = gzip.decompress(content)
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{path}:{line}: expected UTF-8. Convert the file.") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: expected a gzip file that can be read ({error}).") from None
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror or error}. Check the path.") from None
-    return text.replace("\r\n", "\n").split("\n")
 
 
 def _bad(name, line, expected, raw):

@@ -74,7 +74,7 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         model,
         batches["training"],
         batches["dev"],
-        _settings(arguments),
+        TrainingSettings.from_arguments(arguments),
         keras.optimizers.Adam(arguments.learning_rate),
         ClozeObjective(),
         save=lambda best: runs.write_run(directory, best, description, replace=True),
@@ -85,20 +85,6 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
 
 def _longest(batches):
     return max(shape[0][1] for shape in batches.shapes())
-
-
-def _settings(arguments):
-    return TrainingSettings(
-        epochs=arguments.epochs,
-        minutes=arguments.minutes,
-        patience=arguments.patience,
-        goal=arguments.goal,
-        monitor=arguments.monitor,
-        clip_norm=arguments.clip_norm,
-        jit_compile=not arguments.no_jit,
-        checkpoint_seconds=arguments.checkpoint_seconds,
-        tensorboard=arguments.tensorboard,
-    )
 
 
 def _digest(batches):

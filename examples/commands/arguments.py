@@ -51,6 +51,30 @@ def check_writable(path: str | None) -> pathlib.Path | None:
         return pathlib.Path(path)
 
 
+def number(group, flag: str, default, text: str, kind: Callable | None = None) -> None:
+    """Adds an option that takes a number.
+
+    Args:
+        group: Parser, or group of one.
+        flag: The option, such as `"--epochs"`.
+        default: Its default, which is told after `text`; None if `text` says what stands
+            instead of a number.
+        text: Str, the help.
+        kind: One of the types below, `positive_int` if None.
+
+    Example:
+
+    >>> parser = argparse.ArgumentParser()
+    >>> number(parser, "--epochs", 10, "epochs at most")
+    >>> number(parser, "--rate", None, "the first one (default: the paper's)", positive_number)
+    >>> parser.parse_args(["--rate", "0.5"])
+    Namespace(epochs=10, rate=0.5)
+    """
+    kind = kind or positive_int
+    told = text if default is None else f"{text} (default: %(default)s)"
+    group.add_argument(flag, type=kind, default=default, metavar=kind.metavar, help=told)
+
+
 # Types for argparse: from the text on the command line to a value in its range.
 
 
@@ -72,6 +96,7 @@ def _checked(convert, inside, what):
             raise argparse.ArgumentTypeError(f"expected {what}, got {text!r}")
         return value
 
+    checked.metavar = "N" if convert is int else "X"
     return checked
 
 

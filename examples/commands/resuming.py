@@ -14,7 +14,7 @@ ARGUMENTS_FILE = "arguments.json"
 LIMITS = ("epochs", "minutes", "patience", "goal")
 # What may differ when a run goes on: when it ends, what it shows, where its data lies.
 CHANGEABLE = {*LIMITS, "checkpoint_seconds", "tensorboard", "no_jit", "on_bad_line"}
-SOURCES = ("source", "target", "pairs", "documents", "stories", "questions")
+SOURCES = ("source", "target", "pairs", "documents", "stories", "questions", "text", "mnist")
 FILES = {f"{prefix}{name}" for prefix in ("", "dev_") for name in SOURCES}
 
 

@@ -30,13 +30,7 @@ def make_parser(name: str, add=argparse.ArgumentParser) -> argparse.ArgumentPars
         action="store_true",
         help="go on from the newest checkpoint in --run; options not given are as they were",
     )
-    run.add_argument(
-        "--seed",
-        type=shared.seed,
-        default=1,
-        metavar="N",
-        help="seed of everything random (default: %(default)s)",
-    )
+    shared.number(run, "--seed", 1, "seed of everything random", shared.seed)
     model = parser.add_argument_group("model")
     for option_name, option in module.OPTIONS.items():
         option.add_to(model, option_name)
@@ -48,17 +42,15 @@ def make_parser(name: str, add=argparse.ArgumentParser) -> argparse.ArgumentPars
 
 
 def _add_training(training):
-    training.add_argument(
+    shared.number(
+        training,
         "--minutes",
-        type=shared.positive_number,
-        metavar="X",
-        help="wall time at most, resumptions included (default: no limit)",
+        None,
+        "wall time at most, resumptions included (default: no limit)",
+        shared.positive_number,
     )
-    training.add_argument(
-        "--patience",
-        type=shared.positive_int,
-        metavar="N",
-        help="stop after N epochs that were not the best (default: do not)",
+    shared.number(
+        training, "--patience", None, "stop after N epochs that were not the best (default: do not)"
     )
     training.add_argument(
         "--goal",
@@ -73,11 +65,12 @@ def _add_training(training):
         metavar="DECAY",
         help="evaluate and keep a moving average of the weights; 0.999 is usual (default: do not)",
     )
-    average.add_argument(
+    shared.number(
+        average,
         "--average-last",
-        type=shared.int_at_least(2),
-        metavar="N",
-        help="instead: the mean of the weights after each of the last N epochs (default: do not)",
+        None,
+        "instead: the mean of the weights after each of the last N epochs (default: do not)",
+        shared.int_at_least(2),
     )
     training.add_argument(
         "--dtype",
@@ -94,12 +87,8 @@ def _add_training(training):
     training.add_argument(
         "--no-jit", action="store_true", help="do not compile with XLA: slower steps, quick start"
     )
-    training.add_argument(
-        "--checkpoint-seconds",
-        type=shared.positive_number,
-        default=60.0,
-        metavar="X",
-        help="time between checkpoints (default: %(default)s)",
+    shared.number(
+        training, "--checkpoint-seconds", 60.0, "time between checkpoints", shared.positive_number
     )
     training.add_argument(
         "--tensorboard", action="store_true", help="write RUN/tensorboard (default: do not)"

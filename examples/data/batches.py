@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from examples.data.buckets import split_into_buckets
 from examples.data.encoding import EncodedPairs, encode_pairs
+from examples.data.order import frozen_draw
 from keras_attention.protocol import FIRST_ID
 
 
@@ -140,9 +141,7 @@ class Batches:
         """
         _check_int("epoch", epoch, 0)
         _check_int("start", start, 0)
-        # RandomState and not a Generator: its streams are frozen, so that a run resumes in
-        # the same order under another NumPy version.
-        random = np.random.RandomState(np.array([self.seed, epoch], np.uint64).view(np.uint32))
+        random = frozen_draw(self.seed, epoch)
         plan = self._plan([random.permutation(bucket) for bucket in self._buckets])
         order = random.permutation(len(plan))[start:]
         return self._dataset([plan[n] for n in order], lambda inputs, labels, _: (inputs, labels))

@@ -7,17 +7,14 @@ report says which lines those were.
 """
 
 import dataclasses
-import gzip
 import itertools
 import os
 import re
-import zlib
 from collections.abc import Iterator
 
+from examples.data.lines import lines_of
 from examples.data.report import BadLine, DataError, Report
 
-_GZIP, _BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _SCAN = re.compile(rb"\s*IN:(.*?)\sOUT:(.*)", re.DOTALL)
 #: The forms that a file of pairs may have, and what each line is expected to be.
 FORMATS = {
@@ -79,7 +76,7 @@ def read_parallel(
     >>> print(corpus.report.summary())
     2 pairs used, 1 left out: 1 empty
     """
-    rows = ([sides] for sides in itertools.zip_longest(_lines(source), _lines(target)))
+    rows = ([sides] for sides in itertools.zip_longest(lines_of(source), lines_of(target)))
     files = (os.fspath(source), os.fspath(target))
     return _read(rows, files, max_characters, on_bad_line)
 
@@ -114,7 +111,7 @@ def read_pairs(
             f"`form` must be one of {', '.join(map(repr, FORMATS))}. Received: form={form!r}"
         )
     split = {"tsv": _first_target, "targets": _all_targets, "scan": _command}[form]
-    rows = (split(line) if line.strip() else [(line, b"")] for line in _lines(path))
+    rows = (split(line) if line.strip() else [(line, b"")] for line in lines_of(path))
     name = os.fspath(path)
     missing = "no tab" if form == "tsv" else f"expected {FORMATS[form]}"
     return _read(rows, (name, name), max_characters, on_bad_line, missing)
@@ -201,37 +198,3 @@ def _check(corpus, on_bad_line):
     if not corpus.pairs:
         told = "; ".join(str(bad) for bad in report.examples())
         raise DataError(f"No usable pair in {corpus.name}: {told}. Is this the right file?")
-
-
-def _lines(path):
-    """Yields the lines of a plain or gzip file as bytes, without their ends."""
-    name, number = os.fspath(path), 0
-    try:
-        with open(path, "rb") as raw:
-            start = raw.read(2)
-            raw.seek(0)
-            if name.endswith(".gz") and start != _GZIP and start:
-                raise DataError(f"{name} is named .gz but is not gzip. Rename or compress it.")
-            with gzip.open(raw) if start == _GZIP else raw as stream:
-                for number, line in enumerate(stream, start=1):
-                    yield _without_end(line, number, name)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(
-            f"{name} is damaged after line {number} ({error}). Compress or copy it again."
-        ) from error
-    except FileNotFoundError as error:
-        raise DataError(f"{name} does not exist. Check the path.") from error
-    except IsADirectoryError as error:
-        raise DataError(f"{name} is a folder. Name a file in it.") from error
-    except OSError as error:
-        raise DataError(f"{name} cannot be read ({error.strerror or error}).") from error
-    if not number:
-        raise DataError(f"{name} is empty. Give a file with one sentence a line.")
-
-
-def _without_end(line, number, name):
-    if number == 1:
-        if line.startswith(_UTF16):
-            raise DataError(f"{name} is UTF-16. Convert it: `iconv -f UTF-16 -t UTF-8`.")
-        line = line.removeprefix(_BOM)
-    return line.removesuffix(b"\n").removesuffix(b"\r")

@@ -1,8 +1,11 @@
 """Batches of rows that lie padded in memory, in an order that a resumed run can take up again."""
 
+import hashlib
+
 import numpy as np
 import tensorflow as tf
 
+from examples.data.order import frozen_draw
 from keras_attention import checks
 
 
@@ -19,8 +22,6 @@ class RowBatches:
             epoch waits for the next, which has another order. Otherwise every row comes, in
             order, and the last batch is filled up with zeros, as is that of a group with fewer
             rows than a batch.
-        vary: Optional function `(inputs, labels, generator) -> (inputs, labels)` of the arrays of
-            a training batch, whose random numbers depend on `(seed, epoch, batch)` alone.
 
     Raises:
         ValueError: If there is no row, or a number lies outside its range.
@@ -33,11 +34,11 @@ class RowBatches:
     [[1, 2], [3, 4], [5, 0]]
     """
 
-    def __init__(self, groups, batch_size: int, seed: int = 0, is_training: bool = True, vary=None):
+    def __init__(self, groups, batch_size: int, seed: int = 0, is_training: bool = True):
         owner = "RowBatches"
         self.batch_size = checks.positive_int(owner, "batch_size", batch_size)
         self.seed = checks.int_at_least(owner, "seed", seed, 0)
-        self.is_training, self.vary = is_training, vary
+        self.is_training = is_training
         self.groups = [group for group in groups if _rows(group)]
         if not self.groups:
             raise ValueError(f"{owner} expects at least one row. Received: groups without rows")
@@ -69,9 +70,6 @@ class RowBatches:
             arrays = tf.nest.map_structure(
                 lambda array: self._batch(array, rows), self.groups[group]
             )
-            if self.is_training and self.vary is not None:
-                draw = np.random.default_rng([self.seed, number, int(batch)])
-                arrays = self.vary(*arrays, draw)
             return tf.nest.flatten(arrays)
 
         def as_tensors(batch):
@@ -85,9 +83,16 @@ class RowBatches:
                 tf.data.Dataset.range(start, len(plan)).map(as_tensors).prefetch(tf.data.AUTOTUNE)
             )
 
+    def digest(self) -> str:
+        """Returns a string that changes with any number of the rows."""
+        sha = hashlib.sha256()
+        for array in tf.nest.flatten(self.groups):
+            sha.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
+        return sha.hexdigest()
+
     def _plan(self, epoch):
         """Returns (number of the group, its rows) of every batch."""
-        draw = np.random.default_rng([self.seed, epoch])
+        draw = frozen_draw(self.seed, epoch)
         plan = []
         for number, group in enumerate(self.groups):
             rows = np.arange(_rows(group))

@@ -48,24 +48,12 @@ def add_data(parser) -> None:
         metavar="N",
         help="number of a task, or joint for all there are (default: %(default)s)",
     )
-    data.add_argument(
-        "--batch-size",
-        type=shared.positive_int,
-        default=32,
-        metavar="N",
-        help="questions in a batch (default: %(default)s)",
-    )
+    shared.number(data, "--batch-size", 32, "questions in a batch")
 
 
 def add_training(training) -> None:
     """Adds the options of the training that only these systems have, or with other defaults."""
-    training.add_argument(
-        "--epochs",
-        type=shared.positive_int,
-        default=120,
-        metavar="N",
-        help="epochs at most, the linear start counted (default: %(default)s)",
-    )
+    shared.number(training, "--epochs", 120, "epochs at most, the linear start counted")
     training.add_argument(
         "--monitor",
         choices=("choice", "error", "loss"),
@@ -80,19 +68,11 @@ def add_training(training) -> None:
         default=True,
         help="begin without the softmax over memories (default: on)",
     )
-    training.add_argument(
-        "--linear-epochs",
-        type=shared.positive_int,
-        default=20,
-        metavar="N",
-        help="epochs after which the softmax comes back at the latest (default: %(default)s)",
+    shared.number(
+        training, "--linear-epochs", 20, "epochs after which the softmax comes back at the latest"
     )
-    training.add_argument(
-        "--linear-patience",
-        type=shared.positive_int,
-        default=5,
-        metavar="N",
-        help="or after N epochs that did not lower the dev loss (default: %(default)s)",
+    shared.number(
+        training, "--linear-patience", 5, "or after N epochs that did not lower the dev loss"
     )
     training.add_argument(
         "--optimizer",
@@ -100,28 +80,22 @@ def add_training(training) -> None:
         default="sgd",
         help="sgd descends the cost summed over a batch, as the paper does (default: %(default)s)",
     )
-    training.add_argument(
+    shared.number(
+        training,
         "--learning-rate",
-        type=shared.positive_number,
-        metavar="X",
-        help="its rate; half as much during the linear start "
+        None,
+        "its rate; half as much during the linear start "
         f"(default: {', '.join(f'{name} {rate:g}' for name, rate in OPTIMIZERS.items())})",
+        shared.positive_number,
     )
-    training.add_argument(
-        "--halve-every",
-        type=shared.positive_int,
-        default=25,
-        metavar="N",
-        help="epochs with softmax after which the rate is halved, again and again "
-        "(default: %(default)s)",
-    )
-    training.add_argument(
+    text = "epochs with softmax after which the rate is halved, again and again"
+    shared.number(training, "--halve-every", 25, text)
+    shared.number(
+        training,
         "--clip-norm",
-        type=shared.not_negative,
-        default=40.0,
-        metavar="X",
-        help="largest norm of the gradient, 0 for any: of each matrix for sgd, of all together "
-        "for adam (default: %(default)s)",
+        40.0,
+        "largest norm of the gradient, 0 for any: of each matrix for sgd, of all together for adam",
+        shared.not_negative,
     )
 
 

@@ -17,6 +17,7 @@ import re
 import tarfile
 from collections.abc import Iterator, Sequence
 
+from examples.data.lines import decoded
 from examples.data.report import DataError
 
 TASK_FILE = re.compile(r"qa(\d+)_.*_(train|test)\.txt")
@@ -190,15 +191,10 @@ def _stem(name):
 
 
 def _lines(content, name):
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{name}:{line}: expected UTF-8. Convert the file.") from None
-    lines = text.replace("\r\n", "\n").split("\n")
+    lines = content.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     while lines and not lines[-1].strip():
         lines.pop()
-    return lines
+    return [decoded(line.removesuffix(b"\r"), name, n) for n, line in enumerate(lines, 1)]
 
 
 def _bad(name, line, expected, raw):

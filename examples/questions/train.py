@@ -123,18 +123,9 @@ def _optimizer(arguments, reader, batches_per_epoch):
 
 
 def _settings(arguments):
-    of_all = arguments.optimizer == "adam"
-    return TrainingSettings(
-        epochs=arguments.epochs,
-        minutes=arguments.minutes,
-        patience=arguments.patience,
-        goal=arguments.goal,
-        monitor=arguments.monitor,
-        clip_norm=(arguments.clip_norm or None) if of_all else None,
-        jit_compile=not arguments.no_jit,
-        checkpoint_seconds=arguments.checkpoint_seconds,
-        tensorboard=arguments.tensorboard,
-    )
+    if arguments.optimizer == "sgd":  # which clips each matrix by itself
+        return TrainingSettings.from_arguments(arguments, clip_norm=None)
+    return TrainingSettings.from_arguments(arguments)
 
 
 def _digest(rows):

@@ -56,6 +56,22 @@ class TrainingSettings:
     log_steps: int = 50
     tensorboard: bool = False
 
+    @classmethod
+    def from_arguments(cls, arguments, **changes) -> "TrainingSettings":
+        """Returns the settings that the options of `python -m examples train` ask for.
+
+        Args:
+            arguments: Namespace with the options that every family has, and `clip_value` where
+                it has that. A norm or value of 0 clips nothing.
+            **changes: Fields that are not what the options say.
+        """
+        same = ("epochs", "minutes", "patience", "goal", "monitor", "checkpoint_seconds")
+        settings = {name: getattr(arguments, name) for name in (*same, "tensorboard")}
+        settings |= {
+            name: getattr(arguments, name, None) or None for name in ("clip_norm", "clip_value")
+        }
+        return cls(**settings | {"jit_compile": not arguments.no_jit} | changes)
+
     def __post_init__(self):
         owner = "TrainingSettings"
         for name in ("epochs", "keep_checkpoints", "log_steps"):

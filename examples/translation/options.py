@@ -29,19 +29,13 @@ def add_data(parser) -> None:
 
 
 def _add_reading(data):
-    data.add_argument(
-        "--dev-share",
-        type=shared.share,
-        default=0.02,
-        metavar="X",
-        help="share of the training pairs held out where no dev files are named "
-        "(default: %(default)s)",
-    )
-    data.add_argument(
+    text = "share of the training pairs held out where no dev files are named"
+    shared.number(data, "--dev-share", 0.02, text, shared.share)
+    shared.number(
+        data,
         "--max-pairs",
-        type=shared.positive_int,
-        metavar="N",
-        help="take only the first N pairs of each part, to try things out (default: all)",
+        None,
+        "take only the first N pairs of each part, to try things out (default: all)",
     )
     data.add_argument(
         "--on-bad-line",
@@ -67,62 +61,39 @@ def _add_reading(data):
         action="store_true",
         help="one tokenizer made from both sides, for both (default: one each)",
     )
-    data.add_argument(
+    shared.number(
+        data,
         "--vocabulary-size",
-        type=shared.int_at_least(5),
-        metavar="N",
-        help="ids of each side at most (default: 8000 for subwords, else no limit)",
+        None,
+        "ids of each side at most (default: 8000 for subwords, else no limit)",
+        shared.int_at_least(5),
     )
-    data.add_argument(
-        "--minimum-count",
-        type=shared.positive_int,
-        default=1,
-        metavar="N",
-        help="characters or words seen less often are unknown (default: %(default)s)",
-    )
+    shared.number(data, "--minimum-count", 1, "characters or words seen less often are unknown")
     data.add_argument(
         "--lowercase", action="store_true", help="lower-case both sides (default: keep)"
     )
     for side in ("source", "target"):
-        data.add_argument(
+        shared.number(
+            data,
             f"--max-{side}-tokens",
-            type=shared.positive_int,
-            metavar="N",
-            help=f"leave out pairs with a longer {side}, and say so (default: no limit)",
+            None,
+            f"leave out pairs with a longer {side}, and say so (default: no limit)",
         )
-    data.add_argument(
-        "--batch-size",
-        type=shared.positive_int,
-        default=64,
-        metavar="N",
-        help="pairs in a batch (default: %(default)s)",
-    )
-    data.add_argument(
+    shared.number(data, "--batch-size", 64, "pairs in a batch")
+    shared.number(
+        data,
         "--batch-tokens",
-        type=shared.positive_int,
-        metavar="N",
-        help="as many pairs in a batch as have N tokens on their longer side, padding counted, "
+        None,
+        "as many pairs in a batch as have N tokens on their longer side, padding counted, "
         "instead of --batch-size (default: do not)",
     )
-    data.add_argument(
-        "--shapes",
-        type=shared.positive_int,
-        default=6,
-        metavar="N",
-        help="batch shapes at most; each is compiled once, more have less padding "
-        "(default: %(default)s)",
-    )
+    text = "batch shapes at most; each is compiled once, more have less padding"
+    shared.number(data, "--shapes", 6, text)
 
 
 def add_training(training) -> None:
     """Adds the options of the training that only a translator has, or with other defaults."""
-    training.add_argument(
-        "--epochs",
-        type=shared.positive_int,
-        default=10,
-        metavar="N",
-        help="passes over the data at most (default: %(default)s)",
-    )
+    shared.number(training, "--epochs", 10, "passes over the data at most")
     training.add_argument(
         "--monitor",
         choices=("loss", "exact_match", "bleu", "wer"),
@@ -131,19 +102,15 @@ def add_training(training) -> None:
         "500 dev texts (default: %(default)s)",
     )
     _add_optimizer(training)
-    training.add_argument(
-        "--clip-norm",
-        type=shared.positive_number,
-        default=1.0,
-        metavar="X",
-        help="largest norm of the gradient (default: %(default)s)",
+    shared.number(
+        training, "--clip-norm", 1.0, "largest norm of the gradient", shared.positive_number
     )
-    training.add_argument(
+    shared.number(
+        training,
         "--label-smoothing",
-        type=shared.fraction,
-        default=0.0,
-        metavar="X",
-        help="share of the target given to all other tokens; 0.1 is usual (default: %(default)s)",
+        0.0,
+        "share of the target given to all other tokens; 0.1 is usual",
+        shared.fraction,
     )
 
 
@@ -155,17 +122,19 @@ def _add_optimizer(training):
         help="sgd is plain, nesterov has momentum 0.99 (default: %(default)s)",
     )
     rates = ", ".join(f"{rate:g} for {name}" for name, rate in OPTIMIZERS.items())
-    training.add_argument(
+    shared.number(
+        training,
         "--learning-rate",
-        type=shared.positive_number,
-        metavar="X",
-        help=f"the first one; for --schedule noam a factor on it (default: {rates}; 1 for noam)",
+        None,
+        f"the first one; for --schedule noam a factor on it (default: {rates}; 1 for noam)",
+        shared.positive_number,
     )
-    training.add_argument(
+    shared.number(
+        training,
         "--beta-2",
-        type=shared.fraction,
-        metavar="X",
-        help="of adam (default: 0.999; 0.98 for --schedule noam)",
+        None,
+        "of adam (default: 0.999; 0.98 for --schedule noam)",
+        shared.fraction,
     )
     training.add_argument(
         "--schedule",
@@ -174,21 +143,18 @@ def _add_optimizer(training):
         help="plateau halves the rate when --monitor stops improving, halving after so many "
         "epochs; noam is the Transformer's, for a system with --units (default: %(default)s)",
     )
-    training.add_argument(
-        "--warmup",
-        type=shared.positive_int,
-        metavar="N",
-        help="updates until noam's highest rate (default: 4000)",
-    )
-    training.add_argument(
+    shared.number(training, "--warmup", None, "updates until noam's highest rate (default: 4000)")
+    shared.number(
+        training,
         "--halve-after",
-        type=shared.positive_number,
-        metavar="X",
-        help="epochs at the full rate of --schedule halving (default: 5)",
+        None,
+        "epochs at the full rate of --schedule halving (default: 5)",
+        shared.positive_number,
     )
-    training.add_argument(
+    shared.number(
+        training,
         "--halve-every",
-        type=shared.positive_number,
-        metavar="X",
-        help="epochs from one halving to the next (default: 1)",
+        None,
+        "epochs from one halving to the next (default: 1)",
+        shared.positive_number,
     )

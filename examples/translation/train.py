@@ -70,7 +70,7 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         model,
         parts["training"],
         parts["dev"],
-        _settings(arguments),
+        TrainingSettings.from_arguments(arguments),
         optimizing.make_optimizer(arguments, parts["training"].batches_per_epoch()),
         TokenObjective(arguments.label_smoothing),
         save=lambda best: runs.write_run(directory, best, description, *sides, replace=True),
@@ -177,17 +177,3 @@ def _metrics(name, sides, pairs, max_length):
         return scoring.corpus_bleu(outputs, references, scoring.bleu_tokenizer(sides[1].kind))[0]
 
     return (Metric(name, measure, larger_is_better=name != "wer"),)
-
-
-def _settings(arguments):
-    return TrainingSettings(
-        epochs=arguments.epochs,
-        minutes=arguments.minutes,
-        patience=arguments.patience,
-        goal=arguments.goal,
-        monitor=arguments.monitor,
-        clip_norm=arguments.clip_norm,
-        jit_compile=not arguments.no_jit,
-        checkpoint_seconds=arguments.checkpoint_seconds,
-        tensorboard=arguments.tensorboard,
-    )
