@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.export import warmup
+from keras_attention.export.wire import MOST_RECORDS, WARM_UP_FILE
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 TWIN_BYTES = 1024  # smaller variables may well be alike
@@ -77,13 +78,13 @@ def warmup_findings(path, signature_def):
     try:
         requests = warmup.read_requests(path)
     except ValueError as error:
-        yield f"{warmup.FILE}: {error}"
+        yield f"{WARM_UP_FILE}: {error}"
         return
-    if len(requests) > warmup.MOST_RECORDS:
-        yield f"{warmup.FILE}: {len(requests)} requests, a server reads {warmup.MOST_RECORDS}"
+    if len(requests) > MOST_RECORDS:
+        yield f"{WARM_UP_FILE}: {len(requests)} requests, a server reads {MOST_RECORDS}"
     for number, request in enumerate(requests, start=1):
         for finding in _request_findings(request, signature_def):
-            yield f"{warmup.FILE}: request {number}, {finding}"
+            yield f"{WARM_UP_FILE}: request {number}, {finding}"
 
 
 def _request_findings(request, signature_def):

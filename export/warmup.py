@@ -17,9 +17,8 @@ import tensorflow as tf
 
 from keras_attention.export import wire
 from keras_attention.export.tokenizers.base import SPECIAL_IDS
+from keras_attention.export.wire import MOST_RECORDS, WARM_UP_FILE
 
-FILE = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
-MOST_RECORDS = 1000  # a server reads no more
 BATCH_SIZES = (1, 8)
 
 
@@ -54,7 +53,7 @@ def write_requests(directory: str | os.PathLike, requests, model: str) -> None:
             f"A warm-up file holds at most {MOST_RECORDS} requests; name fewer batch sizes or "
             f"source lengths. Received: {len(requests)} requests"
         )
-    path = pathlib.Path(directory) / FILE
+    path = pathlib.Path(directory) / WARM_UP_FILE
     path.parent.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(path)) as writer:
         for request in requests:
@@ -69,7 +68,7 @@ def read_requests(directory: str | os.PathLike) -> list[Request]:
     Raises:
         ValueError: If the file is damaged, with the number of the record.
     """
-    path = pathlib.Path(directory) / FILE
+    path = pathlib.Path(directory) / WARM_UP_FILE
     if not path.is_file():
         return []
     requests = []

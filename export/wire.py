@@ -9,10 +9,16 @@ need: these messages are strings inside strings, each with its number and length
 Tests compare both. Encoding: https://protobuf.dev/programming-guides/encoding.
 """
 
+import pathlib
+
 import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.core.framework import tensor_pb2
+
+#: Where a version has the file, and how many records a server reads of it.
+WARM_UP_FILE = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
+MOST_RECORDS = 1000
 
 _PREDICT_LOG, _REQUEST = 6, 1
 _MODEL_SPEC, _INPUTS, _OUTPUT_FILTER = 1, 2, 3

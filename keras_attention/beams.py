@@ -55,12 +55,13 @@ def for_rows(tensor, rows):
     return reshape(spread, (rows, dim))
 
 
-def follow(tree, parents):
+def follow(tree, parents, width=None):
     """Returns the tensors of `tree`, `(rows, ...)`, with the row each beam grew from.
 
     Args:
         tree: A nest of tensors whose rows are row-major by batch.
         parents: Int tensor `(batch, beam)`, a beam of the same source each.
+        width: How many rows a source has in `tree`; as many as it has parents if None.
 
     Example:
 
@@ -68,7 +69,10 @@ def follow(tree, parents):
     [11, 11, 20, 21]
     """
     batch, beams = ops.shape(parents)
-    first = ops.arange(batch, dtype="int32")[:, None] * beams
+    width = beams if width is None else width
+    if beams == width == 1:
+        return tree
+    first = ops.arange(batch, dtype="int32")[:, None] * width
     rows = reshape(first + parents, (batch * beams,))
     return keras.tree.map_structure(lambda leaf: ops.take(leaf, rows, axis=0), tree)
 

@@ -8,9 +8,7 @@ from google.protobuf.message import DecodeError
 
 from keras_attention.export.serving import tensors
 from keras_attention.export.serving.errors import ServingError, invalid, missing_package
-
-WARM_UP_FILE = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
-MAX_RECORDS = 1000
+from keras_attention.export.wire import MOST_RECORDS, WARM_UP_FILE
 
 
 def warm_up(version, path: str | os.PathLike) -> int:
@@ -33,8 +31,10 @@ def warm_up(version, path: str | os.PathLike) -> int:
     count = 0
     for request in requests_of(file):
         count += 1
-        if count > MAX_RECORDS:
-            raise invalid(f"Number of warmup records exceeds the maximum ({MAX_RECORDS}) at {file}")
+        if count > MOST_RECORDS:
+            raise invalid(
+                f"Number of warmup records exceeds the maximum ({MOST_RECORDS}) at {file}"
+            )
         inputs = {name: tensors.array_of(proto) for name, proto in request.inputs.items()}
         try:
             version.run(request.model_spec.signature_name, inputs, tuple(request.output_filter))

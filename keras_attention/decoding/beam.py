@@ -10,16 +10,15 @@ limit, where the live ones are ranked too.
 
 from typing import NamedTuple
 
-import keras
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.beams import follow
 from keras_attention.decoding import history as histories
 from keras_attention.decoding import hypotheses as pools
-from keras_attention.decoding import steps
-from keras_attention.decoding.constraints import Constraints
 from keras_attention.decoding.groups import Groups
 from keras_attention.decoding.ranking import STOPPING, Ranking
+from keras_attention.decoding.task import Task
 
 
 def beam_search(
@@ -134,30 +133,29 @@ def beam_search(
 
     Source: Wu et al. 2016 (https://arxiv.org/abs/1609.08144), section 7.
     """
-    owner = "beam_search"
+    owner, special_ids = "beam_search", (start_id, end_id, pad_id)
     checks.positive_int(owner, "beam_width", beam_width)
-    checks.positive_int(owner, "max_length", max_length)
     checks.one_of(owner, "stopping", stopping, STOPPING)
     groups = Groups(owner, beam_width, groups, diversity)
     ranking = Ranking(owner, length_penalty, coverage_penalty, memory_mask, beam_width)
-    steps.check_special_ids(owner, start_id, end_id, pad_id)
     if reorder is not None and not callable(reorder):
         raise ValueError(
             f"{owner} expects `reorder` to be None or a callable `reorder(state, parents)`, such "
             f"as a decoder's. Received: reorder={reorder!r}"
         )
-    run = steps.CheckedStep(owner, step, state, memory)
-    limits = steps.row_limits(owner, max_length, row_max_length, run.batch)
-    constraints = Constraints(
+    run, _, limits, constraints = Task.checked(
         owner,
-        run.batch,
+        step,
+        state,
+        memory,
+        special_ids,
         max_length,
-        (start_id, end_id, pad_id),
-        min_length,
-        banned_ids,
-        no_repeat_ngram,
-        prefix,
-        prefix_lengths,
+        row_max_length,
+        min_length=min_length,
+        banned_ids=banned_ids,
+        no_repeat_ngram=no_repeat_ngram,
+        prefix=prefix,
+        prefix_lengths=prefix_lengths,
     )
 
     def advance(search, logits, leaves, alignment):
@@ -188,9 +186,9 @@ def beam_search(
         active = active if undecided is None else active & undecided
         history = histories.record(search.history, search.time, alive.codes, alignment, beams)
         parents = alive.codes % beam_width
-        coverage, seen = _reorder((coverage, search.seen), parents, beams)
+        coverage, seen = follow((coverage, search.seen), parents, beams)
         if reorder is None or beams == 1:
-            leaves = _reorder(leaves, parents, beams)
+            leaves = follow(leaves, parents, beams)
         else:
             leaves = run.reordered(reorder, leaves, parents)
         seen = constraints.record(seen, search.time, alive.codes, beam_width)
@@ -243,13 +241,3 @@ class _Search(NamedTuple):
     leaves: tuple
     coverage: object
     seen: object
-
-
-def _reorder(tree, parents, beams):
-    """Returns the tensors of `tree` with the row of each new beam's parent."""
-    batch, beam_width = ops.shape(parents)
-    if beams == beam_width == 1:
-        return tree
-    first = ops.expand_dims(ops.arange(batch, dtype="int32"), 1) * beams
-    rows = ops.reshape(first + parents, (batch * beam_width,))
-    return keras.tree.map_structure(lambda leaf: ops.take(leaf, rows, axis=0), tree)

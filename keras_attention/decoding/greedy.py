@@ -2,19 +2,15 @@
 
     y_t = argmax_y p(y | y_1 .. y_{t-1}, source)
 
-A row stops at its end mark and emits padding from then on, with nothing added to its
-log-probability. It equals `beam_search` with `beam_width=1` and no penalty, token for token.
+It equals `beam_search` with `beam_width=1` and no penalty, token for token.
 """
-
-from typing import NamedTuple
 
 from keras import ops
 
-from keras_attention import checks
 from keras_attention.decoding import steps
-from keras_attention.decoding.constraints import Constraints
 from keras_attention.decoding.hypotheses import EXISTS
-from keras_attention.decoding.steps import IMPOSSIBLE
+from keras_attention.decoding.single import Choice, search_singly
+from keras_attention.decoding.task import Task
 
 
 def greedy_search(
@@ -79,77 +75,28 @@ def greedy_search(
     >>> keras.ops.convert_to_numpy(result["ids"]).tolist()
     [[4, 5, 6, 3, 0, 0]]
     """
-    owner = "greedy_search"
-    checks.positive_int(owner, "max_length", max_length)
-    steps.check_special_ids(owner, start_id, end_id, pad_id)
-    run = steps.CheckedStep(owner, step, state, memory)
-    limits = steps.row_limits(owner, max_length, row_max_length, run.batch)
-    constraints = Constraints(
-        owner,
-        run.batch,
+    special_ids = (start_id, end_id, pad_id)
+    task = Task.checked(
+        "greedy_search",
+        step,
+        state,
+        memory,
+        special_ids,
         max_length,
-        (start_id, end_id, pad_id),
-        min_length,
-        banned_ids,
-        no_repeat_ngram,
-        prefix,
-        prefix_lengths,
+        row_max_length,
+        min_length=min_length,
+        banned_ids=banned_ids,
+        no_repeat_ngram=no_repeat_ngram,
+        prefix=prefix,
+        prefix_lengths=prefix_lengths,
     )
 
-    def advance(search, logits, leaves, alignment):
-        """One step: from what the decoder said to the next ids."""
-        permitted = constraints.permit_all(logits, search.seen, search.time)
+    def choose(logits, permitted, time):
         ids, log_probs = likeliest(logits, permitted)
-        active = search.active
-        if not constraints.free:
-            active = active & (log_probs > EXISTS)
-        lengths = search.lengths + ops.cast(active, "int32")
-        written = ops.where(active, ids, pad_id)
-        alignments = search.alignments
-        if return_alignments:
-            kept = ops.where(active[:, None], alignment, 0.0)
-            alignments = steps.write(alignments, search.time, kept)
-        return _Search(
-            search.time + 1,
-            active & (ids != end_id) & (lengths < limits),
-            ids,
-            ops.maximum(search.log_probs + ops.where(active, log_probs, 0.0), IMPOSSIBLE),
-            lengths,
-            steps.write(search.history, search.time, written),
-            alignments,
-            constraints.record(search.seen, search.time, ids),
-            leaves,
-        )
+        exists = None if task.constraints.free else log_probs > EXISTS
+        return Choice(ids, (log_probs,), exists)
 
-    def body(*search):
-        search = _Search(*search)
-        return tuple(advance(search, *run(search.ids, search.leaves)))
-
-    ids = ops.full((run.batch,), start_id, dtype="int32")
-    logits, leaves, alignment = run(ids, run.leaves)
-    constraints.check_vocabulary(logits)
-    empty = (max_length, run.batch, ops.shape(alignment)[1])
-    search = _Search(
-        time=ops.zeros((), dtype="int32"),
-        active=ops.ones_like(ids, dtype="bool"),
-        ids=ids,
-        log_probs=ops.zeros((run.batch,), dtype="float32"),
-        lengths=ops.zeros_like(ids),
-        history=ops.full((max_length, run.batch), pad_id, dtype="int32"),
-        alignments=ops.zeros(empty, dtype="float32") if return_alignments else (),
-        seen=constraints.start(run.batch),
-        leaves=(),
-    )
-    search = advance(search, logits, leaves, alignment)
-    search = _Search(*ops.while_loop(lambda *s: ops.any(_Search(*s).active), body, tuple(search)))
-    result = {
-        "ids": ops.transpose(search.history),
-        "lengths": search.lengths,
-        "log_probs": search.log_probs,
-    }
-    if return_alignments:
-        result["alignments"] = ops.transpose(search.alignments, (1, 0, 2))
-    return result
+    return search_singly(task, choose, ("log_probs",), return_alignments)
 
 
 def likeliest(logits, permitted):
@@ -162,17 +109,3 @@ def likeliest(logits, permitted):
     ids = ops.cast(ops.argmax(permitted, axis=-1), "int32")
     best = ops.max(permitted, axis=-1, keepdims=True)
     return ids, steps.log_probs_of(best, steps.normalizers(logits))[:, 0]
-
-
-class _Search(NamedTuple):
-    """What the loop carries: one hypothesis a row."""
-
-    time: object
-    active: object
-    ids: object
-    log_probs: object
-    lengths: object
-    history: object
-    alignments: object
-    seen: object
-    leaves: tuple

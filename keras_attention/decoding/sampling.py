@@ -6,16 +6,11 @@ which is a draw from softmax(logits / temperature) (Gumbel 1954), and at tempera
 likeliest token, exactly. `drawing` says what is kept, `row_noise` where the noise comes from.
 """
 
-from typing import NamedTuple
-
-from keras import ops
-
-from keras_attention import checks
 from keras_attention.decoding import row_noise, steps
-from keras_attention.decoding.constraints import Constraints
 from keras_attention.decoding.drawing import Drawing
 from keras_attention.decoding.hypotheses import EXISTS
-from keras_attention.decoding.steps import IMPOSSIBLE
+from keras_attention.decoding.single import Choice, search_singly
+from keras_attention.decoding.task import Task
 
 
 def sample_search(
@@ -95,95 +90,28 @@ def sample_search(
     >>> sample(7, 11, 7)[0] == sample(7)[0] == sample(11, 7)[1] != sample(11)[0]
     True
     """
-    owner = "sample_search"
-    checks.positive_int(owner, "max_length", max_length)
-    steps.check_special_ids(owner, start_id, end_id, pad_id)
-    run = steps.CheckedStep(owner, step, state, memory)
-    limits = steps.row_limits(owner, max_length, row_max_length, run.batch)
-    constraints = Constraints(
+    owner, special_ids = "sample_search", (start_id, end_id, pad_id)
+    task = Task.checked(
         owner,
-        run.batch,
+        step,
+        state,
+        memory,
+        special_ids,
         max_length,
-        (start_id, end_id, pad_id),
-        min_length,
-        banned_ids,
-        no_repeat_ngram,
-        prefix,
-        prefix_lengths,
+        row_max_length,
+        min_length=min_length,
+        banned_ids=banned_ids,
+        no_repeat_ngram=no_repeat_ngram,
+        prefix=prefix,
+        prefix_lengths=prefix_lengths,
     )
-    seeds = row_noise.seeds_of(owner, seed, run.batch)
-    drawing = Drawing(owner, temperature, top_k, top_p, run.batch)
+    seeds = row_noise.seeds_of(owner, seed, task.run.batch)
+    drawing = Drawing(owner, temperature, top_k, top_p, task.run.batch)
 
-    def advance(search, logits, leaves, alignment):
-        """One step: from what the decoder said to the next ids."""
-        permitted = constraints.permit_all(logits, search.seen, search.time)
+    def choose(logits, permitted, time):
         denominators = steps.normalizers(logits)
-        drawn = drawing(permitted, denominators, row_noise.keys_at(seeds, search.time))
+        drawn = drawing(permitted, denominators, row_noise.keys_at(seeds, time))
         log_probs = steps.log_probs_of(drawn.logits[:, None], denominators)[:, 0]
-        going = search.active & (log_probs > EXISTS)
-        lengths = search.lengths + ops.cast(going, "int32")
-        alignments = search.alignments
-        if return_alignments:
-            kept = ops.where(going[:, None], alignment, 0.0)
-            alignments = steps.write(alignments, search.time, kept)
-        return _Search(
-            search.time + 1,
-            going & (drawn.ids != end_id) & (lengths < limits),
-            drawn.ids,
-            _sum(search.log_probs, log_probs, going),
-            _sum(search.sample_log_probs, drawn.log_probs, going),
-            lengths,
-            steps.write(search.history, search.time, ops.where(going, drawn.ids, pad_id)),
-            alignments,
-            constraints.record(search.seen, search.time, drawn.ids),
-            leaves,
-        )
+        return Choice(drawn.ids, (log_probs, drawn.log_probs), log_probs > EXISTS)
 
-    def body(*search):
-        search = _Search(*search)
-        return tuple(advance(search, *run(search.ids, search.leaves)))
-
-    ids = ops.full((run.batch,), start_id, dtype="int32")
-    logits, leaves, alignment = run(ids, run.leaves)
-    constraints.check_vocabulary(logits)
-    empty = (max_length, run.batch, ops.shape(alignment)[1])
-    nothing = ops.zeros((run.batch,), dtype="float32")
-    search = _Search(
-        time=ops.zeros((), dtype="int32"),
-        active=ops.ones_like(ids, dtype="bool"),
-        ids=ids,
-        log_probs=nothing,
-        sample_log_probs=nothing,
-        lengths=ops.zeros_like(ids),
-        history=ops.full((max_length, run.batch), pad_id, dtype="int32"),
-        alignments=ops.zeros(empty, dtype="float32") if return_alignments else (),
-        seen=constraints.start(run.batch),
-        leaves=(),
-    )
-    search = advance(search, logits, leaves, alignment)
-    search = _Search(*ops.while_loop(lambda *s: ops.any(_Search(*s).active), body, tuple(search)))
-    result = {"ids": ops.transpose(search.history)}
-    for name in ("lengths", "log_probs", "sample_log_probs"):
-        result[name] = getattr(search, name)
-    if return_alignments:
-        result["alignments"] = ops.transpose(search.alignments, (1, 0, 2))
-    return result
-
-
-class _Search(NamedTuple):
-    """What the loop carries: one hypothesis a row."""
-
-    time: object
-    active: object
-    ids: object
-    log_probs: object
-    sample_log_probs: object
-    lengths: object
-    history: object
-    alignments: object
-    seen: object
-    leaves: tuple
-
-
-def _sum(total, log_probs, going):
-    return ops.maximum(total + ops.where(going, log_probs, 0.0), IMPOSSIBLE)
+    return search_singly(task, choose, ("log_probs", "sample_log_probs"), return_alignments)

@@ -11,6 +11,7 @@ from tensorflow.python.framework import op_def_registry
 
 from keras_attention.export import __main__ as command
 from keras_attention.export import model_card, saved, server_ops, validate_export, warmup
+from keras_attention.export.wire import WARM_UP_FILE
 
 VECTOR = tf.TensorSpec([None], tf.float32, name="x")
 
@@ -195,11 +196,11 @@ def test_requests_that_would_fail_are_found(request_, finding, tmp_path):
 def test_a_damaged_warm_up_file_is_found(tmp_path):
     path = saved_in(tmp_path, lambda x: {"y": x + 1.0})
     warmup.write_requests(path, [warmup.Request("serving_default", ONE)] * 2, "m")
-    content = (path / warmup.FILE).read_bytes()
-    (path / warmup.FILE).write_bytes(content[:-3])
+    content = (path / WARM_UP_FILE).read_bytes()
+    (path / WARM_UP_FILE).write_bytes(content[:-3])
     (found,) = validate_export(path)
     assert "record 2 cannot be read" in found
-    with tf.io.TFRecordWriter(str(path / warmup.FILE)) as writer:
+    with tf.io.TFRecordWriter(str(path / WARM_UP_FILE)) as writer:
         for _ in range(1001):
             writer.write(content[12 : 12 + int.from_bytes(content[:8], "little")])
     assert "1001 requests, a server reads 1000" in str(validate_export(path))

@@ -51,9 +51,12 @@ def test_damaged_messages_are_refused_or_read(junk, place, byte):
     content[place % len(content)] = byte
     for message in (junk, bytes(content), bytes(content[:place])):
         try:
-            wire.read_prediction_log(message)
+            read = wire.read_prediction_log(message)
         except ValueError:
-            pass
+            continue
+        model, signature, inputs, outputs = read
+        assert {type(text) for text in (model, signature, *inputs, *outputs)} == {str}
+        assert all(isinstance(array, np.ndarray) for array in inputs.values())
 
 
 def test_requests_come_back(tmp_path):

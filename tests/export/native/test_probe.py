@@ -11,7 +11,8 @@ from tiny_model import write_warm_up
 from toy_export import Offline, warm_up_file
 
 from keras_attention.export.serving import tensors
-from keras_attention.export.serving.warm_up import WARM_UP_FILE, requests_of
+from keras_attention.export.serving.warm_up import requests_of
+from keras_attention.export.wire import WARM_UP_FILE
 
 DTYPES = {1: "float32", 3: "int32", 7: object}
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from keras_attention.export.serving import tensors
-from keras_attention.export.serving.warm_up import WARM_UP_FILE
+from keras_attention.export.wire import WARM_UP_FILE
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 X = tf.TensorSpec([None, None], tf.float32, name="x")

@@ -11,7 +11,7 @@ from toy_translator import toy_translator
 
 from keras_attention.export import export_translator, tokenizers, versions
 from keras_attention.export.serving import tensors
-from keras_attention.export.serving.warm_up import WARM_UP_FILE
+from keras_attention.export.wire import WARM_UP_FILE
 
 SOURCE_LIMIT = 11
 
