@@ -84,15 +84,14 @@ def test_no_file_names_a_folder_of_one_machine():
     found = [
         f"{path.relative_to(ROOT)}: {match.group()}"
         for path, text in _tracked_text_files()
-        if path != pathlib.Path(__file__).resolve()
         for match in PRIVATE.finditer(text)
     ]
     assert found == []
 
 
-@pytest.mark.parametrize("text", ["/home/someone/x", "in /work/data", '"/tmp/run"', "(/root/a)"])
+@pytest.mark.parametrize("text", ["{}home/someone/x", "in {}work/data", '"{}tmp/run"', "({}root/a)"])
 def test_a_folder_of_one_machine_is_recognized(text):
-    assert PRIVATE.search(text)
+    assert PRIVATE.search(text.format("/"))
 
 
 @pytest.mark.parametrize("text", ["homework/work/a", "/path/to/x", "/var/models", "b/tmp/c"])
