@@ -257,7 +257,8 @@ def test_a_time_budget_ends_in_the_middle_and_more_time_goes_on_from_there(tmp_p
     changes = {"epochs": 2}
     expected = run(tmp_path / "whole", changes)
     clock = [0.0]
-    monkeypatch.setattr(loop, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+    time = types.SimpleNamespace(monotonic=lambda: clock[0])
+    monkeypatch.setattr("examples.training.run.time", time)
 
     class Ticking(toys.Batches):
         def epoch(self, epoch, start=0):
