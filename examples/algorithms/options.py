@@ -3,6 +3,9 @@
 from examples.commands import arguments as shared
 from examples.tasks import TASKS
 
+#: Appended for a look at whether everything runs: nothing is learned in so little time.
+QUICK_TRAINING = "--epochs 1 --epoch-size 20 --no-jit"
+QUICK_EVALUATION = "--sequences 8"
 DESCRIPTION = "It learns an algorithm from random sequences, made while it trains."
 EPILOG = """\
 examples:

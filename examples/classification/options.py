@@ -4,6 +4,9 @@ import argparse
 
 from examples.commands import arguments as shared
 
+#: Appended for a look at whether everything runs: nothing is learned in so little time.
+QUICK_TRAINING = "--epochs 1 --max-sentences 3 --max-words 5 --no-jit --shapes 1"
+QUICK_EVALUATION = ""
 DESCRIPTION = "It learns classes of documents from a file of JSON lines."
 EPILOG = """\
 examples:

@@ -5,6 +5,9 @@ import argparse
 from examples.commands import arguments as shared
 from examples.commands.arguments import UsageError
 
+#: Appended for a look at whether everything runs: nothing is learned in so little time.
+QUICK_TRAINING = "--max-questions 64 --epochs 1 --max-words 99 --no-jit --shapes 1"
+QUICK_EVALUATION = "--max-questions 32"
 DESCRIPTION = (
     "It reads cloze questions in the format of the Children's Book Test, plain or gzipped, and "
     "fills the gap with a word of the text."

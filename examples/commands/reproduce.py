@@ -128,5 +128,6 @@ def _tell(names, runs):
 
 def _tell_commands(experiment, data, runs, quick):
     for part in experiment.parts or ("",):
-        for line in (experiment.train, experiment.evaluate):
-            print(shlex.join(["python", "-m", "examples", *line(data, runs, part, quick)]))
+        trainings = experiment.train(data, runs, part, quick)
+        for line in (*trainings, experiment.evaluate(data, runs, part, quick)):
+            print(shlex.join(["python", "-m", "examples", *line]))

@@ -6,6 +6,9 @@ from examples.commands import arguments as shared
 from examples.commands.arguments import UsageError
 from examples.questions.stories import JOINT
 
+#: Appended for a look at whether everything runs: nothing is learned in so little time.
+QUICK_TRAINING = "--epochs 1 --no-jit"
+QUICK_EVALUATION = ""
 DESCRIPTION = (
     "It reads stories with questions, the bAbI tasks or yours in their format; of each task every "
     "tenth training story is held out as dev data."

@@ -6,9 +6,7 @@ import pathlib
 import re
 import shlex
 
-#: Appended for a look at whether everything runs: nothing is learned in so little time.
-QUICK_TRAINING = "--max-pairs 256 --epochs 1 --no-jit --shapes 1"
-QUICK_EVALUATION = "--max-pairs 32 --beam 1 --max-length 12"
+from examples import systems
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,7 +14,7 @@ class Goal:
     """A bound on a number that `evaluate --json` writes.
 
     Attributes:
-        measure: The number: `"bleu"`, `"wer"`, `"per"` or `"exact_match"`.
+        measure: The number, one of `results.MEASURES`.
         at_least: The least that is good enough, or None.
         at_most: The most that is good enough, or None; added to the same number of the
             experiment `above`, if that is named.
@@ -35,7 +33,8 @@ class Experiment:
 
     In `training` and `evaluation` `{data}` stands for the folder of the data, `{runs}` for that
     of all runs, and `{part}` for each of `parts`, which are trained and measured one by one; the
-    row has their mean.
+    row has their mean. Of several `seeds` the run counts that is best on the dev data, which
+    `evaluate RUN --others RUN ...` finds.
 
     Attributes:
         name: What the command line calls it; the folder of the run.
@@ -43,10 +42,10 @@ class Experiment:
         system: The system that is trained.
         training: Options of `train`; training and dev files only.
         evaluation: Options of `evaluate`; the test files.
-        minutes: Wall time that the training may take, all parts together.
+        minutes: Wall time that the training may take, all runs together.
         goals: The `Goal`s.
         published: The published figure and where it stands.
-        seed: The seed.
+        seeds: The seeds, one for each run.
         parts: Names of the parts, or none.
     """
 
@@ -58,7 +57,7 @@ class Experiment:
     minutes: float
     goals: tuple[Goal, ...] = ()
     published: str = ""
-    seed: int = 1
+    seeds: tuple[int, ...] = (1,)
     parts: tuple[str, ...] = ()
 
     def files(self, data: pathlib.Path) -> list[pathlib.Path]:
@@ -72,22 +71,30 @@ class Experiment:
         """Name of the file of the numbers; another evaluation has another."""
         return f"evaluation-{hashlib.sha256(self.evaluation.encode()).hexdigest()[:8]}.json"
 
-    def run_of(self, runs: pathlib.Path, part: str = "") -> pathlib.Path:
-        """Returns the directory of the run, or of a part's."""
-        return pathlib.Path(runs) / self.name / part
+    def runs_of(self, runs: pathlib.Path, part: str = "") -> list[pathlib.Path]:
+        """Returns the directories of the runs, or of a part's: one for each seed."""
+        folder = pathlib.Path(runs) / self.name / part
+        return [folder / f"seed-{n}" for n in self.seeds] if len(self.seeds) > 1 else [folder]
 
-    def train(self, data, runs, part: str = "", quick: bool = False) -> list[str]:
-        """Returns the arguments of `python -m examples` that train it."""
-        run = self.run_of(runs, part)
-        minutes = self.minutes / max(1, len(self.parts))
-        options = _filled(self.training, data, runs, part)
-        line = f"--seed {self.seed} {options} --minutes {minutes:g}"
-        return ["train", self.system, "--run", str(run), *_words(line, QUICK_TRAINING, quick)]
+    def train(self, data, runs, part: str = "", quick: bool = False) -> list[list[str]]:
+        """Returns for each run the arguments of `python -m examples` that train it."""
+        minutes = self.minutes / max(1, len(self.parts)) / len(self.seeds)
+        line = f"{_filled(self.training, data, runs, part)} --minutes {minutes:g}"
+        words = _words(line, self._options().QUICK_TRAINING, quick)
+        return [
+            ["train", self.system, "--run", str(run), "--seed", str(seed), *words]
+            for run, seed in zip(self.runs_of(runs, part), self.seeds, strict=True)
+        ]
 
     def evaluate(self, data, runs, part: str = "", quick: bool = False) -> list[str]:
         """Returns the arguments of `python -m examples` that measure it."""
         line = _filled(self.evaluation, data, runs, part)
-        return ["evaluate", str(self.run_of(runs, part)), *_words(line, QUICK_EVALUATION, quick)]
+        words = _words(line, self._options().QUICK_EVALUATION, quick)
+        run, *others = map(str, self.runs_of(runs, part))
+        return ["evaluate", run, *words, *(["--others", *others] if others else [])]
+
+    def _options(self):
+        return systems.find(self.system).part("options")
 
 
 def _filled(line, data, runs, part):

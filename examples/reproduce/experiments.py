@@ -44,6 +44,13 @@ SIGMORPHON = (
 )
 SIGMORPHON_TEST = "--pairs {data}/g2p_sigmorphon2020/{part}_test.tsv.gz --beam 4"
 LANGUAGES = ("arm", "bul", "dut", "fre", "geo", "gre", "hun", "jpn")
+REVIEWS = "{data}/movie_reviews/movie_reviews.folds0-8.jsonl.gz"
+CLOZE = (
+    "--questions {data}/cloze_en/books_ne.train.txt.gz"
+    " --dev-questions {data}/cloze_en/books_ne.valid.txt.gz"
+    " --units 64 --embedding-dim 64 --embedding-l2 0"
+)
+CLOZE_TEST = "--questions {data}/cloze_en/books_ne.test.txt.gz"
 NOTEBOOKS = "bentrevett/pytorch-seq2seq, greedy"
 
 
@@ -225,6 +232,61 @@ _TABLE = (
         (Goal("wer", at_most=18),),
         "WER 15.8 (LSTM), 16.3 (Transformer), of the same 8 (Gorman et al. 2020)",
         parts=LANGUAGES,
+    ),
+    Experiment(
+        "reviews-han",
+        "Movie reviews, fold 8",
+        "han",
+        f"--documents {REVIEWS} --folds 0-6 --dev-folds 7 --embedding-dim 100 --dropout 0.5"
+        " --word-dropout 0.3 --shapes 3 --learning-rate 0.0005 --average 0.98 --epochs 15"
+        " --patience 5",
+        f"--documents {REVIEWS} --folds 8 --naive-bayes-folds 0-7",
+        30,
+        (Goal("accuracy", at_least=79),),
+        "83.45 % (naive Bayes on words, ten folds: Wang & Manning 2012)",
+    ),
+    Experiment(
+        "memory-network",
+        "bAbI 1k, each task by itself",
+        "memory-network",
+        "--stories {data}/babi/babi_en_1k.tar.xz --task {part} --epochs 120",
+        "",
+        120,
+        (Goal("error", at_most=18),),
+        "13.8 % (mean of 20, best of 10 restarts: Sukhbaatar et al. 2015)",
+        seeds=(1, 2, 3),
+        parts=tuple(str(task) for task in range(1, 21)),
+    ),
+    Experiment(
+        "memory-network-joint",
+        "bAbI 1k, all tasks together",
+        "memory-network",
+        "--stories {data}/babi/babi_en_1k.tar.xz --units 50 --epochs 100 --halve-every 15",
+        "",
+        60,
+        (Goal("error", at_most=18),),
+        "12.4 % (mean of 20, best of 10 restarts: Sukhbaatar et al. 2015)",
+        seeds=(1, 2, 3),
+    ),
+    Experiment(
+        "books-attention-over-attention",
+        "Cloze questions from books, names",
+        "attention-over-attention",
+        f"{CLOZE} --epochs 10",
+        CLOZE_TEST,
+        70,
+        (Goal("accuracy", at_least=45),),
+        "30.0 % (the most frequent candidate); no model's",
+    ),
+    Experiment(
+        "books-attention-sum",
+        "Cloze questions from books, names",
+        "attention-sum",
+        f"{CLOZE} --epochs 10",
+        CLOZE_TEST,
+        70,
+        (),
+        "30.0 % (the most frequent candidate); no model's",
     ),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _TABLE}

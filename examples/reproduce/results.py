@@ -27,9 +27,14 @@ MEASURES = {
     "exact_match": "exact match",
     "position_distance": "mean distance of predicted positions",
     "position_within_one": "of them within one",
+    "accuracy": "accuracy",
+    "naive_bayes": "naive Bayes",
+    "most_frequent": "the most frequent candidate",
+    "error": "error",
 }
-#: Numbers that are shares, and stand in the page as percent.
+#: Numbers that are shares, and stand in the page as percent; numbers in percent.
 SHARES = ("exact_match", "position_within_one")
+PERCENT = ("accuracy", "naive_bayes", "most_frequent", "error")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +70,7 @@ def row(experiment: Experiment, outcome: Outcome, others: dict[str, Outcome]) ->
         measured,
         ", ".join(map(goal_text, experiment.goals)) or "-",
         experiment.published or "-",
-        str(experiment.seed),
+        ", ".join(map(str, experiment.seeds)),
         f"{outcome.minutes:.1f}" if outcome.minutes < 10 else f"{outcome.minutes:.0f}",
     )
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
@@ -79,9 +84,10 @@ def goal_text(goal: Goal) -> str:
     >>> goal_text(Goal("bleu", at_least=30)), goal_text(Goal("wer", at_most=1, above="x"))
     ('BLEU >= 30', 'WER <= that of x + 1')
     """
-    name, percent = MEASURES[goal.measure], goal.measure in SHARES
+    name = MEASURES[goal.measure]
     sign, bound = (">=", goal.at_least) if goal.at_most is None else ("<=", goal.at_most)
-    text = f"{100 * bound:g} %" if percent else f"{bound:g}"
+    text = f"{100 * bound:g} %" if goal.measure in SHARES else f"{bound:g}"
+    text += " %" if goal.measure in PERCENT else ""
     return f"{name} {sign} {f'that of {goal.above} + ' if goal.above else ''}{text}"
 
 
@@ -102,9 +108,9 @@ def command_text(experiment: Experiment, quick: bool = False) -> str:
     """Returns the commands of an experiment, the folder of the data named `D`."""
     part = "PART" if experiment.parts else ""
     each = f" (PART: {', '.join(experiment.parts)})" if experiment.parts else ""
-    training = _shown(experiment.train("D", "runs", part, quick))
-    evaluation = _shown(experiment.evaluate("D", "runs", part, quick))
-    return f"# {experiment.name}{each}\n{training}\n{evaluation}"
+    trainings = experiment.train("D", "runs", part, quick)
+    lines = [_shown(line) for line in (*trainings, experiment.evaluate("D", "runs", part, quick))]
+    return "\n".join([f"# {experiment.name}{each}", *lines])
 
 
 def write(path: pathlib.Path, rows: dict[str, tuple[str, str]], order: list[str]) -> None:
@@ -153,7 +159,9 @@ def _measured(experiment, outcome, others):
 
 
 def _number(measure, value):
-    return f"{100 * value:.1f} %" if measure in SHARES else f"{value:.2f}"
+    if measure in SHARES:
+        return f"{100 * value:.1f} %"
+    return f"{value:.2f} %" if measure in PERCENT else f"{value:.2f}"
 
 
 def _shown(arguments):

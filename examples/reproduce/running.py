@@ -64,14 +64,15 @@ def run_experiment(
         KeyboardInterrupt: If it was interrupted.
     """
     for part in experiment.parts or ("",):
-        run = experiment.run_of(runs, part)
-        training = experiment.train(data, runs, part, quick)
-        if not is_trained(run, training):
-            begun = run.is_dir() and any(run.iterdir())
-            call([*training, "--resume"] if begun else training)
-        if numbers_of(experiment, run) is None:
+        directories = experiment.runs_of(runs, part)
+        trainings = experiment.train(data, runs, part, quick)
+        for run, training in zip(directories, trainings, strict=True):
+            if not is_trained(run, training):
+                begun = run.is_dir() and any(run.iterdir())
+                call([*training, "--resume"] if begun else training)
+        if numbers_of(experiment, directories) is None:
             evaluation = experiment.evaluate(data, runs, part, quick)
-            call([*evaluation, "--json", str(run / experiment.numbers_file)])
+            call([*evaluation, "--json", str(directories[0] / experiment.numbers_file)])
     return outcome_of(experiment, runs)
 
 
@@ -91,20 +92,22 @@ def is_trained(run: pathlib.Path, training: list[str]) -> bool:
 
 def outcome_of(experiment: Experiment, runs: pathlib.Path) -> Outcome | None:
     """Returns what an experiment came to, None if it is not done."""
-    directories = [experiment.run_of(runs, part) for part in experiment.parts or ("",)]
-    numbers = [numbers_of(experiment, run) for run in directories]
+    parts = experiment.parts or ("",)
+    directories = [experiment.runs_of(runs, part) for part in parts]
+    numbers = [numbers_of(experiment, runs_of_part) for runs_of_part in directories]
     if None in numbers:
         return None
-    minutes = sum(_seconds(run) for run in directories) / 60
-    return Outcome(dict(zip(experiment.parts or ("",), numbers, strict=True)), minutes)
+    minutes = sum(_seconds(run) for runs_of_part in directories for run in runs_of_part) / 60
+    return Outcome(dict(zip(parts, numbers, strict=True)), minutes)
 
 
-def numbers_of(experiment: Experiment, run: pathlib.Path) -> dict | None:
-    """Returns what the model of a run was measured to be, None if it is not measured yet."""
-    path = run / experiment.numbers_file
+def numbers_of(experiment: Experiment, directories: list[pathlib.Path]) -> dict | None:
+    """Returns what the model of some runs was measured to be, None if it is not measured yet."""
+    path = directories[0] / experiment.numbers_file
     try:
         numbers = json.loads(path.read_bytes())  # empty as long as the evaluation is going on
-        is_current = path.stat().st_mtime >= (run / "model.keras").stat().st_mtime
+        trained = max((run / "model.keras").stat().st_mtime for run in directories)
+        is_current = path.stat().st_mtime >= trained
     except (OSError, ValueError):
         return None
     return numbers if is_current else None

@@ -5,6 +5,9 @@ from examples.translation.arguments import add_files
 from examples.translation.optimizing import OPTIMIZERS, SCHEDULES
 from keras_attention.export.tokenizers.training import KINDS
 
+#: Appended for a look at whether everything runs: nothing is learned in so little time.
+QUICK_TRAINING = "--max-pairs 256 --epochs 1 --no-jit --shapes 1"
+QUICK_EVALUATION = "--max-pairs 32 --beam 1 --max-length 12"
 DESCRIPTION = "Without data it learns to write dates as ISO 8601."
 EPILOG = """\
 examples:

@@ -1,0 +1,116 @@
+"""What `python -m examples train` asks for a captioner of scenes."""
+
+import argparse
+
+from examples.captions.scenes import LARGEST_GRID
+from examples.commands import arguments as shared
+from examples.commands.arguments import UsageError
+from examples.models.encoders.picture import find_backbone
+
+DESCRIPTION = (
+    "It learns to caption scenes of handwritten digits, which are composed from the pictures of "
+    "MNIST while it trains; the last 5,000 training pictures are held out for dev scenes."
+)
+EPILOG = """\
+examples:
+  the four files of MNIST in a folder, as they are published:
+    python -m examples train {0} --mnist mnist --run runs/captions
+  hard attention, which draws where it looks and learns by REINFORCE:
+    python -m examples train show-attend-tell --mnist mnist --attention hard --run runs/hard
+  a sentence says which digit the caption is about:
+    python -m examples train text-guided --mnist mnist --run runs/guided
+  a network of keras.applications with your weights, not trained further:
+    python -m examples train {0} --mnist mnist --backbone VGG16 --backbone-weights \\
+        vgg16_notop.weights.h5 --run runs/vgg
+"""
+
+
+def digits(text: str) -> str:
+    """The type of `--digits`: `LOW:HIGH`, or one number; returned as `LOW:HIGH`."""
+    low, _, high = text.partition(":")
+    try:
+        low, high = int(low), int(high or low)
+    except ValueError:
+        low = high = 0
+    if not 1 <= low <= high:
+        raise argparse.ArgumentTypeError(f"expected a range such as 2:4, got {text!r}")
+    return f"{low}:{high}"
+
+
+def digits_of(text: str) -> tuple[int, int]:
+    """Returns the fewest and the most digits that `--digits` gave.
+
+    Example:
+
+    >>> digits_of("2:4")
+    (2, 4)
+    """
+    low, high = text.split(":")
+    return int(low), int(high)
+
+
+def add_data(parser) -> None:
+    """Adds the options of the data."""
+    data = parser.add_argument_group("data")
+    data.add_argument(
+        "--mnist", metavar="DIR", help="folder of the four IDX files of MNIST, gzipped or not"
+    )
+    data.add_argument(
+        "--grid",
+        type=int,
+        choices=range(1, LARGEST_GRID + 1),
+        default=3,
+        help="cells on a side of a scene; a digit is in one of them (default: %(default)s)",
+    )
+    data.add_argument(
+        "--digits",
+        type=digits,
+        default="2:4",
+        metavar="LOW:HIGH",
+        help="digits on a scene (default: %(default)s)",
+    )
+    shared.number(data, "--batch-size", 64, "scenes in a batch")
+    shared.number(data, "--epoch-size", 6400, "scenes in an epoch, after which it is measured")
+    shared.number(data, "--dev-size", 1024, "dev scenes")
+
+
+def add_training(training) -> None:
+    """Adds the options of the training that only these systems have, or with other defaults."""
+    shared.number(training, "--epochs", 16, "epochs at most")
+    training.add_argument(
+        "--monitor",
+        choices=("loss", "accuracy", "located"),
+        default="loss",
+        help="what decides which weights are best on the dev scenes: the loss a word, the words "
+        "that are right, or looks at the right place (default: %(default)s)",
+    )
+    shared.number(training, "--learning-rate", 2e-3, "Adam's first rate", shared.positive_number)
+    shared.number(training, "--halve-after", 10, "epochs after which the rate is halved")
+    shared.number(training, "--halve-every", 2, "epochs from one halving to the next")
+    text = "largest norm of the gradient, 0 for any"
+    shared.number(training, "--clip-norm", 5.0, text, shared.not_negative)
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Raises `UsageError` if options do not go together."""
+    if not arguments.mnist:
+        raise UsageError("There is nothing to read. Name the folder of MNIST with --mnist.")
+    most = arguments.grid**2
+    if digits_of(arguments.digits)[1] > most:
+        raise UsageError(
+            f"A scene of {arguments.grid} x {arguments.grid} cells holds at most {most} digits. "
+            f"Received: --digits {arguments.digits}"
+        )
+    if arguments.epoch_size < arguments.batch_size or arguments.dev_size < arguments.batch_size:
+        raise UsageError(
+            "An epoch and the dev scenes hold at least one batch. Lower --batch-size. Received: "
+            f"--batch-size {arguments.batch_size} --epoch-size {arguments.epoch_size} --dev-size "
+            f"{arguments.dev_size}"
+        )
+    if arguments.backbone is None and arguments.backbone_weights:
+        raise UsageError("--backbone-weights are those of a --backbone. Name it.")
+    if arguments.backbone is not None:
+        try:
+            find_backbone(arguments.backbone)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
