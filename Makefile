@@ -7,12 +7,12 @@ RUN ?= runs/demo
 # Installed once; the stamp is newer than pyproject.toml when nothing is missing.
 STAMP := $(VENV)/installed.test
 
-.PHONY: help demo test test-compiled test-jax test-slow fuzz notebooks lint format wheel clean install
+.PHONY: help demo test test-thorough test-jax test-slow fuzz notebooks lint format wheel clean install
 
 help:
 	@echo "make demo       train RNNsearch on dates, evaluate, draw, export and ask it"
 	@echo "make test       the fast tests"
-	@echo "make test-compiled every layer's training under XLA"
+	@echo "make test-thorough every layer's training under XLA, every family's commands, other long tests"
 	@echo "make test-jax   what every layer promises, on the JAX backend"
 	@echo "make test-slow  the tests that train or measure for minutes"
 	@echo "make fuzz       a million random requests to an exported translator"
@@ -48,8 +48,8 @@ demo: $(STAMP)
 test: $(STAMP)
 	"$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist loadscope
 
-test-compiled: $(STAMP)
-	"$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist load -m slow tests/conformance
+test-thorough: $(STAMP)
+	"$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist loadscope -m "thorough and not slow"
 
 test-jax:
 	PYTHON="$(PYTHON)" sh .ci/jax

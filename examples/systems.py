@@ -10,15 +10,21 @@ from examples.models import (
     attention_over_attention,
     attention_sum,
     convs2s,
+    draw,
     han,
     lstm,
+    lstm_language_model,
+    lstmn,
     luong,
     memory_network,
     mixed,
     ntm,
+    ram,
     rnn_encoder_decoder,
     rnnsearch,
     seq2seq,
+    show_attend_tell,
+    text_guided,
     transformer,
 )
 
@@ -71,6 +77,12 @@ SYSTEMS = {
         "attention-over-attention", attention_over_attention, "cloze"
     ),
     "attention-sum": System("attention-sum", attention_sum, "cloze"),
+    "show-attend-tell": System("show-attend-tell", show_attend_tell, "captions"),
+    "text-guided": System("text-guided", text_guided, "captions"),
+    "lstmn": System("lstmn", lstmn, "language"),
+    "lstm-language-model": System("lstm-language-model", lstm_language_model, "language"),
+    "ram": System("ram", ram, "digits.recognition"),
+    "draw": System("draw", draw, "digits.generation"),
 }
 
 

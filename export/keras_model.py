@@ -74,8 +74,8 @@ def export_model(
     For models that are not translators: classifiers, readers, captioners, memory machines. The
     one signature, `serving_default`, has the model's inputs and outputs under their names; give
     a model that returns a dict to name them, attention weights among them. What is whole is
-    int32, bool included, everything else float32. The version is written beside its name,
-    checked and asked once, and then renamed, as `export_translator` does it.
+    int32, bool included, text stays text, everything else is float32. The version is written
+    beside its name, checked and asked once, and then renamed, as `export_translator` does it.
 
     Args:
         model: A functional `keras.Model`. Dimension 0 of every input and output is the batch.
@@ -221,11 +221,12 @@ def _ids_of(text_input, text, shape):
 
 
 def _plain(values, outputs):
-    """Named outputs, int32 or float32."""
+    """Named outputs, int32, float32 or text."""
     cast = {}
     for (key, tensor), value in zip(outputs.items(), values, strict=True):
-        whole = not tf.as_dtype(tensor.dtype).is_floating
-        value = tf.cast(value, tf.int32 if whole else tf.float32)
+        kind = tf.as_dtype(tensor.dtype)
+        if kind != tf.string:
+            value = tf.cast(value, tf.float32 if kind.is_floating else tf.int32)
         cast[key] = tf.ensure_shape(value, tensor.shape)
     return cast
 

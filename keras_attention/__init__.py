@@ -78,6 +78,8 @@ from keras_attention.recurrent import (
     ReverseTokens,
     ScheduledSampling,
     Seq2SeqDecoder,
+    ShowAttendTellDecoder,
+    ShowTellDecoder,
     SkipFirstUpdate,
     SummaryDecoder,
 )
@@ -176,6 +178,8 @@ __all__ = [
     "Scorer",
     "SelfAttention",
     "Seq2SeqDecoder",
+    "ShowAttendTellDecoder",
+    "ShowTellDecoder",
     "SkipFirstUpdate",
     "SoftAttention",
     "SoftmaxNormalizer",

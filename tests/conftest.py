@@ -43,14 +43,17 @@ def _forget_what_was_compiled():
         jax.clear_caches()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """On another backend one row of the conformance table stands for its class.
+    """One row of the conformance table stands for its class in a fast run, and on other backends.
 
-    There every operation is compiled for every shape, which takes most of the time.
+    With TensorFlow the variants are run by `make test-thorough`. On another backend every operation
+    is compiled for every shape, which takes most of the time: there they are skipped.
     """
-    if BACKEND == "tensorflow":
-        return
-    variant = pytest.mark.skip(reason=f"a variant of a layer; on {BACKEND} its first row is tested")
+    variant = pytest.mark.thorough
+    if BACKEND != "tensorflow":
+        reason = f"a variant of a layer; on {BACKEND} its first row is tested"
+        variant = pytest.mark.skip(reason=reason)
     for item in items:
         row = getattr(item, "callspec", None) and item.callspec.params.get("row")
         if getattr(row, "label", ""):

@@ -17,6 +17,8 @@ CONCRETE = [
     keras_attention.ConvDecoder,
     keras_attention.LuongDecoder,
     keras_attention.Seq2SeqDecoder,
+    keras_attention.ShowAttendTellDecoder,
+    keras_attention.ShowTellDecoder,
     keras_attention.SummaryDecoder,
     keras_attention.TransformerDecoder,
 ]

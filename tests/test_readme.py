@@ -89,7 +89,9 @@ def test_no_file_names_a_folder_of_one_machine():
     assert found == []
 
 
-@pytest.mark.parametrize("text", ["{}home/someone/x", "in {}work/data", '"{}tmp/run"', "({}root/a)"])
+@pytest.mark.parametrize(
+    "text", ["{}home/someone/x", "in {}work/data", '"{}tmp/run"', "({}root/a)"]
+)
 def test_a_folder_of_one_machine_is_recognized(text):
     assert PRIVATE.search(text.format("/"))
 

@@ -47,3 +47,4 @@ def add_part(parser, default: str = "test") -> None:
         help="test pictures, or of the training files the last 5,000 or the others "
         "(default: %(default)s)",
     )
+    shared.number(parser, "--max-pictures", None, "the first N of them (default: all)")

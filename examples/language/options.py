@@ -6,6 +6,9 @@ from examples.commands import arguments as shared
 from examples.commands.arguments import UsageError
 from keras_attention.export.tokenizers.training import KINDS, SUBWORDS
 
+#: Appended for a look at whether everything runs: nothing is learned in so little time.
+QUICK_TRAINING = "--max-texts 64 --epochs 1 --no-jit --shapes 1"
+QUICK_EVALUATION = "--max-texts 32"
 DESCRIPTION = (
     "It reads lines of text, plain or gzipped, and learns the probability of each next token, the "
     "end of a line included. Lines know nothing of one another."

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from examples.data.buckets import split_into_buckets
+from examples.data.drawn import drawn_ahead, generator_of
 from examples.tasks.base import Example, Task
 from keras_attention import checks
 
@@ -122,30 +123,29 @@ class Stream:
         """
         checks.int_at_least("Stream", "number", number, 0)
         checks.int_at_least("Stream", "start", start, 0)
-        last_axes = ((self.task.input_dim,), (self.task.output_dim,), ())
+        task = self.task
+
+        def spec(*last_axes):
+            return tf.TensorSpec((self.batch_size, None, *last_axes), tf.float32)
+
+        specs = (
+            {"inputs": spec(task.input_dim)},
+            {"targets": spec(task.output_dim), "due": spec()},
+        )
 
         def draw(batch):
-            example = self.padded(self.example(number, int(batch)))
-            return example.inputs, example.targets, example.due
+            drawn = self.padded(self.example(number, batch))
+            return {"inputs": drawn.inputs}, {"targets": drawn.targets, "due": drawn.due}
 
-        def as_tensors(batch):
-            tensors = tf.numpy_function(draw, [batch], (tf.float32,) * 3)
-            for tensor, axes in zip(tensors, last_axes, strict=True):
-                tensor.set_shape((self.batch_size, None, *axes))
-            return {"inputs": tensors[0]}, {"targets": tensors[1], "due": tensors[2]}
-
-        with tf.device("CPU"):  # the pipeline runs there, whatever the model runs on
-            dataset = tf.data.Dataset.range(start, self._num_batches)
-            return dataset.map(as_tensors).prefetch(tf.data.AUTOTUNE)
+        return drawn_ahead(draw, specs, start, self._num_batches)
 
     def example(self, epoch: int, batch: int) -> Example:
         """Returns batch `batch` of an epoch as arrays, not padded."""
         ranges = self.ranges
         if self.curriculum is not None:
             ranges = self.curriculum.ranges(ranges, epoch)
-        # Two words a number: NumPy takes [2**32 + 1, 0, 0] and [1, 1, 0] for the same seed.
-        words = np.array([self.seed, epoch, batch], np.uint64).view(np.uint32)
-        return self.task.draw(np.random.default_rng(words), self.batch_size, **ranges)
+        generator = generator_of(self.seed, epoch, batch)
+        return self.task.draw(generator, self.batch_size, **ranges)
 
     def padded(self, example: Example) -> Example:
         """Returns the sequences padded to the shortest of `shapes` that holds them."""

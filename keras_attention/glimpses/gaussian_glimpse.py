@@ -81,7 +81,7 @@ class GaussianGlimpse(GaussianWindow):
         channels = ops.cast(image, self.compute_dtype)
         channels = channels if len(image.shape) == 4 else channels[..., None]
         patch = read_through(channels, filters_y, filters_x)
-        patch = ops.cast(patch, window.dtype) * window[:, 4, None, None, None]
+        patch = ops.cast(patch, window.dtype) * ops.reshape(window[:, 4], (-1, 1, 1, 1))
         # A gain may leave the range of float16, where infinity would spoil the gradients.
         patch = ops.saturate_cast(patch, self.compute_dtype)
         patch = patch if len(image.shape) == 4 else patch[..., 0]

@@ -82,7 +82,7 @@ class GaussianWriter(GaussianWindow):
         channels = ops.cast(patch, self.compute_dtype)
         channels = channels if len(patch.shape) == 4 else channels[..., None]
         image = write_through(channels, filters_y, filters_x)
-        image = ops.cast(image, window.dtype) / window[:, 4, None, None, None]
+        image = ops.cast(image, window.dtype) / ops.reshape(window[:, 4], (-1, 1, 1, 1))
         # A gain may leave the range of float16, where infinity would spoil the gradients.
         image = ops.saturate_cast(image, self.compute_dtype)
         image = image if len(patch.shape) == 4 else image[..., 0]

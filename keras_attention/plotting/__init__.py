@@ -12,6 +12,7 @@ the tokens: from left to right and from top to bottom.
 """
 
 from keras_attention.plotting.alignment import plot_alignment, plot_alignments
+from keras_attention.plotting.images import plot_image_attention
 from keras_attention.plotting.tapes import plot_bits, plot_memory_use
 from keras_attention.plotting.text_pages import text_weights_html
 from keras_attention.plotting.texts import plot_text_weights
@@ -20,6 +21,7 @@ __all__ = [
     "plot_alignment",
     "plot_alignments",
     "plot_bits",
+    "plot_image_attention",
     "plot_memory_use",
     "plot_text_weights",
     "text_weights_html",

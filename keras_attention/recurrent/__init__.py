@@ -16,6 +16,8 @@ from keras_attention.recurrent.maxout import maxout
 from keras_attention.recurrent.reverse_tokens import ReverseTokens
 from keras_attention.recurrent.scheduled_sampling import ScheduledSampling
 from keras_attention.recurrent.seq2seq_decoder import Seq2SeqDecoder
+from keras_attention.recurrent.show_attend_tell_decoder import ShowAttendTellDecoder
+from keras_attention.recurrent.show_tell_decoder import ShowTellDecoder
 from keras_attention.recurrent.summary_decoder import SummaryDecoder
 
 __all__ = [
@@ -36,6 +38,8 @@ __all__ = [
     "ReverseTokens",
     "ScheduledSampling",
     "Seq2SeqDecoder",
+    "ShowAttendTellDecoder",
+    "ShowTellDecoder",
     "SkipFirstUpdate",
     "SummaryDecoder",
     "maxout",

@@ -742,6 +742,23 @@ TABLE = [
         noisy=lambda **o: ka.Seq2SeqDecoder(VOCABULARY, 3, 5, 2, dropout=0.5, seed=3, **o),
     ),
     Row(
+        ka.ShowAttendTellDecoder,
+        lambda **o: ka.ShowAttendTellDecoder(VOCABULARY, 3, 5, **o),
+        DECODED,
+        DECODER_MASKS,
+        WITH_WEIGHTS,
+        output_dtype="float32",
+        noisy=lambda **o: ka.ShowAttendTellDecoder(VOCABULARY, 3, 5, dropout=0.5, seed=3, **o),
+    ),
+    Row(
+        ka.ShowTellDecoder,
+        lambda **o: ka.ShowTellDecoder(VOCABULARY, 3, 5, **o),
+        DECODED,
+        flags=WITH_WEIGHTS,
+        output_dtype="float32",
+        noisy=lambda **o: ka.ShowTellDecoder(VOCABULARY, 3, 5, dropout=0.5, seed=3, **o),
+    ),
+    Row(
         ka.ScheduledSampling,
         lambda **o: ka.ScheduledSampling(
             ka.LuongDecoder(VOCABULARY, 3, 5, cells=lstm_cell(5, **o), **o), 0.5, seed=3, **o

@@ -47,6 +47,7 @@ def test_wide_beam_finds_every_sequence_in_order(rule):
         assert (result["alignments"][row, 121:] == 0).all()
 
 
+@pytest.mark.thorough
 @settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
@@ -239,6 +240,7 @@ def test_padding_of_the_source_changes_nothing():
         assert_same(plain, longer)
 
 
+@pytest.mark.thorough
 def test_eager_graph_and_xla_agree_with_unknown_batch_and_source():
     base = HashModel(seed=17, batch=5, vocabulary=601, end_bias=4.0)  # two-stage top tokens
 

@@ -25,10 +25,12 @@ def test_a_right_step_passes(rule):
     assert 0.0 <= check(model_of(end_bias=0.5), **RULES[rule][0]) < 1e-5
 
 
+@pytest.mark.thorough
 def test_a_right_step_passes_under_xla():
     assert check(model_of(batch=2), beam_width=2, max_length=3, jit_compile=True) < 1e-5
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("batch", [1, 2])
 def test_few_rows_large_vocabularies_and_ties_pass(batch):
     if batch == 1:

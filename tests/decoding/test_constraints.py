@@ -231,6 +231,7 @@ def test_a_row_does_not_depend_on_the_constraints_of_others():
         assert_same(apart, {name: value[order] for name, value in together.items()})
 
 
+@pytest.mark.thorough
 def test_eager_graph_and_xla_agree_under_constraints_and_in_groups():
     model = HashModel(seed=69, batch=3, vocabulary=13, end_bias=0.5)
     options = {"max_length": 6, "no_repeat_ngram": 2, "banned_ids": [7], "min_length": 2}

@@ -111,6 +111,7 @@ def test_sources_may_differ_if_one_alignment_is_chosen():
     assert result["alignments"].shape == (3, 2, 3, 5)
 
 
+@pytest.mark.thorough
 def test_every_search_takes_an_ensemble_compiled_too():
     ensemble = Ensemble(models(110, 111), [1, 2])
     options = {"beam_width": 2, "max_length": 3}

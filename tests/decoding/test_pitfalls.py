@@ -326,6 +326,7 @@ def begun(decoder, source=SOURCE, mask=MASK):
     return memory, decoder.start(memory, max_length=4)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", list(DECODERS))
 def test_decoders_of_every_kind_keep_every_promise(name, decoders):
     decoder = decoders[name]
@@ -336,6 +337,7 @@ def test_decoders_of_every_kind_keep_every_promise(name, decoders):
     check_beam_search(decoder.step, state, memory, **options)
 
 
+@pytest.mark.thorough
 def test_a_cache_left_in_place_keeps_every_promise(decoders):
     decoder = decoders["Transformer"]
     memory, state = begun(decoder)

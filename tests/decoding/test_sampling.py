@@ -171,6 +171,7 @@ def test_nothing_unknown_padded_or_infinite_comes_out():
         np.testing.assert_array_equal(result["lengths"], [0, 3, 3])
 
 
+@pytest.mark.thorough
 def test_eager_graph_and_xla_agree_with_unknown_batch():
     model = HashModel(seed=97, batch=5, vocabulary=53, end_bias=2.0)
     sample_all = functools.partial(sample_search, max_length=5, top_k=11, top_p=0.95)

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import tensorflow as tf
 from decoding_models import END, HashModel
 from keras import ops
@@ -59,6 +60,7 @@ def test_junk_and_padding_columns_change_nothing():
     assert (wider["alignments"][:, 5:] == 0).all()
 
 
+@pytest.mark.thorough
 def test_eager_graph_and_xla_agree_with_unknown_sizes():
     model = HashModel(seed=44, batch=5, vocabulary=7)
 

@@ -139,6 +139,27 @@ def test_a_list_of_outputs_has_the_names_of_its_layers(tmp_path):
     assert warmup.read_requests(version)[1].inputs["frames"].tolist() == [[1.0] * 5] * 8
 
 
+class Spelled(keras.layers.Layer):
+    """Says "long" or "short" of each row, as text."""
+
+    def call(self, frames):
+        return tf.where(tf.reduce_sum(frames, axis=1) > 2, "long", "short")
+
+    def compute_output_spec(self, frames):
+        return keras.KerasTensor(frames.shape[:1], "string")
+
+
+def test_text_that_a_layer_makes_stays_text(tmp_path):
+    inputs = keras.Input((5,), name="frames")
+    model = keras.Model({"frames": inputs}, {"said": Spelled()(inputs), "same": inputs})
+    version = export_model(model, tmp_path)
+    found = answer.Loaded(version).ask(
+        "serving_default", frames=np.eye(3, 5, dtype="f4") * [[1], [3], [4]]
+    )
+    assert found["said"].tolist() == [b"short", b"long", b"long"]
+    assert found["same"].dtype == np.float32
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [

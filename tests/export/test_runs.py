@@ -170,6 +170,7 @@ def test_arguments_are_checked(pieces, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.thorough
 def test_a_run_is_read_where_examples_cannot_be_imported(pieces, tmp_path):
     write(tmp_path, pieces)
     program = (

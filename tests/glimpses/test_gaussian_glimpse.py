@@ -201,3 +201,15 @@ def test_filters_of_rows_and_columns_are_not_swapped():
     window = gaussian_window(keras.ops.array(NUMBERS), SIZE, HEIGHT, WIDTH)
     filters_y, filters_x = window_filters(window, SIZE, HEIGHT, WIDTH)
     assert filters_y.shape == (2, SIZE, HEIGHT) and filters_x.shape == (2, SIZE, WIDTH)
+
+
+def test_channels_are_read_and_written_in_a_graph_as_they_are_eagerly():
+    # Graph optimization once lost the axes of a gain that was sliced with new ones: with two rows
+    # and two channels a gain then met a channel instead of a row.
+    image, patch, state = keras.Input(IMAGES.shape[1:]), keras.Input((3, 3, 2)), keras.Input([5])
+    read = GaussianGlimpse(SIZE, project_state=False)(image, state)
+    written = GaussianWriter(HEIGHT, WIDTH, project_state=False)(patch, state)
+    model = keras.Model([image, patch, state], [read, written])
+    inputs = [array.astype("float32") for array in (IMAGES, PATCHES, NUMBERS)]
+    for drawn, expected in zip(model.predict_on_batch(inputs), model(inputs), strict=True):
+        np.testing.assert_allclose(drawn, expected, rtol=1e-4, atol=1e-5)

@@ -148,6 +148,7 @@ def test_gradients_on_jax_are_those_of_differences():
         assert float(np.sum(np.array(gradient) * direction)) == pytest.approx(slope, rel=1e-2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_unknown_batch_and_lengths_run_in_one_traced_function(jit_compile):
     traces = []

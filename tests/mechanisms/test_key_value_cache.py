@@ -74,6 +74,7 @@ def test_beams_are_reordered_by_gathering_rows():
     np.testing.assert_allclose(context, expected[:, 3], atol=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_cache_is_the_state_of_a_compiled_loop(compiled):
     layer, states = _built("grouped")

@@ -141,6 +141,7 @@ def test_in_a_loop_the_layer_adds_what_a_call_would():
     np.testing.assert_allclose(float(loss.losses[0]), float(attention.losses[0]), rtol=1e-5)
 
 
+@pytest.mark.thorough
 def test_the_penalty_trains_in_a_compiled_fit():
     inputs = keras.Input((None, DQ)), keras.Input((None, DV))
     attention = SoftAttention(N, use_gate=False, doubly_stochastic=1.0)

@@ -92,6 +92,7 @@ def test_the_bonus_of_weights_that_are_exactly_one_has_a_finite_gradient(dtype):
         assert np.all(np.isfinite(np.array(tf.convert_to_tensor(gradient))))
 
 
+@pytest.mark.thorough
 def test_the_bonus_reaches_the_loss_of_fit():
     guidance, image = keras.Input((G,)), keras.Input((None, D))
     bonuses = []

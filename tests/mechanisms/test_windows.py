@@ -60,6 +60,7 @@ def test_spread_has_the_gradient_of_the_places():
     np.testing.assert_array_equal(tape.gradient(total, tensor), expected)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("window", [5, 16, 17, 35])  # one block, several, the last one not full
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "xla"])
 def test_products_by_piece_equal_those_with_all_rows(window, compiled):

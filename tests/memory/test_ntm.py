@@ -209,6 +209,7 @@ def test_it_learns(policy, xla):
     assert np.isfinite(history).all() and history[-1] < 0.9 * history[0]
 
 
+@pytest.mark.thorough
 def test_dropout_of_the_controller_is_drawn_once_a_call():
     keras.utils.set_random_seed(1)
     controller = LSTM(13, dropout=0.3, recurrent_dropout=0.2, seed=1)

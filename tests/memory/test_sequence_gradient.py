@@ -137,6 +137,7 @@ def test_beyond_the_limits_of_the_heads_it_is_0_as_well(monkeypatch):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(other).max())
 
 
+@pytest.mark.thorough
 def test_it_is_the_slope_of_the_outputs():
     layer = made("heads")
     layer.return_state = False
@@ -160,6 +161,7 @@ def test_the_sum_of_losses_in_parts_has_the_sum_of_their_gradients():
         np.testing.assert_allclose(np.array(one), np.array(sum(others)), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_xla_computes_the_gradients_of_a_graph():
     layer = made("tanh", scale=0.3)
     weights = [weight.value for weight in layer.trainable_weights]

@@ -141,6 +141,7 @@ def test_noise_moves_scores_by_sigmoid_noise_while_training():
     assert MonotonicNormalizer().noise((2, 3), training=True) is None
 
 
+@pytest.mark.thorough
 @MODES
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_a_loop_of_steps_trains_compiled_with_unknown_sizes(mode, dtype):

@@ -111,6 +111,7 @@ def test_one_sentence_is_attention_pooling():
     np.testing.assert_allclose(np.array(vector), np.array(pooling(words[:, 0])), atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_a_keyword_in_one_sentence_is_found():
     """The label is the sign of the one keyword; weight must gather on it at both levels."""
     keras.utils.set_random_seed(3)

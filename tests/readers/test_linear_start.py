@@ -40,6 +40,7 @@ def test_the_softmax_comes_back_when_the_loss_stops_falling(options, losses, lin
     assert _linear_epochs(LinearStart(_reader(), **options), losses) == linear
 
 
+@pytest.mark.thorough
 def test_it_comes_back_in_a_compiled_fit_with_noise_and_unknown_sizes():
     reader = _reader(noise=0.3, seed=1)
     story, question = keras.Input((None, None), dtype="int32"), keras.Input((None,), dtype="int32")

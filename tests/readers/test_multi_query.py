@@ -54,6 +54,7 @@ def test_learned_queries_are_one_set_for_every_row():
     )
 
 
+@pytest.mark.thorough
 def test_learned_queries_train_with_unknown_batch_and_length():
     """Each query has to find its own of two marked positions."""
     keras.utils.set_random_seed(2)

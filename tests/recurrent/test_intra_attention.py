@@ -182,6 +182,7 @@ class SameSoftmax(ka.Normalizer):
         return masked_softmax(scores, mask)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fusion", [None, "deep"])
 def test_gradients_equal_finite_differences(fusion):
     layer = _layer(fusion)
@@ -300,6 +301,7 @@ def test_bad_input_is_refused(call, message):
         call()
 
 
+@pytest.mark.thorough
 def test_a_tape_that_is_not_asked_for_is_not_kept():
     """The largest tensor that the compiled gradient allocates is the weights', not a tape's."""
     layer = ka.IntraAttention(32)

@@ -201,6 +201,7 @@ def test_no_gradient_passes_through_choice_or_token():
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("schedule", "jit_compile"), [(InverseSigmoidDecay(20), True), (LinearDecay(0.1), False)]
 )

@@ -109,6 +109,7 @@ def test_the_stacked_decoder_computes_what_the_paper_says():
     np.testing.assert_allclose(logits, expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_gradients_of_every_weight_are_right(decoder):
     state = None if isinstance(decoder, SummaryDecoder) else _state(decoder)
     # Logits are float32: the outputs before them are what differences can tell of.

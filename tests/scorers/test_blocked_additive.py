@@ -119,6 +119,7 @@ def test_every_size_of_a_block_gives_the_same_numbers(block, added, monkeypatch)
     assert_close(with_gradients(blocked, *data), truth(data), 1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_unknown_batch_and_lengths_run_in_one_traced_function(jit_compile):
     traces = []
@@ -199,6 +200,7 @@ def largest_array(function, *inputs):
     return max(math.prod(map(int, shape.split(","))) for shape in shapes)
 
 
+@pytest.mark.thorough
 def test_no_array_is_as_large_as_all_pairs():
     sizes = (2, 31, 37, 64)
     data = [tf.constant(array) for array in arrays(dtype="float32", sizes=sizes)]

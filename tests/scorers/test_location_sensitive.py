@@ -74,6 +74,7 @@ def test_bad_sizes_are_refused(arguments, message):
         LocationSensitiveScorer(*arguments)
 
 
+@pytest.mark.thorough
 def test_it_trains_in_a_compiled_loop_of_unknown_sizes():
     """The gradient of a convolution asks for its sizes; in a loop they must stay constants."""
     scorer = LocationSensitiveScorer(U, F, SIZE)

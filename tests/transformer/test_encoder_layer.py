@@ -53,6 +53,7 @@ def test_a_wide_window_reads_all_and_a_narrow_one_its_neighborhood(normalization
     assert np.array_equal(moved[0], np.abs(np.arange(T) - 5) <= radius)
 
 
+@pytest.mark.thorough
 @KINDS
 @pytest.mark.parametrize("options", [{}, {"use_bias": True, "window": 3}])
 def test_gradients_equal_finite_differences(normalization, options):

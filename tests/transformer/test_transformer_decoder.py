@@ -97,6 +97,7 @@ def test_a_token_changes_nothing_before_it(normalization, time):
     assert np.array_equal(moved, np.arange(T) >= time)
 
 
+@pytest.mark.thorough
 @KINDS
 def test_gradients_equal_finite_differences(normalization):
     decoder = _made(normalization=normalization, activation="gelu")
@@ -162,6 +163,7 @@ def test_caches_that_stay_in_place_are_read_as_if_they_had_been_gathered(name):
     assert not np.allclose(*caches)  # nothing was moved
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_a_search_that_leaves_caches_in_place_finds_the_same(jit_compile):
     decoder, memory = _made(dtype="float32", noise=0.6), tf.constant(MEMORY, "float32")
@@ -184,6 +186,7 @@ def test_a_search_that_leaves_caches_in_place_finds_the_same(jit_compile):
         np.testing.assert_allclose(found[name], expected[name], atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_a_compiled_search_returns_what_rescoring_says():
     decoder, beam = _made(dtype="float32"), 3
 

@@ -9,6 +9,8 @@ import tensorflow as tf
 from examples.algorithms.opened import open_run
 from examples.training.history import read_history
 
+pytestmark = pytest.mark.thorough
+
 TINY = "--units 7 --no-jit --shapes 2 --epochs 2 --epoch-size 24 --batch-size 6".split()
 MACHINE = "--slots 11 --slot-dim 5 --size length=1:3".split()
 TIMES = ("seconds", "sequences_per_second")

@@ -12,6 +12,8 @@ from examples.classification.documents import Document
 from examples.classification.opened import open_run
 from examples.training.history import read_history
 
+pytestmark = pytest.mark.thorough
+
 TINY = (
     "--embedding-dim 5 --units 3 --attention-units 7 --no-jit --shapes 1 --batch-size 8"
     " --minimum-count 1 --dropout 0 --learning-rate 0.05"

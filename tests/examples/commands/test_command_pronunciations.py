@@ -11,6 +11,8 @@ from examples.translation import evaluate, train
 from examples.translation.error_rates import phoneme_error_rate
 from keras_attention.export.runs import read_run
 
+pytestmark = pytest.mark.thorough
+
 TINY = "--units 16 --embedding-dim 7 --maxout-units 5 --no-jit --shapes 1 --batch-size 8".split()
 PHONEMES = {"A": "AH", "B": "B IY", "C": "S", "D": "D IY"}
 

@@ -9,6 +9,8 @@ import tensorflow as tf
 from examples.questions.opened import open_run
 from examples.training.history import read_history
 
+pytestmark = pytest.mark.thorough
+
 TINY = "--units 13 --hops 2 --epochs 12 --linear-epochs 5 --batch-size 8 --seed 1".split()
 TIMES = ("seconds", "questions_per_second")
 PEOPLE, PLACES = ("Ann", "Bob", "Cy"), ("park", "hall", "shed", "pond")

@@ -12,6 +12,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 ROOT = pathlib.Path(__file__).parents[3]
 TIMES = ("seconds", "tokens_per_second")
 

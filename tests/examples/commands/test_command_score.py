@@ -7,6 +7,8 @@ from examples.data.batches import Batches
 from keras_attention import protocol
 from keras_attention.export import runs
 
+pytestmark = pytest.mark.thorough
+
 PAIRS = [
     ("ein hund schläft .", "a dog sleeps ."),
     ("kein baum fällt .", "no tree falls ."),

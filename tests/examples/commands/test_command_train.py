@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 TINY = "--units 8 --embedding-dim 7 --maxout-units 5 --no-jit --shapes 1 --epochs 1".split()
 
 

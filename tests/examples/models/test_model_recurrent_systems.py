@@ -196,6 +196,7 @@ print("reloaded")
 """
 
 
+@pytest.mark.thorough
 def test_all_systems_reload_where_examples_cannot_be_imported(tmp_path):
     data = {"source": SOURCE, "target": TARGET}
     for name in ("summary", "seq2seq-twice", "luong-predictive", "rnnsearch-concat", "mixed-lstmn"):

@@ -2,6 +2,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 ROOT = pathlib.Path(__file__).parents[3]
 
 # Logical devices must be set before TensorFlow starts, so this runs in its own process.
@@ -55,6 +57,7 @@ print("equal")
 """
 
 
+@pytest.mark.thorough
 def test_two_replicas_equal_one_device_with_the_joined_batch(tmp_path):
     here = str(pathlib.Path(__file__).parent)
     command = [sys.executable, "-c", CHILD, here, str(ROOT), str(tmp_path)]

@@ -162,6 +162,7 @@ tests.run(sys.argv[3], changes, batches=Slow(shapes=1))
 """
 
 
+@pytest.mark.thorough
 def test_a_run_killed_with_sigkill_resumes_to_the_same_numbers(tmp_path):
     changes = {"epochs": 5, "checkpoint_steps": 5, "jit_compile": True}
     expected = run(tmp_path / "whole", changes)
@@ -182,6 +183,7 @@ def test_a_run_killed_with_sigkill_resumes_to_the_same_numbers(tmp_path):
     assert_same(resumed, expected)
 
 
+@pytest.mark.thorough
 def test_an_interrupt_writes_a_checkpoint_and_says_how_to_go_on(tmp_path, uninterrupted):
     average = averaging.ExponentialAverage(0.9)
     model, result, progress = run(tmp_path, batches=Stopping(11, signal.SIGTERM), average=average)

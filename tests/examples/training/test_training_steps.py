@@ -87,6 +87,7 @@ def test_added_padding_changes_no_weight():
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_one_program_a_shape_and_all_agree_with_the_plain_graph():
     histories = []
     for jit_compile in (True, False):

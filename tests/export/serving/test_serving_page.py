@@ -17,6 +17,7 @@ def test_the_page_has_its_examples():
     assert len(PROGRAMS) == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("body, path", CURLS)
 def test_every_curl_is_answered(toy, body, path):
     connection = http.client.HTTPConnection("127.0.0.1", toy.server.rest_port, timeout=60)

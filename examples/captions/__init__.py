@@ -1,0 +1,1 @@
+"""Captions on the command line: scenes of handwritten digits in, what they show out."""

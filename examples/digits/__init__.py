@@ -1,0 +1,1 @@
+"""Handwritten digits on the command line: recognized by glimpses, drawn through a window."""

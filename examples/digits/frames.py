@@ -1,0 +1,86 @@
+"""Rows of small pictures with boxes on them, as a sheet and as an animation."""
+
+import dataclasses
+import pathlib
+
+import numpy as np
+
+from keras_attention.plotting.figures import new_figure
+
+INCHES = 0.9
+FRAMES_A_SECOND = 3
+REST = 4  # how often the last frame of an animation is shown
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """A small picture.
+
+    Attributes:
+        image: Array `(height, width)` from 0 to 1, 1 is ink.
+        boxes: Boxes `(left, top, width, height)` in pixels, drawn on it; the last one is strong.
+        title: What stands above.
+    """
+
+    image: np.ndarray
+    boxes: tuple = ()
+    title: str = ""
+
+
+def sheet(rows: list[list[Cell]]):
+    """Returns a figure of rows of cells."""
+    columns = max(map(len, rows))
+    figure = new_figure(INCHES * columns, (INCHES + 0.12) * len(rows), layout="tight")
+    axes = figure.subplots(len(rows), columns, squeeze=False)
+    for line, row in zip(axes, rows, strict=True):
+        for one, cell in zip(line, row, strict=False):
+            _draw(one, cell)
+        for one in line[len(row) :]:
+            one.remove()
+    return figure
+
+
+def animate(path: pathlib.Path, frames: list[list[list[Cell]]]) -> None:
+    """Writes an animated GIF.
+
+    Args:
+        path: The file.
+        frames: Frames, each rows of cells, all of one shape.
+    """
+    from matplotlib.animation import PillowWriter
+
+    figure = sheet(frames[0])
+    figure.canvas.draw()
+    figure.set_layout_engine("none")  # laid out once, not for every frame
+    writer = PillowWriter(fps=FRAMES_A_SECOND)
+    with writer.saving(figure, path, dpi=100):
+        for frame in [*frames, *[frames[-1]] * REST]:
+            for one, cell in zip(figure.axes, (c for row in frame for c in row), strict=True):
+                one.clear()
+                _draw(one, cell)
+            writer.grab_frame()
+
+
+def _draw(axes, cell):
+    from matplotlib.patches import Rectangle
+
+    axes.imshow(cell.image, cmap="gray_r", vmin=0.0, vmax=1.0, interpolation="nearest")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set_color("0.8")
+    axes.set_title(cell.title, fontsize=7, pad=2)
+    limits = axes.get_xlim(), axes.get_ylim()
+    for number, (left, top, width, height) in enumerate(cell.boxes, 1):
+        last = number == len(cell.boxes)
+        axes.add_patch(
+            Rectangle(
+                (left, top),
+                width,
+                height,
+                fill=False,
+                edgecolor="tab:red" if last else "tab:blue",
+                linewidth=1.4 if last else 0.6,
+            )
+        )
+    axes.set_xlim(limits[0])  # a box may reach beyond the picture
+    axes.set_ylim(limits[1])

@@ -1,0 +1,1 @@
+"""Drawing digits on the command line."""

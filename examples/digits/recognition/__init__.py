@@ -1,0 +1,1 @@
+"""Recognizing digits by glimpses on the command line."""

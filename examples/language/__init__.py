@@ -1,0 +1,1 @@
+"""Language models on the command line: lines of text in, the probability of every token out."""

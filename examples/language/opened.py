@@ -1,0 +1,80 @@
+"""A run of a language model, opened for a command."""
+
+import dataclasses
+
+import keras
+import numpy as np
+
+from examples.data.rows import RowBatches
+from examples.language import texts
+from examples.language.objective import LanguageObjective
+from examples.training.evaluation import Evaluation
+from keras_attention.export import tokenizers
+from keras_attention.export.runs import Run, read_run
+from keras_attention.export.tokenizers import Tokenizer
+
+BATCH_SIZE = 64
+SHAPES = 6
+
+
+@dataclasses.dataclass(frozen=True)
+class Opened:
+    """A trained language model and its tokenizer.
+
+    Attributes:
+        run: The `Run`.
+        tokenizer: The tokenizer of its texts.
+        max_tokens: Tokens of a text that are read.
+    """
+
+    run: Run
+    tokenizer: Tokenizer
+    max_tokens: int
+
+    @property
+    def model(self) -> keras.Model:
+        """The model, from `ids` to `logits` and, with attention, `weights`."""
+        return self.run.model
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether it has weights."""
+        return "weights" in self.model.output
+
+    def numbers(self, lines: list[str]) -> dict:
+        """Returns loss a token, perplexity and accuracy on texts, their tokens and unknown ones."""
+        groups, _ = texts.encoded(lines, self.tokenizer, self.max_tokens, SHAPES, BATCH_SIZE)
+        batches = RowBatches(groups, BATCH_SIZE, is_training=False)
+        # A compilation for each of a few batches would take longer than the batches.
+        measured = Evaluation(self.model, jit_compile=False, objective=LanguageObjective())(batches)
+        unknown = sum(int((labels["target"] == 1).sum()) for _, labels in groups)
+        return {**measured, "tokens": int(measured["tokens"]), "unknown": unknown}
+
+    def weights(self, text: str) -> tuple[list[str], np.ndarray]:
+        """Returns what is read of a text, and the weights of each layer when reading it.
+
+        Returns:
+            The tokens, the start mark first, and an array `(layers, time, time)`: how much each
+            step attended to the state before the first, and to those of all tokens but the last.
+        """
+        ((inputs, _),), _ = texts.encoded([text], self.tokenizer, self.max_tokens, 1, 1)
+        tokens = [token.decode() for token in self.tokenizer.tokens(inputs["ids"][0]).numpy()]
+        # Nothing reads the state of the last token: its slot is left out.
+        return tokens, self.model.predict_on_batch(inputs)["weights"][0, :, :, :-1]
+
+
+def open_run(directory: str) -> Opened:
+    """Returns the run in `directory`, its model and tokenizer loaded.
+
+    Raises:
+        ValueError: If it does not say how many tokens it reads, or a part is damaged.
+    """
+    run = read_run(directory)
+    limit = run.settings.get("max_tokens")
+    if not isinstance(limit, int) or limit < 1:
+        raise ValueError(
+            f"{directory}/run.json is expected to hold the tokens of a text that are read, a "
+            f"positive int. Received: max_tokens={limit!r}"
+        )
+    _ = run.model  # a damaged file is told now, not in the middle of the work
+    return Opened(run, tokenizers.load(run.directory / texts.FOLDER), limit)

@@ -1,0 +1,54 @@
+"""An LSTM as a language model: the LSTMN without its attention.
+
+It has what `lstmn` has, down to the first values of its weights (a forget gate's bias too begins
+at 0), but reads its last state where the LSTMN reads a mixture of all earlier ones. Cheng et al.
+2016 (https://arxiv.org/abs/1601.06733) compare with such a model in table 1.
+"""
+
+import keras
+
+from examples.models import language_model
+from keras_attention.initialization import recurrent_initializer
+
+TITLE = "LSTM language model: the control of the LSTMN"
+REFERENCE = "Cheng et al. 2016, arXiv 1601.06733, table 1"
+OPTIONS = language_model.OPTIONS
+
+
+def build(
+    vocabulary_size: int,
+    units: int = 256,
+    embedding_dim: int = 256,
+    layers: int = 1,
+    dropout: float = 0.4,
+    seed: int | None = None,
+    dtype=None,
+) -> keras.Model:
+    """Returns a functional model from `ids` to `logits`.
+
+    The arguments are those of `examples.models.lstmn.build`; there are no weights.
+    """
+
+    def layer(states, number):
+        policy = keras.dtype_policies.get(dtype)
+        cell = keras.layers.LSTMCell(
+            units,
+            recurrent_initializer=recurrent_initializer(policy.variable_dtype),
+            unit_forget_bias=False,
+            dtype=policy,
+        )
+        recurrence = keras.layers.RNN(
+            cell, return_sequences=True, dtype=policy, name=f"lstm_{number}"
+        )
+        return recurrence(states), None
+
+    return language_model.language_model(
+        "lstm_language_model",
+        layer,
+        vocabulary_size,
+        embedding_dim,
+        layers,
+        dropout,
+        seed,
+        dtype,
+    )

@@ -1,0 +1,121 @@
+"""Text-guided attention, Mun et al. 2017 (https://arxiv.org/abs/1612.03557).
+
+    g     = last state of a GRU over the guiding sentence
+    e_i   = w . tanh(W_a a_i + b_a + W_g g) + b     alpha = softmax(e)     x = sum_i alpha_i a_i
+    the decoder of `keras_attention.ShowTellDecoder` reads relu(W_e x + b_e), then the words
+
+The paper: skip-thought vectors of 2400 numbers for g, embedding and LSTM 512, dropout 0.5, an
+entropy bonus of 0.002, Adam at 4e-4. Here the sentence's GRU, a skip-thought encoder's, is trained
+along, and the matrices of the words that are read and written are two.
+"""
+
+import keras
+
+from examples.commands.arguments import fraction, not_negative
+from examples.models.encoders import picture
+from examples.options import Option
+from keras_attention import ShowTellDecoder, TextGuidedAttention
+
+TITLE = "Text-guided attention: a sentence says where to look before a caption is written"
+REFERENCE = "Mun et al. 2017, arXiv 1612.03557"
+INPUTS = ("image", "guide", "target")
+GUIDED = True
+OPTIONS = {
+    "units": Option(128, "size of the decoder's state and of the attention"),
+    "embedding_dim": Option(64, "size of the embeddings"),
+    "sentence_encoder": Option(
+        "gru", "what makes a vector of the sentence: its last state, or a bag", str, ("gru", "bag")
+    ),
+    "sentence_dim": Option(64, "size of that vector"),
+    **picture.OPTIONS,
+    "entropy": Option(
+        0.02,
+        "bonus for looking around; the paper has 0.002, with pretrained sentences",
+        not_negative,
+    ),
+    "dropout": Option(0.0, "share dropped from embedding and output", fraction),
+}
+
+
+def build(
+    vocabulary_size: int,
+    side: int,
+    units: int = 128,
+    embedding_dim: int = 64,
+    sentence_encoder: str = "gru",
+    sentence_dim: int = 64,
+    entropy: float = 0.02,
+    dropout: float = 0.0,
+    seed: int | None = None,
+    dtype=None,
+    **pictures,
+) -> keras.Model:
+    """Returns a functional model from `image`, `guide` and `target` to `logits` and `weights`.
+
+    Args:
+        vocabulary_size: Number of ids.
+        side: Points on a side of a picture.
+        units: Size of the decoder's state and of the attention.
+        embedding_dim: Size of the embeddings.
+        sentence_encoder: "gru" or "bag", the mean of the words through one layer.
+        sentence_dim: Size of the sentence's vector.
+        entropy: The bonus, see `keras_attention.TextGuidedAttention`.
+        dropout: Share dropped from embedding and output.
+        seed: Seed of the dropout.
+        dtype: Optional dtype policy, such as "mixed_bfloat16".
+        **pictures: See `examples.models.encoders.picture.annotations`.
+
+    Returns:
+        A model from `{"image": (batch, side, side, 1), "guide": (batch, words), "target":
+        (batch, time)}` to `{"logits": (batch, time, vocabulary_size), "weights": (batch, 1,
+        locations)}`, with the children `encoder`, image and guide to `memory` `(batch, 1, dim)`
+        and `weights`, and `decoder`.
+    """
+    image = keras.Input([side, side, 1], name="image")
+    guide = keras.Input([None], dtype="int32", name="guide")
+    target = keras.Input([None], dtype="int32", name="target")
+    found, _ = picture.annotations(image, dtype=dtype, **pictures)
+    sentence = _sentence(
+        guide, vocabulary_size, embedding_dim, sentence_encoder, sentence_dim, dtype
+    )
+    attention = TextGuidedAttention(units, entropy, dtype=dtype, name="attention")
+    read, weights = attention(sentence, found, return_attention_scores=True)
+    one = keras.layers.Reshape((1, read.shape[-1]), dtype=dtype, name="one_position")
+    seen = keras.layers.Reshape((1, weights.shape[-1]), dtype="float32", name="one_look")
+    asked = {"image": image, "guide": guide}
+    told = {"memory": one(read), "weights": seen(weights)}
+    encoder = keras.Model(asked, told, name="encoder")
+    decoder = ShowTellDecoder(
+        vocabulary_size,
+        embedding_dim,
+        units,
+        dropout=dropout,
+        seed=seed,
+        dtype=dtype,
+        name="decoder",
+    )
+    encoded = encoder(asked)
+    logits = decoder(target, encoded["memory"])
+    outputs = {"logits": logits, "weights": encoded["weights"]}
+    return keras.Model({**asked, "target": target}, outputs, name="text_guided")
+
+
+def _sentence(guide, vocabulary_size, embedding_dim, kind, units, dtype):
+    """The vector of a sentence; padding is masked."""
+    # A small vector leaves the tanh of the scores linear, and then no sentence changes which
+    # location has the largest score: words differ much from the beginning.
+    embedding = keras.layers.Embedding(
+        vocabulary_size,
+        embedding_dim,
+        embeddings_initializer=keras.initializers.RandomNormal(stddev=1.0),
+        mask_zero=True,
+        dtype=dtype,
+        name="guide_embedding",
+    )
+    if kind == "gru":
+        cell = keras.layers.GRUCell(units, reset_after=False, dtype=dtype, name="cell")
+        sentence = keras.layers.RNN(cell, dtype=dtype, name="sentence")(embedding(guide))
+    else:
+        bag = keras.layers.GlobalAveragePooling1D(dtype=dtype, name="bag")(embedding(guide))
+        sentence = keras.layers.Dense(units, "tanh", dtype=dtype, name="sentence")(bag)
+    return keras.layers.LayerNormalization(dtype=dtype, name="sentence_normalization")(sentence)

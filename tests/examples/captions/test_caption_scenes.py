@@ -1,0 +1,155 @@
+"""Scenes of digits: what is drawn and said, their ids, their order, and what is measured."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from examples.captions import scenes, words
+from examples.captions.objective import CaptionObjective
+from examples.captions.stream import SceneStream
+
+# Two pictures a digit: a frame of ink as bright as the digit says, 20 points wide.
+LABELS = np.repeat(np.arange(10), 2)
+IMAGES = np.zeros((20, 28, 28), np.uint8)
+IMAGES[:, 4:24, 4:24] = (100 + 10 * LABELS)[:, None, None]
+
+
+def painter(**options):
+    return scenes.Painter(IMAGES, LABELS, **options)
+
+
+def drawn(count, **options):
+    generator = np.random.default_rng(1)
+    paint = painter(**options)
+    return [paint.draw(generator) for _ in range(count)]
+
+
+def stream(seed=1, batches=3, guided=False, **options):
+    paint = painter(guided=guided, **options)
+    encoder = words.Encoder(words.make(), paint.longest)
+    names = ("image", "guide", "target") if guided else ("image", "target")
+    return SceneStream(paint, encoder, 5, batches, seed, names)
+
+
+# Scenes.
+
+
+def test_every_digit_is_whole_inside_its_cell_and_nowhere_else():
+    counts = set()
+    for scene in drawn(50, grid=3, digits=(2, 4)):
+        assert scene.image.shape == (72, 72, 1)
+        covered = np.zeros((72, 72), bool)
+        for digit, (top, left, bottom, right) in zip(scene.digits, scene.boxes, strict=True):
+            cell = scene.image[top:bottom, left:right, 0]
+            assert set(np.unique(cell)) == {0, 100 + 10 * digit}
+            assert (cell > 0).sum() == 20 * 20
+            covered[top:bottom, left:right] = True
+        assert not scene.image[~covered].any()
+        assert list(scene.boxes) == sorted(set(scene.boxes))  # reading order
+        assert scene.caption.split() == [scenes.NAMES[digit] for digit in scene.digits]
+        assert scene.named == scene.boxes
+        counts.add(len(scene.digits))
+    assert counts == {2, 3, 4}
+
+
+def test_digits_move_inside_their_cells():
+    tops = {
+        int(np.argmax(scene.image.any(axis=(1, 2)))) for scene in drawn(60, grid=1, digits=(1, 1))
+    }
+    assert tops == {0, 1, 2, 3, 4}
+
+
+def test_a_guided_caption_tells_where_the_one_digit_is_that_the_sentence_names():
+    rows, columns = {0: "top", 24: "middle", 48: "bottom"}, {0: "left", 24: "center", 48: "right"}
+    guides = set()
+    for scene in drawn(50, guided=True):
+        assert len(set(scene.digits)) == len(scene.digits)
+        (named,) = {word for word in scene.guide.split() if word in scenes.NAMES}
+        place = scene.digits.index(scenes.NAMES.index(named))
+        top, left = scene.boxes[place][:2]
+        assert scene.caption == f"{named} at the {rows[top]} {columns[left]}"
+        assert scene.named == (scene.boxes[place],) * 5
+        guides.add(scene.guide.replace(named, "{}"))
+    assert guides == set(scenes.GUIDES)
+
+
+def test_arguments_of_a_painter_are_checked():
+    with pytest.raises(ValueError, match="from 1 to at most 4, on a grid of 2 x 2"):
+        painter(grid=2, digits=(2, 5))
+    with pytest.raises(ValueError, match="`grid`"):
+        painter(grid=4)
+    with pytest.raises(ValueError, match="Received: none of 0, 7"):
+        scenes.Painter(IMAGES, np.where((LABELS == 0) | (LABELS == 7), 1, LABELS))
+
+
+# Ids and batches.
+
+
+def test_captions_are_shifted_and_padded_and_boxes_stand_with_their_words():
+    inputs, labels = stream().arrays(0, 0)
+    tokenizer = words.make()
+    for row, scene in enumerate(stream().scenes(0, 0)):
+        ids = tokenizer.encode([scene.caption])[0].numpy()[0].tolist()
+        behind = [0] * (4 - len(ids))
+        assert inputs["target"][row].tolist() == [2, *ids, *behind]
+        assert labels["caption"][row].tolist() == [*ids, 3, *behind]
+        assert labels["box"][row, : len(ids)].tolist() == [list(box) for box in scene.boxes]
+        assert not labels["box"][row, len(ids) :].any()
+        np.testing.assert_array_equal(inputs["image"][row], scene.image)
+
+
+def test_guides_are_ids_of_the_words_said():
+    inputs, _ = stream(guided=True).arrays(0, 0)
+    texts = words.make().decode(inputs["guide"]).numpy()
+    assert [text.decode() for text in texts] == [
+        scene.guide for scene in stream(guided=True).scenes(0, 0)
+    ]
+
+
+def test_the_tokenizer_comes_back_and_knows_every_word(tmp_path):
+    words.make().save(tmp_path / words.FOLDER)
+    tokenizer = words.load(tmp_path)
+    texts = [guide.format("three") for guide in scenes.GUIDES]
+    texts += [scenes.guided_caption(9, row, column, 3) for row in range(3) for column in range(3)]
+    assert not (tokenizer.encode(texts)[0].numpy() == 1).any()
+
+
+def test_batches_are_a_function_of_seed_epoch_and_number():
+    def epoch(number, start=0, **options):
+        batches = stream(**options).epoch(number, start)
+        return [(i["image"].numpy(), labels["caption"].numpy()) for i, labels in batches]
+
+    whole, rest = epoch(4), epoch(4, start=1)
+    assert len(whole) == 3
+    for (image, caption), (again, same) in zip(whole[1:], rest, strict=True):
+        np.testing.assert_array_equal(image, again)
+        np.testing.assert_array_equal(caption, same)
+    for other in (epoch(5), epoch(4, seed=2**32 + 1)):
+        assert not np.array_equal(whole[0][0], other[0][0])
+    assert not np.array_equal(whole[0][0], whole[1][0])
+    assert stream().digest() == stream().digest() != stream(seed=2).digest()
+
+
+# What is measured.
+
+
+def test_words_and_looks_are_counted_without_padding():
+    caption = tf.constant([[4, 5, 3], [6, 3, 0]])
+    box = np.zeros((2, 3, 4), np.float32)
+    box[0, 0], box[0, 1], box[1, 0] = (0, 0, 8, 8), (8, 16, 16, 24), (0, 8, 8, 16)
+    looks = np.zeros((2, 3, 18), np.float32)  # 3 rows, 6 columns on 24 points: 8 by 4 each
+    looks[0, 0, 1] = 1.0  # y 4, x 6: inside
+    looks[0, 1, 6 + 3] = 1.0  # y 12, x 14: just beside
+    looks[1, 0, 2] = 1.0  # y 4, x 10: inside
+    looks[:, 2, 0] = 1.0  # of the end mark and of padding: no place
+    logits = tf.one_hot([[4, 6, 3], [6, 3, 0]], 9) * 9.0
+    objective = CaptionObjective((3, 6), side=24)
+    labels = {"caption": caption, "box": tf.constant(box)}
+    sums = objective.measured({"logits": logits, "weights": tf.constant(looks)}, labels)
+    found = {name: float(sums[name]) for name in ("count", "right", "found", "places")}
+    assert found == {"count": 5.0, "right": 4.0, "found": 2.0, "places": 3.0}
+    numbers = objective.numbers({name: float(value) for name, value in sums.items()})
+    assert numbers["accuracy"] == 4 / 5
+    assert numbers["located"] == pytest.approx(2 / 3)
+    one = objective.measured({"logits": logits, "weights": tf.constant(looks[:, :1])}, labels)
+    assert float(one["found"]) == 2.0  # one look for all words of a caption

@@ -1,0 +1,155 @@
+import json
+import struct
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from command_line import answer
+
+from examples.digits.generation.opened import open_run as open_drawing
+from examples.digits.recognition.opened import open_run
+from examples.training.history import read_history
+
+pytestmark = pytest.mark.thorough
+
+SMALL = "--no-jit --max-pictures 240 --batch-size 16 --seed 1".split()
+LOOKING = "--glimpses 2 --units 24 --glimpse-units 12 --learning-rate 0.01 --epochs 8".split()
+DRAWING = "--steps 2 --units 12 --latent-dim 3 --learning-rate 0.02 --epochs 3".split()
+TIMES = ("seconds", "pictures_per_second")
+
+
+def write_idx(path, array):
+    shape = struct.pack(f">{array.ndim}I", *array.shape)
+    path.write_bytes(bytes([0, 0, 8, array.ndim]) + shape + array.tobytes())
+
+
+@pytest.fixture(scope="module")
+def mnist(tmp_path_factory):
+    """Pictures of four "digits": which quarter is black."""
+    folder = tmp_path_factory.mktemp("mnist")
+    for name, count in (("train", 5240), ("t10k", 40)):
+        digits = (np.arange(count) % 4).astype("uint8")
+        images = np.zeros((count, 28, 28), "uint8")
+        for row in range(2):
+            for column in range(2):
+                quarter = images[:, 14 * row : 14 + 14 * row, 14 * column : 14 + 14 * column]
+                quarter[digits == 2 * row + column] = 255
+        write_idx(folder / f"{name}-images-idx3-ubyte", images)
+        write_idx(folder / f"{name}-labels-idx1-ubyte", digits)
+    return folder
+
+
+def trained(folder, system, mnist, options):
+    status, out, err = answer("train", system, "--mnist", mnist, *SMALL, *options, "--run", folder)
+    assert (status, err) == (0, ""), out
+    return out
+
+
+@pytest.fixture(scope="module")
+def looking_run(tmp_path_factory, mnist):
+    """A model that has learned to tell the quarters."""
+    directory = tmp_path_factory.mktemp("looking") / "run"
+    assert "% of the digits wrong" in trained(directory, "ram", mnist, LOOKING)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def drawing_run(tmp_path_factory, mnist):
+    """A model that has begun to draw."""
+    directory = tmp_path_factory.mktemp("drawing") / "run"
+    trained(directory, "draw", mnist, DRAWING)
+    return directory
+
+
+def test_unseen_digits_are_recognized(command, looking_run, tmp_path):
+    status, out, err = command("evaluate", looking_run, "--json", tmp_path / "numbers.json")
+    assert (status, err) == (0, "")
+    numbers = json.loads((tmp_path / "numbers.json").read_text())
+    assert (numbers["part"], numbers["pictures"]) == ("test", 40)
+    assert numbers["error"] < 10  # chance is 75
+    assert "error" in out
+
+
+def test_pictures_show_each_glimpse(command, looking_run, tmp_path):
+    status, _, err = command("plot", looking_run, "--out", tmp_path, "--count", 2)
+    assert (status, err) == (0, "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["glimpses.gif", "glimpses.png"]
+
+
+def test_the_export_tells_the_digit_and_where_it_looked(command, looking_run, tmp_path):
+    status, _, err = command("export", looking_run, tmp_path / "served")
+    assert (status, err) == (0, "")
+    served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures["serving_default"]
+    images = np.zeros((3, 28, 28), "uint8")
+    images[0, :14, :14] = images[1, :14, 14:] = images[2, 14:, 14:] = 255
+    answers = {
+        k: v.numpy() for k, v in served(image=tf.constant(images / 255.0, "float32")).items()
+    }
+    assert answers["digit"].tolist() == [0, 1, 3]
+    probabilities, locations = open_run(looking_run).answers(images)
+    np.testing.assert_allclose(answers["probabilities"], probabilities, atol=1e-5)
+    np.testing.assert_allclose(answers["locations"], locations, atol=1e-5)
+    np.testing.assert_array_equal(locations[:, 0], 0.0)  # the first glimpse is of the middle
+
+
+def test_the_bound_falls_and_is_the_sum_of_its_parts(command, drawing_run, tmp_path):
+    losses = [row["dev_loss"] for row in read_history(drawing_run / "history.csv")]
+    assert losses[0] > losses[1] > losses[2]
+    status, _, err = command("evaluate", drawing_run, "--json", tmp_path / "numbers.json")
+    assert (status, err) == (0, "")
+    numbers = json.loads((tmp_path / "numbers.json").read_text())
+    assert numbers["bound"] == pytest.approx(numbers["reconstruction"] + numbers["kl"])
+    # Test pictures and dev pictures are of the same four kinds.
+    assert numbers["bound"] == pytest.approx(losses[2], rel=0.05)
+
+
+def test_samples_and_drawings_are_pictures_and_frames(command, drawing_run, tmp_path):
+    options = ["--count", 1, "--samples", 9, "--out", tmp_path]
+    status, _, err = command("plot", drawing_run, *options)
+    assert (status, err) == (0, "")
+    names = {f"{name}.{kind}" for name in ("samples", "drawing") for kind in ("png", "gif")}
+    assert {path.name for path in tmp_path.iterdir()} == names
+
+
+def test_the_export_draws_what_the_noise_says(command, drawing_run, tmp_path):
+    status, _, err = command("export", drawing_run, tmp_path / "served")
+    assert (status, err) == (0, "")
+    served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures["serving_default"]
+    noise = np.random.default_rng(7).standard_normal((3, 2, 3)).astype("float32")
+    answers = served(noise=tf.constant(noise))
+    expected = open_drawing(drawing_run).samples(3, seed=7)
+    for name in ("image", "canvases", "windows"):
+        np.testing.assert_allclose(answers[name], expected[name], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("system", "options"), [("ram", LOOKING), ("draw", DRAWING)])
+def test_a_run_goes_on_to_the_same_numbers(command, mnist, tmp_path, system, options):
+    whole, half = tmp_path / "whole", tmp_path / "half"
+    trained(whole, system, mnist, [*options, "--epochs", 3])
+    trained(half, system, mnist, [*options, "--epochs", 1])
+    assert command("train", system, "--run", half, "--resume", "--epochs", 3)[0] == 0
+    rows = [read_history(path / "history.csv") for path in (half, whole)]
+    for one, other in zip(*rows, strict=True):
+        assert {k: v for k, v in one.items() if k not in TIMES} == {
+            k: v for k, v in other.items() if k not in TIMES
+        }
+
+
+@pytest.mark.parametrize("system", ["ram", "draw"])
+@pytest.mark.parametrize(
+    ("given", "status", "told"),
+    [
+        ([], 2, "--mnist DIR"),
+        (["--mnist", "{none}"], 1, "expected train-images"),
+        (["--mnist", "{mnist}", "--monitor", "bleu"], 2, "invalid choice"),
+    ],
+)
+def test_wrong_options_and_files_are_told_in_a_line(
+    command, mnist, tmp_path, system, given, status, told
+):
+    given = [option.format(mnist=mnist, none=tmp_path / "none") for option in given]
+    found, _, err = command("train", system, "--run", tmp_path / "run", *given)
+    assert found == status
+    assert told in err
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,131 @@
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from command_line import answer, sentences
+
+from examples.language.opened import open_run
+from examples.training.history import read_history
+
+pytestmark = pytest.mark.thorough
+
+TINY = "--units 12 --embedding-dim 8 --dropout 0 --no-jit --shapes 1 --learning-rate 0.03".split()
+TIMES = ("seconds", "tokens_per_second")
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """A training text, and a dev text of sentences that stand in it."""
+    folder = tmp_path_factory.mktemp("texts")
+    lines = [pair[1] for pair in sentences(32)]
+    (folder / "train").write_text("\n".join(lines * 2), encoding="utf-8")
+    (folder / "dev").write_text("\n".join(lines[::3]), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def options(texts):
+    return ["--text", texts / "train", "--dev-text", texts / "dev", "--batch-size", 16, *TINY]
+
+
+@pytest.fixture(scope="module")
+def language_run(tmp_path_factory, options):
+    """An LSTMN that has learned 32 sentences by heart, as far as they can be known."""
+    directory = tmp_path_factory.mktemp("language") / "run"
+    status, out, err = answer("train", "lstmn", *options, "--epochs", 10, "--run", directory)
+    assert (status, err) == (0, ""), out
+    assert "perplexity" in out
+    return directory
+
+
+def test_evaluate_measures_every_token_and_the_end(command, language_run, texts, tmp_path):
+    path = tmp_path / "numbers.json"
+    status, out, err = command("evaluate", language_run, "--text", texts / "dev", "--json", path)
+    assert (status, err) == (0, "")
+    numbers = json.loads(path.read_text())
+    assert (numbers["lines"], numbers["tokens"], numbers["unknown"]) == (11, 11 * 5, 0)
+    # "a|no  dog|man|bird|tree  sleeps|runs|sings|falls  .  </s>": 32 lines, 5 bits a line.
+    assert 2.0 <= numbers["perplexity"] < 2.5
+    assert numbers["loss"] == pytest.approx(np.log(numbers["perplexity"]))
+    best = min(row["dev_loss"] for row in read_history(language_run / "history.csv"))
+    assert numbers["loss"] == pytest.approx(best, rel=1e-4)
+    assert "perplexity" in out
+
+
+def test_pictures_are_of_texts_or_of_a_file(command, language_run, texts, tmp_path):
+    status, out, err = command("plot", language_run, "--out", tmp_path, "a dog sleeps .")
+    assert (status, err) == (0, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["text_1.png"]
+    tokens, weights = open_run(language_run).weights("a dog sleeps .")
+    assert tokens == ["<s>", "a", "dog", "sleeps", "."]
+    assert weights.shape == (1, 5, 5)
+    np.testing.assert_allclose(weights.sum(axis=-1), 1.0, rtol=1e-5)
+    found, _, err = command("plot", language_run, "--out", tmp_path)
+    assert found == 2
+    assert "Name the texts to draw" in err
+
+
+def test_the_export_tells_what_a_text_costs(command, language_run, tmp_path):
+    status, _, err = command("export", language_run, tmp_path / "served")
+    assert (status, err) == (0, "")
+    served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures["serving_default"]
+    texts = ["a dog sleeps .", "sleeps dog ."]
+    answers = {name: value.numpy() for name, value in served(text=tf.constant(texts)).items()}
+    opened = open_run(language_run)
+    for row, text in enumerate(texts):
+        numbers = opened.numbers([text])
+        cost = numbers["loss"] * numbers["tokens"]
+        assert answers["log_probability"][row] == pytest.approx(-cost, rel=1e-4)
+    assert answers["log_probability"][0] > answers["log_probability"][1]
+    assert answers["tokens"][1, 3:].tolist() == [3, 0]
+    assert answers["log_probabilities"][1, 4] == 0
+    assert answers["attention"].shape == (2, 1, 5, 6)
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_to_the_same_numbers(command, language_run, options, tmp_path):
+    half = tmp_path / "half"
+    assert command("train", "lstmn", *options, "--epochs", 4, "--run", half)[0] == 0
+    assert command("train", "lstmn", "--run", half, "--resume", "--epochs", 10)[0] == 0
+    rows = [read_history(path / "history.csv") for path in (half, language_run)]
+    for one, other in zip(*rows, strict=True):
+        assert {k: v for k, v in one.items() if k not in TIMES} == {
+            k: v for k, v in other.items() if k not in TIMES
+        }
+
+
+@pytest.mark.slow
+def test_the_control_trains_and_has_nothing_to_draw(command, options, tmp_path):
+    run = tmp_path / "run"
+    status, _, err = command("train", "lstm-language-model", *options, "--epochs", 1, "--run", run)
+    assert (status, err) == (0, "")
+    status, _, err = command("plot", run, "--out", tmp_path / "drawn", "a dog .")
+    assert status == 1
+    assert "has no attention" in err
+    assert not (tmp_path / "drawn").exists()
+    assert command("export", run, tmp_path / "served")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "told"),
+    [
+        ([], 2, "--text FILE"),
+        (["--text", "{dev}"], 2, "--dev-text FILE"),
+        (["--text", "{dev}", "--dev-text", "{dev}.none"], 1, "does not exist"),
+        (["--text", "{bad}", "--dev-text", "{dev}"], 1, "bad:2: expected UTF-8"),
+        (
+            "--text {dev} --dev-text {dev} --tokens sentencepiece --minimum-count 2".split(),
+            2,
+            "--minimum-count is for",
+        ),
+    ],
+)
+def test_wrong_options_and_files_are_told_in_a_line(command, texts, tmp_path, given, status, told):
+    (tmp_path / "bad").write_bytes(b"a dog\n\xff\n")
+    files = {"dev": texts / "dev", "bad": tmp_path / "bad"}
+    given = [option.format(**files) for option in given]
+    found, _, err = command("train", "lstmn", "--run", tmp_path / "run", *given)
+    assert found == status
+    assert told in err
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,58 @@
+import gzip
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from examples.data.report import DataError
+from examples.language import texts
+from examples.language.objective import LanguageObjective
+from keras_attention.export.tokenizers import WordTokenizer
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return WordTokenizer(["a", "dog", "runs", "."])
+
+
+def test_lines_are_read_without_blank_ones(tmp_path):
+    path = tmp_path / "texts.gz"
+    path.write_bytes(gzip.compress("a dog\r\n\n  \n ein Vögelchen . \nlast".encode()))
+    assert texts.read_texts(path) == ["a dog", "ein Vögelchen .", "last"]
+    assert texts.read_texts(path, 2) == ["a dog", "ein Vögelchen ."]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(b"a\nb\xff\n", "texts:2: expected UTF-8"), (b"\n \n", "holds no text"), (b"", "is empty")],
+)
+def test_a_file_that_is_no_text_is_refused_by_name(tmp_path, content, told):
+    (tmp_path / "texts").write_bytes(content)
+    with pytest.raises(DataError, match=told):
+        texts.read_texts(tmp_path / "texts")
+
+
+def test_every_token_and_the_end_is_predicted_from_those_before(tokenizer):
+    lines = ["a dog runs .", "dog", "a cat .", "a dog runs runs runs ."]
+    groups, places = texts.encoded(lines, tokenizer, 5, max_shapes=2, batch_size=2)
+    found = {
+        int(place): (ids[ids > 0].tolist(), target[target > 0].tolist())
+        for (inputs, labels), rows in zip(groups, places, strict=True)
+        for place, ids, target in zip(rows, inputs["ids"], labels["target"], strict=True)
+    }
+    assert found == {
+        0: ([2, 4, 5, 6, 7], [4, 5, 6, 7, 3]),
+        1: ([2, 5], [5, 3]),
+        2: ([2, 4, 1, 7], [4, 1, 7, 3]),
+        3: ([2, 4, 5, 6, 6, 6], [4, 5, 6, 6, 6, 3]),  # five tokens are read
+    }
+
+
+def test_the_loss_is_a_mean_over_tokens_and_leaves_padding_out():
+    logits = np.random.default_rng(1).normal(size=(2, 3, 5)).astype("float32")
+    target = np.array([[4, 1, 3], [3, 0, 0]])
+    sums = LanguageObjective().measured({"logits": logits}, {"target": tf.constant(target)})
+    log_probs = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    kept = [log_probs[row, step, target[row, step]] for row, step in np.argwhere(target)]
+    assert float(sums["count"]) == 4
+    np.testing.assert_allclose(float(sums["loss"]), -np.sum(kept), rtol=1e-5)

@@ -1,0 +1,61 @@
+import keras
+import numpy as np
+import pytest
+
+from examples.captions.captioning import captioner
+from examples.models import text_guided
+
+SMALL = {"units": 7, "embedding_dim": 5, "sentence_dim": 6, "annotation_dim": 8}
+SIDE, VOCABULARY = 24, 13
+INPUTS = {
+    "image": np.random.default_rng(1).uniform(0, 255, (2, SIDE, SIDE, 1)).astype("float32"),
+    "guide": np.array([[5, 7, 0], [11, 0, 0]], "int32"),
+    "target": np.array([[2, 5, 7, 4, 8], [2, 9, 0, 0, 0]], "int32"),
+}
+
+
+@pytest.fixture(scope="module", params=["gru", "bag"])
+def model(request):
+    keras.utils.set_random_seed(1)
+    return text_guided.build(VOCABULARY, SIDE, **SMALL, sentence_encoder=request.param, seed=1)
+
+
+def test_a_sentence_looks_once_and_its_padding_changes_nothing(model):
+    outputs = model.predict_on_batch(INPUTS)
+    assert outputs["logits"].shape == (2, 5, VOCABULARY)
+    assert outputs["weights"].shape == (2, 1, 9)
+    np.testing.assert_allclose(outputs["weights"].sum(axis=2), 1.0, rtol=1e-5)
+    longer = {**INPUTS, "guide": np.pad(INPUTS["guide"], [(0, 0), (0, 2)])}
+    again = model.predict_on_batch(longer)
+    np.testing.assert_allclose(again["weights"], outputs["weights"], rtol=1e-5)
+    other = {**INPUTS, "guide": INPUTS["guide"][::-1]}
+    assert not np.allclose(model.predict_on_batch(other)["weights"], outputs["weights"], atol=1e-7)
+
+
+def test_the_bonus_for_looking_around_is_there_in_training_alone(model):
+    model(INPUTS, training=True)
+    (bonus,) = model.losses
+    assert -0.02 * np.log(9) <= float(bonus) < 0
+    model(INPUTS, training=False)
+    assert not model.losses
+
+
+def test_a_saved_model_comes_back_without_the_examples(model, tmp_path):
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras", compile=False)
+    for one, other in zip(
+        *(keras.tree.flatten(m.predict_on_batch(INPUTS)) for m in (model, again)), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_captions_are_written_from_what_the_sentence_chose(model):
+    writer = captioner(model, max_length=3)
+    assert sorted(writer.input) == ["guide", "image"]
+    written = writer.predict_on_batch({name: INPUTS[name] for name in writer.input})
+    assert written["ids"].shape == (2, 3)
+    expected = model.predict_on_batch(INPUTS)
+    np.testing.assert_allclose(written["weights"], expected["weights"], rtol=1e-5)
+    first = expected["logits"][:, 0]
+    first[:, [0, 2]] = -np.inf  # never produced
+    np.testing.assert_array_equal(written["ids"][:, 0], first.argmax(axis=1))

@@ -1,0 +1,69 @@
+"""Attention over pictures: what is drawn, on the figure that comes back."""
+
+import numpy as np
+import pytest
+
+from keras_attention.plotting import plot_image_attention
+
+WEIGHTS = np.zeros((3, 2, 5))
+WEIGHTS[0, 1, 4], WEIGHTS[1, 0, 0], WEIGHTS[1, 0, 1] = 1.0, 0.25, 0.75  # the third looks nowhere
+TOKENS = ["two", "seven", "</s>"]
+GRAY = np.arange(7 * 11, dtype=np.uint8).reshape(7, 11)
+
+
+def test_each_token_has_the_picture_and_its_weights_over_all_of_it():
+    figure = plot_image_attention(GRAY, WEIGHTS, TOKENS, title="two seven")
+    assert [axes.get_title() for axes in figure.axes] == ["", *TOKENS]
+    assert figure.get_suptitle() == "two seven"
+    for number, axes in enumerate(figure.axes):
+        picture, *over = axes.images
+        np.testing.assert_allclose(picture.get_array(), GRAY / 255, rtol=1e-6)
+        assert len(over) == min(number, 1)
+        for drawn in over:
+            np.testing.assert_allclose(drawn.get_array(), WEIGHTS[number - 1])
+            assert drawn.get_extent() == picture.get_extent() == [0, 11, 7, 0]
+
+
+def test_the_largest_weight_covers_most_and_no_weight_covers_nothing():
+    figure = plot_image_attention(GRAY, WEIGHTS, TOKENS, alpha=0.6)
+    covered = [axes.images[1].get_alpha() for axes in figure.axes[1:]]
+    np.testing.assert_allclose(covered[1][0], [0.2, 0.6, 0, 0, 0])
+    np.testing.assert_array_equal(covered[2], 0.0)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_channels_and_both_ranges_are_read(channels):
+    whole = np.full((6, 4, channels), 51, np.int32)
+    for image in (whole, whole / 255, whole.astype("float64")):
+        figure = plot_image_attention(image, np.ones((1, 4)) / 4, "a", columns=1)
+        drawn = figure.axes[0].images[0].get_array()
+        assert drawn.shape == ((6, 4) if channels == 1 else (6, 4, channels))
+        np.testing.assert_allclose(drawn, 0.2, rtol=1e-6)
+        assert figure.axes[1].images[1].get_array().shape == (2, 2)  # a square grid
+
+
+def test_panels_go_on_in_the_next_row():
+    figure = plot_image_attention(GRAY, np.ones((6, 4)) / 4, "abcdef", columns=3)
+    assert len(figure.axes) == 7
+    assert len({axes.get_subplotspec().rowspan.start for axes in figure.axes}) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"image": np.ones(5)}, r"`image` of shape \(height, width\).*\(5,\)"),
+        ({"image": np.ones((5, 4, 2))}, "1, 3 or 4 channels"),
+        ({"image": np.full((2, 2), np.nan)}, "numbers from 0 to 1 or from 0 to 255"),
+        ({"weights": WEIGHTS[:2]}, r"one row for each.*\(2, 2, 5\), 3 tokens"),
+        ({"weights": WEIGHTS.reshape(3, 10)}, "of a square grid"),
+        ({"weights": WEIGHTS - 1}, "after the normalizer, not scores"),
+        ({"tokens": []}, "at least one token"),
+        ({"columns": 0}, "`columns` to be a positive int"),
+        ({"alpha": 2}, "`alpha` to be a number from 0 to 1"),
+        ({"smoothing": "soft"}, "`smoothing` to be one of nearest, bilinear, bicubic"),
+    ],
+)
+def test_bad_input_is_told(changes, message):
+    given = {"image": GRAY, "weights": WEIGHTS, "tokens": TOKENS} | changes
+    with pytest.raises(ValueError, match=message):
+        plot_image_attention(**given)
