@@ -17,8 +17,10 @@ examples:
     python -m examples train {0} --mnist mnist --run runs/captions
   hard attention, which draws where it looks and learns by REINFORCE:
     python -m examples train show-attend-tell --mnist mnist --attention hard --run runs/hard
-  a sentence says which digit the caption is about:
-    python -m examples train text-guided --mnist mnist --run runs/guided
+  a sentence says which digit the caption is about; it begins with what a run above has learned
+  to see:
+    python -m examples train text-guided --mnist mnist --pictures-from runs/captions \
+        --run runs/guided
   a network of keras.applications with your weights, not trained further:
     python -m examples train {0} --mnist mnist --backbone VGG16 --backbone-weights \\
         vgg16_notop.weights.h5 --run runs/vgg
@@ -77,6 +79,12 @@ def add_data(parser) -> None:
 def add_training(training) -> None:
     """Adds the options of the training that only these systems have, or with other defaults."""
     shared.number(training, "--epochs", 16, "epochs at most")
+    training.add_argument(
+        "--pictures-from",
+        metavar="RUN",
+        help="run of another captioner whose picture network this one begins with (default: a "
+        "random one)",
+    )
     training.add_argument(
         "--monitor",
         choices=("loss", "accuracy", "located"),

@@ -8,6 +8,7 @@ from examples.captions.scenes import Painter
 from examples.captions.stream import SceneStream
 from examples.commands import resuming
 from examples.data.idx import read_mnist
+from examples.models.encoders import picture
 from examples.training import averaging
 from examples.training.job import Job
 from examples.training.schedules import halving_after_epoch
@@ -53,6 +54,9 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         dtype=None if arguments.dtype == "float32" else arguments.dtype,
         **flags,
     )
+    if is_new and arguments.pictures_from:
+        picture.copy_weights(runs.read_run(arguments.pictures_from).model, model)
+        print(f"it begins with the picture network of {arguments.pictures_from}")
     side = painters["train"].side
     locations = locations_of(model)
     print(

@@ -27,7 +27,7 @@ OPTIONS = {
     "steps": Option(10, "how often it reads and writes; the paper has 64"),
     "units": Option(256, "size of the states of encoder and decoder"),
     "latent_dim": Option(100, "random numbers of a step"),
-    "read_size": Option(2, "rows and columns of what is read"),
+    "read_size": Option(5, "rows and columns of what is read; the paper has 2"),
     "write_size": Option(5, "rows and columns of what is written"),
 }
 
@@ -38,7 +38,7 @@ def build(
     steps: int = 10,
     units: int = 256,
     latent_dim: int = 100,
-    read_size: int = 2,
+    read_size: int = 5,
     write_size: int = 5,
     dtype=None,
 ) -> keras.Model:

@@ -172,3 +172,43 @@ def _policy(dtype):
         yield
     finally:
         keras.config.set_dtype_policy(before)
+
+
+def copy_weights(trained: keras.Model, model: keras.Model) -> list[str]:
+    """Gives the picture network of one captioner to another, which trains on from there.
+
+    Args:
+        trained: A captioner whose `encoder` has been trained.
+        model: A captioner with the same picture network.
+
+    Returns:
+        The names of the layers that were copied.
+
+    Raises:
+        ValueError: If the networks are not the same.
+    """
+    found, wanted = (_network(one.get_layer("encoder")) for one in (trained, model))
+    shapes = [
+        {name: [tuple(w.shape) for w in layer.weights] for name, layer in layers.items()}
+        for layers in (found, wanted)
+    ]
+    if shapes[0] != shapes[1]:
+        differing = [name for name in shapes[1] if shapes[0].get(name) != shapes[1][name]]
+        raise ValueError(
+            "The picture networks differ in their layers or sizes: give both runs the same "
+            "--annotation-dim, --grid and --backbone. Received: another "
+            f"{', '.join(differing) or 'number of layers'}"
+        )
+    for name, layer in wanted.items():
+        layer.set_weights(found[name].get_weights())
+    return list(wanted)
+
+
+def _network(encoder):
+    """The layers of the picture network that have weights, by name."""
+    names = ("convolution_", "normalization_", "colors", "projection", "positions")
+    return {
+        layer.name: layer
+        for layer in encoder.layers
+        if layer.weights and (layer.name.startswith(names) or isinstance(layer, keras.Model))
+    }
