@@ -7,6 +7,9 @@ from examples.commands import arguments as shared
 from examples.commands.arguments import UsageError
 from examples.models.encoders.picture import find_backbone
 
+#: Appended for a look at whether everything runs: nothing is learned in so little time.
+QUICK_TRAINING = "--epochs 1 --epoch-size 64 --no-jit"
+QUICK_EVALUATION = "--scenes 64"
 DESCRIPTION = (
     "It learns to caption scenes of handwritten digits, which are composed from the pictures of "
     "MNIST while it trains; the last 5,000 training pictures are held out for dev scenes."

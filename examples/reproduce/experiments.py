@@ -51,6 +51,13 @@ CLOZE = (
     " --units 64 --embedding-dim 64 --embedding-l2 0"
 )
 CLOZE_TEST = "--questions {data}/cloze_en/books_ne.test.txt.gz"
+SCENES = "Scenes of MNIST digits"
+LANGUAGE = (
+    "--text {data}/multi30k/tok/train.lc.norm.tok.en.gz"
+    " --dev-text {data}/multi30k/tok/val.lc.norm.tok.en.gz --minimum-count 2 --units 256"
+    " --embedding-dim 256 --dropout 0.5 --learning-rate 0.002 --plateau 1 --epochs 20"
+)
+LANGUAGE_TEST = "--text {data}/multi30k/tok/test_2016_flickr.lc.norm.tok.en.gz"
 NOTEBOOKS = "bentrevett/pytorch-seq2seq, greedy"
 
 
@@ -287,6 +294,80 @@ _TABLE = (
         70,
         (),
         "30.0 % (the most frequent candidate); no model's",
+    ),
+    Experiment(
+        "scenes-soft",
+        SCENES,
+        "show-attend-tell",
+        "--mnist {data}/mnist",
+        "--mnist {data}/mnist",
+        30,
+        (Goal("tokens", at_least=0.98), Goal("looks", at_least=0.95)),
+    ),
+    Experiment(
+        "scenes-hard",
+        SCENES,
+        "show-attend-tell",
+        "--mnist {data}/mnist --attention hard",
+        "--mnist {data}/mnist",
+        30,
+        (Goal("tokens", at_least=0.95), Goal("looks", at_least=0.9)),
+    ),
+    Experiment(
+        "scenes-hard-control",
+        f"{SCENES}, hard attention without REINFORCE",
+        "show-attend-tell",
+        "--mnist {data}/mnist --attention hard --expected-rate 0 --reinforce 0 --epochs 8",
+        "--mnist {data}/mnist",
+        15,
+        (Goal("looks", at_most=0.5),),
+    ),
+    Experiment(
+        "scenes-guided",
+        f"{SCENES}, a sentence names one",
+        "text-guided",
+        "--mnist {data}/mnist --pictures-from {runs}/scenes-soft",
+        "--mnist {data}/mnist",
+        30,
+        (Goal("looks", at_least=0.99),),
+    ),
+    Experiment(
+        "language-lstm",
+        "Multi30k English, the next word",
+        "lstm-language-model",
+        LANGUAGE,
+        LANGUAGE_TEST,
+        60,
+    ),
+    Experiment(
+        "language-lstmn",
+        "Multi30k English, the next word",
+        "lstmn",
+        LANGUAGE,
+        LANGUAGE_TEST,
+        90,
+        (Goal("perplexity", at_most=0, above="language-lstm"),),
+        "108 beside an LSTM's 115 (Penn Treebank: Cheng et al. 2016)",
+    ),
+    Experiment(
+        "digits-ram",
+        "MNIST",
+        "ram",
+        "--mnist {data}/mnist --average 0.999 --plateau 4 --epochs 50",
+        "",
+        60,
+        (Goal("error", at_most=3),),
+        "1.29 % in print, 1.12 % in the preprint (6 glimpses of 8 x 8: Mnih et al. 2014)",
+    ),
+    Experiment(
+        "digits-draw",
+        "MNIST, binarized",
+        "draw",
+        "--mnist {data}/mnist --learning-rate 0.002 --epochs 30",
+        "",
+        120,
+        (),
+        "80.97 nats (64 steps: Gregor et al. 2015)",
     ),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _TABLE}

@@ -31,9 +31,14 @@ MEASURES = {
     "naive_bayes": "naive Bayes",
     "most_frequent": "the most frequent candidate",
     "error": "error",
+    "perplexity": "perplexity",
+    "bound": "bound in nats",
+    "tokens": "right words",
+    "captions": "right captions",
+    "looks": "looks at the digit",
 }
 #: Numbers that are shares, and stand in the page as percent; numbers in percent.
-SHARES = ("exact_match", "position_within_one")
+SHARES = ("exact_match", "position_within_one", "tokens", "captions", "looks")
 PERCENT = ("accuracy", "naive_bayes", "most_frequent", "error")
 
 
