@@ -75,6 +75,8 @@ def build(
     guide = keras.Input([None], dtype="int32", name="guide")
     target = keras.Input([None], dtype="int32", name="target")
     found, _ = picture.annotations(image, dtype=dtype, **pictures)
+    # Large annotations saturate the tanh of the scores, and then no sentence changes them.
+    found = keras.layers.LayerNormalization(dtype=dtype, name="annotation_normalization")(found)
     sentence = _sentence(
         guide, vocabulary_size, embedding_dim, sentence_encoder, sentence_dim, dtype
     )
