@@ -49,7 +49,7 @@ test: $(STAMP)
 	"$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist loadscope
 
 test-thorough: $(STAMP)
-	"$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist loadscope -m "thorough and not slow"
+	"$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist worksteal -m "thorough and not slow"
 
 test-jax:
 	PYTHON="$(PYTHON)" sh .ci/jax

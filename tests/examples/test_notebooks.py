@@ -7,8 +7,33 @@ from test_readme import PRIVATE
 from examples.notebooks import running, source
 
 PAGES = {page.stem: page for page in source.pages()}
+DATES = {"LOCALES": ["en-US"], "TEXTS": 6000, "UNITS": 8, "EPOCHS": 1}
+NUMBERS = {"NUMBERS": 256, "UNITS": 8, "EMBEDDING_DIM": 8, "EPOCHS": 1}
 #: What makes a run of each notebook short: values for its parameters.
-SHORT = {"ntm_copy": {"LONGEST": 3, "SLOTS": 16, "UPDATES": 20, "EPOCHS": 2, "LENGTHS": (3, 5)}}
+SHORT = {
+    "00_start_here": {"UNITS": 8, "SENTENCES": 200, "EPOCHS": 1},
+    "attention_over_attention": {"QUESTIONS": 200, "UNITS": 8, "EMBEDDING_DIM": 8, "EPOCHS": 1},
+    "convs2s": {**NUMBERS, "ENCODER_LAYERS": 1, "DECODER_LAYERS": 1},
+    "han": {"DOCUMENTS": 200, "EMBEDDING_DIM": 8, "UNITS": 4, "EPOCHS": 1},
+    "lstmn": {"LINES": 200, "UNITS": 8, "EMBEDDING_DIM": 8, "EPOCHS": 1},
+    "luong_local": {"WORDS": 100, "UNITS": 8, "EMBEDDING_DIM": 8, "EPOCHS": 1},
+    "memory_network": {"STORIES": 200, "EPOCHS": 3, "LINEAR_EPOCHS": 1},
+    "ntm_copy": {"LONGEST": 3, "SLOTS": 16, "UPDATES": 20, "EPOCHS": 2, "LENGTHS": (3, 5)},
+    "ram_and_draw": {
+        "PICTURES": 100,
+        "GLIMPSES": 2,
+        "RAM_UNITS": 8,
+        "RAM_EPOCHS": 1,
+        "STEPS": 2,
+        "DRAW_UNITS": 8,
+        "DRAW_EPOCHS": 1,
+    },
+    "rnn_encoder_decoder": NUMBERS,
+    "rnnsearch_dates": {**DATES, "EMBEDDING_DIM": 8},
+    "seq2seq": {**NUMBERS, "LAYERS": 1},
+    "show_attend_tell": {"PICTURES": 100, "UNITS": 8, "UPDATES": 4, "EPOCHS": 1},
+    "transformer_dates": {**DATES, "LAYERS": 1, "HEADS": 2},
+}
 
 
 def stored(name):
