@@ -49,7 +49,7 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
             arguments.batch_size,
             arguments.seed if is_training else 0,
             is_training,
-            words.shuffled_candidates,
+            vary=words.shuffled_candidates,
         )
         print(f"{name}: {batches[name]}, texts of at most {_longest(batches[name])} words")
     flags = {name: getattr(arguments, name) for name in system.module.OPTIONS}

@@ -105,7 +105,7 @@ def encoded(
     return groups, buckets
 
 
-def shuffled_candidates(inputs: dict, labels: dict, draw: np.random.Generator):
+def shuffled_candidates(inputs: dict, labels: dict, draw: np.random.RandomState):
     """Returns a batch whose candidates stand in another order, row by row; for training."""
     candidates, answer = inputs["candidates"], labels["answer"]
     order = np.argsort(draw.random(candidates.shape) + 2.0 * (candidates == 0), axis=1)

@@ -22,6 +22,8 @@ class RowBatches:
             epoch waits for the next, which has another order. Otherwise every row comes, in
             order, and the last batch is filled up with zeros, as is that of a group with fewer
             rows than a batch.
+        vary: Optional function `(inputs, labels, draw) -> (inputs, labels)` of the arrays of a
+            training batch; the random numbers of `draw` depend on `(seed, epoch, batch)` alone.
 
     Raises:
         ValueError: If there is no row, or a number lies outside its range.
@@ -34,11 +36,11 @@ class RowBatches:
     [[1, 2], [3, 4], [5, 0]]
     """
 
-    def __init__(self, groups, batch_size: int, seed: int = 0, is_training: bool = True):
+    def __init__(self, groups, batch_size: int, seed: int = 0, is_training: bool = True, vary=None):
         owner = "RowBatches"
         self.batch_size = checks.positive_int(owner, "batch_size", batch_size)
         self.seed = checks.int_at_least(owner, "seed", seed, 0)
-        self.is_training = is_training
+        self.is_training, self.vary = is_training, vary
         self.groups = [group for group in groups if _rows(group)]
         if not self.groups:
             raise ValueError(f"{owner} expects at least one row. Received: groups without rows")
@@ -70,6 +72,8 @@ class RowBatches:
             arrays = tf.nest.map_structure(
                 lambda array: self._batch(array, rows), self.groups[group]
             )
+            if self.is_training and self.vary is not None:
+                arrays = self.vary(*arrays, frozen_draw(self.seed, number, int(batch)))
             return tf.nest.flatten(arrays)
 
         def as_tensors(batch):

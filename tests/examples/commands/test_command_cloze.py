@@ -131,7 +131,7 @@ def test_the_attention_sum_reader_trains_and_has_no_weights_of_the_query(
     [
         ([], 2, "with --questions"),
         (["--questions", "{dev}"], 2, "with --dev-questions"),
-        (["--questions", "{dev}", "--dev-questions", "{dev}.none"], 1, "No such file"),
+        (["--questions", "{dev}", "--dev-questions", "{dev}.none"], 1, "does not exist"),
         (["--questions", "{bad}", "--dev-questions", "{dev}"], 1, "bad.txt:2: expected"),
         (["--questions", "{dev}", "--dev-questions", "{dev}", "--names", "all"], 2, "invalid"),
     ],
