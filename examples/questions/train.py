@@ -1,7 +1,5 @@
 """What the training on stories needs: questions, words, batches, the model."""
 
-import hashlib
-
 import keras
 
 from examples.commands import resuming
@@ -69,7 +67,7 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         optimizer,
         AnswerObjective(),
         save=lambda best: runs.write_run(directory, best, description, replace=True),
-        digests={name: _digest(part) for name, part in rows.items()},
+        digests={"training": batches.digest(), "dev": dev_batches.digest()},
         metrics=(choice(reader, dev_batches, not arguments.no_jit),),
         average=averaging.make_average(arguments.average, arguments.average_last),
         plateau=schedule,
@@ -126,12 +124,3 @@ def _settings(arguments):
     if arguments.optimizer == "sgd":  # which clips each matrix by itself
         return TrainingSettings.from_arguments(arguments, clip_norm=None)
     return TrainingSettings.from_arguments(arguments)
-
-
-def _digest(rows):
-    """A string that changes with any id."""
-    sha = hashlib.sha256()
-    for part in rows:
-        for array in part.values():
-            sha.update(array.astype("<i4").tobytes())
-    return sha.hexdigest()
