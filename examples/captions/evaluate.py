@@ -7,6 +7,7 @@ import numpy as np
 
 from examples.captions.objective import CaptionObjective, is_inside, middles
 from examples.captions.opened import Opened, add_scenes, open_run
+from examples.captions.options import digits
 from examples.captions.stream import SceneStream
 from examples.commands import arguments as shared
 from examples.training.evaluation import Evaluation
@@ -34,6 +35,12 @@ def add_arguments(parser) -> None:
     shared.add_run(parser)
     add_scenes(parser)
     shared.number(parser, "--scenes", 4096, "scenes at least")
+    parser.add_argument(
+        "--digits",
+        type=digits,
+        metavar="LOW:HIGH",
+        help="digits on a scene (default: as in the training)",
+    )
     parser.add_argument("--json", metavar="FILE", help="write the numbers")
 
 
@@ -42,7 +49,9 @@ def run(arguments) -> None:
     opened = open_run(arguments.run, arguments.beam)
     path = shared.check_writable(arguments.json)
     began = time.monotonic()
-    stream = opened.scenes(arguments.mnist, arguments.part, arguments.scenes)
+    stream = opened.scenes(
+        arguments.mnist, arguments.part, arguments.scenes, digits=arguments.digits
+    )
     numbers = {"part": arguments.part, "beam": arguments.beam} | measure(opened, stream)
     numbers["seconds"] = time.monotonic() - began
     for name, value in numbers.items():

@@ -8,6 +8,7 @@ import numpy as np
 
 from examples.captions import words
 from examples.captions.captioning import captioner
+from examples.captions.options import digits_of
 from examples.captions.scenes import Painter
 from examples.captions.stream import SceneStream
 from examples.captions.train import DEV_SEED, TEST_SEED
@@ -67,18 +68,34 @@ class Opened:
         kept = (ids != 0) & (ids != words.END_ID)
         return [[w.decode() for w in row[k]] for row, k in zip(tokens, kept, strict=True)]
 
-    def scenes(self, mnist: str | None, part: str, count: int, batch_size: int = BATCH_SIZE):
+    def scenes(
+        self,
+        mnist: str | None,
+        part: str,
+        count: int,
+        batch_size: int = BATCH_SIZE,
+        digits: str | None = None,
+    ):
         """Returns scenes of a part as a `SceneStream` of `count` scenes or a few more.
+
+        They have as many digits as those of the training, or `digits`, as `--digits` has them.
 
         Raises:
             DataError: If MNIST is not there.
+            UsageError: If they have more digits than the run has learned to caption.
         """
         settings = self.run.settings
+        least, most = digits_of(digits) if digits else settings["digits"]
+        if most > settings["digits"][1]:
+            raise UsageError(
+                f"The run has learned scenes of at most {settings['digits'][1]} digits. "
+                f"Received: --digits {digits}"
+            )
         folder = mnist or (settings.get("training") or {}).get("mnist")
         if not folder:
             raise UsageError("The run does not say where MNIST is. Name its folder with --mnist.")
         images, labels = read_mnist(folder, part)
-        painter = Painter(images, labels, settings["grid"], settings["digits"], self.guided)
+        painter = Painter(images, labels, settings["grid"], (least, most), self.guided)
         encoder = words.Encoder(self.tokenizer, settings["longest"])
         names = tuple(self.model.input)
         return SceneStream(

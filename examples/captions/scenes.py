@@ -1,7 +1,8 @@
 """Scenes: several digits of MNIST on a canvas, each in a cell of a grid, at a random place there.
 
 A caption of a scene lists its digits in reading order: `two seven one`. A guided caption is about
-the one digit that a sentence names: to `where is the seven` it says `seven at the top left`.
+the one digit that a sentence names: to `where is the seven` it says `at the top left`. It does not
+name the digit again: that word would need no look at the picture.
 """
 
 import dataclasses
@@ -89,7 +90,7 @@ class Painter:
     @property
     def longest(self) -> int:
         """Words of the longest caption."""
-        return len(guided_caption(0, 0, 0, self.grid).split()) if self.guided else self.digits[1]
+        return len(guided_caption(0, 0, self.grid).split()) if self.guided else self.digits[1]
 
     def draw(self, generator: np.random.Generator) -> Scene:
         """Returns a scene that depends on the generator alone."""
@@ -113,21 +114,21 @@ class Painter:
             return Scene(image, digits, tuple(boxes), caption, "", tuple(boxes))
         chosen = int(generator.integers(count))
         row, column = divmod(int(cells[chosen]), self.grid)
-        caption = guided_caption(digits[chosen], row, column, self.grid)
+        caption = guided_caption(row, column, self.grid)
         guide = GUIDES[generator.integers(len(GUIDES))].format(NAMES[digits[chosen]])
         named = (boxes[chosen],) * len(caption.split())
         return Scene(image, digits, tuple(boxes), caption, guide, named)
 
 
-def guided_caption(digit: int, row: int, column: int, grid: int) -> str:
+def guided_caption(row: int, column: int, grid: int) -> str:
     """Returns what is said of a digit in a row and column, both from 0.
 
     Example:
 
-    >>> guided_caption(7, 0, 2, grid=3), guided_caption(7, 1, 0, grid=2)
-    ('seven at the top right', 'seven at the bottom left')
+    >>> guided_caption(0, 2, grid=3), guided_caption(1, 0, grid=2)
+    ('at the top right', 'at the bottom left')
     """
-    return f"{NAMES[digit]} at the {_names(ROWS, grid)[row]} {_names(COLUMNS, grid)[column]}"
+    return f"at the {_names(ROWS, grid)[row]} {_names(COLUMNS, grid)[column]}"
 
 
 def _names(names, grid):

@@ -87,6 +87,16 @@ def test_evaluate_measures_written_captions_and_looks(command, captions_run, tmp
     assert "looks" in out and " %" in out
 
 
+def test_scenes_of_other_numbers_of_digits_are_measured_too(command, captions_run, tmp_path):
+    arguments = ("evaluate", captions_run, "--scenes", 32, "--json", tmp_path / "numbers.json")
+    most = json.loads((captions_run / "run.json").read_text())["digits"][1]
+    assert command(*arguments, "--digits", 1)[0] == 0
+    numbers = json.loads((tmp_path / "numbers.json").read_text())
+    assert numbers["words_and_ends"] == 2 * numbers["scenes"], "one word and the end"
+    status, _, err = command(*arguments, "--digits", f"1:{most + 1}")
+    assert (status, f"has learned scenes of at most {most} digits" in err) == (2, True)
+
+
 def test_the_export_writes_text_and_shows_its_looks(command, captions_run, tmp_path):
     status, _, err = command("export", captions_run, tmp_path / "served")
     assert (status, err) == (0, "")
