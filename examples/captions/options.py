@@ -22,8 +22,8 @@ examples:
     python -m examples train show-attend-tell --mnist mnist --attention hard --run runs/hard
   a sentence says which digit the caption is about; it begins with what a run above has learned
   to see:
-    python -m examples train text-guided --mnist mnist --pictures-from runs/captions \
-        --run runs/guided
+    python -m examples train text-guided --mnist mnist --pictures-from runs/captions \\
+        --digits 1:4 --run runs/guided
   a network of keras.applications with your weights, not trained further:
     python -m examples train {0} --mnist mnist --backbone VGG16 --backbone-weights \\
         vgg16_notop.weights.h5 --run runs/vgg
