@@ -1,12 +1,9 @@
 """`python -m examples evaluate` for drawing digits."""
 
-import json
-import time
-
-from examples.commands import arguments as shared
 from examples.digits.generation.opened import open_run
-from examples.digits.opened import read_part
-from examples.digits.options import add_part
+from examples.digits.measuring import add_arguments, measure
+
+__all__ = ["EPILOG", "SUMMARY", "add_arguments", "run"]
 
 SUMMARY = "measure a run on pictures it has not seen"
 EPILOG = """\
@@ -24,29 +21,12 @@ Pixels are 0 or 1, drawn by their grey and always the same.
 """
 
 
-def add_arguments(parser) -> None:
-    """Adds the options of `evaluate`."""
-    shared.add_run(parser)
-    add_part(parser)
-    parser.add_argument("--json", metavar="FILE", help="write the numbers")
-
-
 def run(arguments) -> None:
     """Prints the bound."""
-    opened = open_run(arguments.run)
-    path = shared.check_writable(arguments.json)
-    group = read_part(arguments, opened.run)
-    began = time.monotonic()
-    measured = opened.numbers(group)
-    numbers = {
-        "part": arguments.part,
-        "pictures": int(measured["pictures"]),
-        "bound": measured["loss"],
-        "reconstruction": measured["loss"] - measured["kl"],
-        "kl": measured["kl"],
-        "seconds": time.monotonic() - began,
-    }
-    for name, value in numbers.items():
-        print(f"{name:<18} {value:.4g}" if isinstance(value, float) else f"{name:<18} {value}")
-    if path is not None:
-        path.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
+    measure(arguments, open_run(arguments.run), told)
+
+
+def told(measured: dict) -> dict:
+    """Returns the bound and its two parts."""
+    bound, kl = measured["loss"], measured["kl"]
+    return {"bound": bound, "reconstruction": bound - kl, "kl": kl}

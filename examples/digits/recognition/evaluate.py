@@ -1,12 +1,9 @@
 """`python -m examples evaluate` for recognizing digits."""
 
-import json
-import time
-
-from examples.commands import arguments as shared
-from examples.digits.opened import read_part
-from examples.digits.options import add_part
+from examples.digits.measuring import add_arguments, measure
 from examples.digits.recognition.opened import open_run
+
+__all__ = ["EPILOG", "SUMMARY", "add_arguments", "run"]
 
 SUMMARY = "measure a run on pictures it has not seen"
 EPILOG = """\
@@ -22,28 +19,11 @@ The first glimpse is of the middle of the picture, the others are where the mode
 """
 
 
-def add_arguments(parser) -> None:
-    """Adds the options of `evaluate`."""
-    shared.add_run(parser)
-    add_part(parser)
-    parser.add_argument("--json", metavar="FILE", help="write the numbers")
-
-
 def run(arguments) -> None:
     """Prints the error."""
-    opened = open_run(arguments.run)
-    path = shared.check_writable(arguments.json)
-    group = read_part(arguments, opened.run)
-    began = time.monotonic()
-    measured = opened.numbers(group)
-    numbers = {
-        "part": arguments.part,
-        "pictures": int(measured["pictures"]),
-        "error": 100 * measured["error"],
-        "loss": measured["loss"],
-        "seconds": time.monotonic() - began,
-    }
-    for name, value in numbers.items():
-        print(f"{name:<18} {value:.4g}" if isinstance(value, float) else f"{name:<18} {value}")
-    if path is not None:
-        path.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
+    measure(arguments, open_run(arguments.run), told)
+
+
+def told(measured: dict) -> dict:
+    """Returns the error in percent, and the loss."""
+    return {"error": 100 * measured["error"], "loss": measured["loss"]}
