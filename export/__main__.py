@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras_attention.export import runs
 from keras_attention.export.compilation import Compilation
 from keras_attention.export.keras_model import export_model
+from keras_attention.export.tokenizers.base import SPECIAL_TOKENS, UNKNOWN_ID
 from keras_attention.export.translator import export_translator
 from keras_attention.export.validate import validate_export
 
@@ -70,9 +71,27 @@ def _export(options):
         length_penalty=options.length_penalty,
         coverage_penalty=options.coverage_penalty,
         min_length=options.min_length,
+        banned_ids=_ids_of(options.ban, run.target_tokenizer),
+        no_repeat_ngram=options.no_repeat_ngram,
         xla=_compilation(options),
         **shared,
     )
+
+
+def _ids_of(pieces, tokenizer):
+    """The ids of the target's tokens that are called so."""
+    if not pieces:
+        return ()
+    names = [
+        name.decode() for name in tokenizer.tokens(tf.range(tokenizer.vocabulary_size)).numpy()
+    ]
+    for piece in pieces:
+        if piece not in names[UNKNOWN_ID:]:
+            raise ValueError(
+                "--ban expects tokens of the target's vocabulary, such as "
+                f"{SPECIAL_TOKENS[UNKNOWN_ID]}. Received: {piece!r}"
+            )
+    return tuple(number for number, name in enumerate(names) if name in pieces)
 
 
 def _compilation(options):
@@ -125,6 +144,14 @@ def _parser():
         "longest output in tokens, end mark included (default: the run's, or 128)",
     )
     option("--min-length", _positive, "N", 0, "shortest output in tokens, end mark included")
+    option("--no-repeat-ngram", _positive, "N", None, "let no N tokens stand in an output twice")
+    parser.add_argument(
+        "--ban",
+        metavar="TOKEN",
+        nargs="+",
+        default=(),
+        help="tokens of the target that are never written; <unk> is the unknown one",
+    )
     option(
         "--max-source-length",
         _positive,

@@ -183,6 +183,8 @@ def _tokenizer(tokenizer):
 def _option(value):
     if hasattr(value, "get_config"):
         return {"class": type(value).__name__, **value.get_config()}
+    if isinstance(value, tuple):
+        return list(value)
     plain = isinstance(value, (int, float, str, list, dict, type(None)))
     return value if plain else {"class": type(value).__name__}
 

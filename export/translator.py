@@ -1,6 +1,7 @@
 """A trained translator as one SavedModel version: text in, ranked text, scores, alignments out."""
 
 import dataclasses
+import numbers
 import os
 import pathlib
 
@@ -13,6 +14,7 @@ from keras_attention.export.compilation import Compilation
 from keras_attention.export.contract import check_translator, check_vocabularies
 from keras_attention.export.signatures import TranslatorFunctions
 from keras_attention.export.tokenizers import Tokenizer
+from keras_attention.export.tokenizers.base import END_ID
 from keras_attention.export.translator_requests import translator_requests
 from keras_attention.export.writing import Served, Version, checked_name, write_version
 
@@ -33,6 +35,8 @@ def export_translator(
     length_penalty=None,
     coverage_penalty=None,
     min_length: int = 0,
+    banned_ids=(),
+    no_repeat_ngram: int | None = None,
     xla: Compilation | None = None,
     run: dict | None = None,
 ) -> pathlib.Path:
@@ -90,6 +94,8 @@ def export_translator(
         length_penalty: None, the alpha of a `GNMTLengthPenalty`, or a penalty object.
         coverage_penalty: None, the beta of a `CoveragePenalty`, or a penalty object.
         min_length: Shortest output in tokens, the end mark counted.
+        banned_ids: Target ids that are never produced, such as 1, the unknown one.
+        no_repeat_ngram: None, or the positive int n: no n tokens stand in an output twice.
         xla: None, or a `Compilation`: then `serving_default`, `translate_with_alignment`, `ids`
             and `greedy` search with compiled programs, which are several times as fast and
             which a server runs only if started with `--xla_cpu_compilation_enabled`.
@@ -115,6 +121,9 @@ def export_translator(
             f"{OWNER} expects `min_length` to be at most `max_length`. "
             f"Received: min_length={min_length}, max_length={max_length}"
         )
+    banned_ids = _checked_ids(banned_ids, target.vocabulary_size)
+    if no_repeat_ngram is not None:
+        checks.positive_int(OWNER, "no_repeat_ngram", no_repeat_ngram)
     if max_source_length is not None:
         checks.positive_int(OWNER, "max_source_length", max_source_length)
     if version is not None:
@@ -125,15 +134,19 @@ def export_translator(
             f"Compilation(batch_sizes=(1, 8), source_lengths=(16, 64)). Received: xla={xla!r}"
         )
     name = checked_name(OWNER, name, directory)
+    constraints = {
+        "min_length": min_length,
+        "banned_ids": banned_ids,
+        "no_repeat_ngram": no_repeat_ngram,
+    }
     search = {
         "beam_width": beam_width,
         "length_penalty": _penalty(GNMTLengthPenalty, length_penalty),
         "coverage_penalty": _penalty(CoveragePenalty, coverage_penalty),
-        "min_length": min_length,
+        **constraints,
     }
-    greedy = {"min_length": min_length} if min_length else {}
     made = TranslatorFunctions(
-        model, source, target, max_source_length, max_length, search, greedy, xla
+        model, source, target, max_source_length, max_length, search, constraints, xla
     )
     functions = made.signatures()
     tokenizers = {"source": source, "target": target}
@@ -158,6 +171,22 @@ def export_translator(
         pads=True,
     )
     return write_version(OWNER, contents, directory, version)
+
+
+def _checked_ids(banned_ids, vocabulary_size):
+    """`banned_ids` as a sorted tuple of ints, none of them needed to write or to end a text."""
+    ids = None if isinstance(banned_ids, (str, bytes, int)) else tuple(banned_ids)
+    known = range(vocabulary_size)
+    if ids is None or any(
+        isinstance(i, bool) or not isinstance(i, numbers.Integral) or i not in known or i == END_ID
+        for i in ids
+    ):
+        raise ValueError(
+            f"{OWNER} expects `banned_ids` to be ids of the target tokenizer, 0 to "
+            f"{vocabulary_size - 1}, without the end mark {END_ID}. "
+            f"Received: banned_ids={banned_ids!r}"
+        )
+    return tuple(sorted({int(i) for i in ids}))
 
 
 def _penalty(penalty, value):

@@ -117,9 +117,10 @@ class Reporter:
         ]
         self.message(", ".join(parts))
         if pace.compiled:
+            shapes = "shape" if pace.compiled == 1 else "shapes"
             self.message(
                 f"  of which {pace.compiling:.0f} s went into compiling {pace.compiled} new batch "
-                f"shapes ({num_shapes} in all)"
+                f"{shapes} ({num_shapes} in all)"
             )
         names = [name for name in row if name.startswith("dev_") or name in self.metric_names]
         self._scalars(row["steps"], {name: row[name] for name in names})

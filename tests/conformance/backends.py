@@ -14,8 +14,14 @@ tensorflow_only = pytest.mark.skipif(
 
 
 def policies(*names):
-    """Returns the dtype policies to test; JAX compiles anew for each: the first and the last."""
-    return names if BACKEND == "tensorflow" else (names[0], names[-1])
+    """Returns the dtype policies to test, for `parametrize`.
+
+    All but the first wait for `make test-thorough`. JAX compiles anew for each: there it is the
+    first and the last.
+    """
+    if BACKEND != "tensorflow":
+        return [names[0], names[-1]]
+    return [names[0], *(pytest.param(name, marks=pytest.mark.thorough) for name in names[1:])]
 
 
 def tensors(data):

@@ -62,6 +62,7 @@ def test_a_keras_file_holds_a_functional_model(row, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.thorough
 @ROWS
 def test_a_weights_file_fits_another_layer_of_the_same_config(row, tmp_path):
     model, other = row.model(row.built(seed=1)), row.model(row.built(seed=2))

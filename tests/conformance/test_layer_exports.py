@@ -6,6 +6,7 @@ from backends import tensorflow_only, tensors
 from layer_table import SIZES, TABLE, arrays, flat_data
 
 
+@pytest.mark.thorough
 @tensorflow_only
 @pytest.mark.parametrize("row", TABLE, ids=str)
 def test_a_saved_model_serves_other_batch_sizes_and_lengths(row, tmp_path):

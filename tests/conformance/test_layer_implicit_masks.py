@@ -72,6 +72,7 @@ class Twice(keras.Model):
         return [output for _ in range(2) for output in self.row.call(self.layer, implicit)]
 
 
+@pytest.mark.thorough
 @ROWS
 def test_in_predict_of_a_subclassed_model_two_calls_in_a_row_read_the_masks(row):
     names = [name for name, mask in row.masks.items() if mask.implicit]

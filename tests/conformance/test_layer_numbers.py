@@ -50,7 +50,13 @@ class Subclassed(keras.Model):
 
 
 @ROWS
-@pytest.mark.parametrize("xla", [False, True], ids=["graph", "xla"])
+@pytest.mark.parametrize(
+    "xla",
+    [
+        pytest.param(False, id="graph"),
+        pytest.param(True, id="xla", marks=pytest.mark.thorough),
+    ],
+)
 def test_graphs_and_subclassed_models_compute_what_eager_calls_do(row, xla):
     if not xla and BACKEND != "tensorflow":
         pytest.skip(f"a graph without XLA is TensorFlow's; the backend is {BACKEND}")

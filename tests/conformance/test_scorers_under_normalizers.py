@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from backends import outputs_and_gradients
+from backends import outputs_and_gradients, policies
 from layer_table import Mask, Row, arrays
 
 import keras_attention as ka
@@ -58,7 +58,7 @@ def _row(scorer, normalizer):
     return Row(ka.Attention, make, READ, MASK, {"return_attention_scores": True})
 
 
-@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+@pytest.mark.parametrize("policy", policies("float32", "mixed_float16"))
 @pytest.mark.parametrize("normalizer", NORMALIZERS)
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_a_pair_reads_what_is_kept_and_nothing_else(scorer, normalizer, policy):

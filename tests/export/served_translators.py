@@ -21,6 +21,7 @@ ALPHAS = np.array([0.0, 2.5, -1.5, 0.6, 1.0], "float32")
 LIMITS = np.array([7, 2, 1, 5, 3], "int32")
 SEEDS = np.array([5, -7, 2**31 - 1, 0, 5], "int32")
 TEMPERATURES = np.array([1.0, 0.0, 3.0, 0.5, 1.0], "float32")
+BANNED = 7  # a target id of the translator with penalties
 OTHER_TEXTS = [LINES[0], "", "Tag 👩‍🚀"]
 
 
@@ -52,12 +53,15 @@ def export_bahdanau(base):
     settings = {"system": "bahdanau", "lengths": {"source": 11, "target": 8}}
     runs.write_run(base / "run", model, settings, source, target)
     options = ["--version", "41", "--beam", str(N), "--length-penalty", "0.6"]
-    options += ["--coverage-penalty", "0.2", "--min-length", "3"]
+    options += ["--coverage-penalty", "0.2", "--min-length", "3", "--no-repeat-ngram", "2"]
+    options += ["--ban", "<unk>", target.tokens([BANNED]).numpy()[0].decode()]
     assert command.main([str(base / "run"), str(base / "served"), *options]) == 0
     search = {
         "beam_width": N,
         "max_length": 8,
         "min_length": 3,
+        "no_repeat_ngram": 2,
+        "banned_ids": (1, BANNED),
         "length_penalty": decoding.GNMTLengthPenalty(0.6),
         "coverage_penalty": decoding.CoveragePenalty(0.2),
     }

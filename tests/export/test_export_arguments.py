@@ -166,6 +166,13 @@ def test_a_killed_export_leaves_no_version(pieces, tmp_path, quick):
         ({"max_length": -1}, "`max_length` to be a positive int.*max_length=-1"),
         ({"max_length": 3, "min_length": 4}, "at most `max_length`.*min_length=4, max_length=3"),
         ({"min_length": -1}, "min_length=-1"),
+        (
+            {"banned_ids": (3,)},
+            "`banned_ids` to be ids.*without the end mark 3",
+        ),
+        ({"banned_ids": (10**6,)}, "banned_ids=\\(1000000,\\)"),
+        ({"banned_ids": "abc"}, "banned_ids='abc'"),
+        ({"no_repeat_ngram": 0}, "`no_repeat_ngram` to be a positive int.*no_repeat_ngram=0"),
         ({"max_source_length": 0}, "max_source_length=0"),
         ({"version": 0}, "`version` to be a positive int.*version=0"),
         ({"version": "3"}, "version='3'"),
@@ -210,6 +217,7 @@ def test_the_command_passes_its_options_on(pieces, tmp_path, monkeypatch, capsys
     assert f"Exported {run} to {tmp_path / '1'}" in capsys.readouterr().out
     words = "--version 7 --beam 2 --max-length 5 --min-length 3 --max-source-length 9"
     words += " --length-penalty 0.6 --coverage-penalty 0.2 --name m"
+    words += " --no-repeat-ngram 3 --ban <unk>"
     words += " --xla --xla-batch 1 8 --xla-length 16"
     assert command.main([run, str(tmp_path), *words.split()]) == 0
     defaults, given = ({k: v for k, v in o.items() if k not in SIDES} for _, o in seen)
@@ -221,6 +229,8 @@ def test_the_command_passes_its_options_on(pieces, tmp_path, monkeypatch, capsys
         "length_penalty": None,
         "coverage_penalty": None,
         "min_length": 0,
+        "banned_ids": (),
+        "no_repeat_ngram": None,
         "name": None,
         "xla": None,
         "run": settings,
@@ -233,6 +243,8 @@ def test_the_command_passes_its_options_on(pieces, tmp_path, monkeypatch, capsys
         "length_penalty": 0.6,
         "coverage_penalty": 0.2,
         "min_length": 3,
+        "banned_ids": (1,),
+        "no_repeat_ngram": 3,
         "name": "m",
         "xla": Compilation((1, 8), (16,)),
         "run": settings,

@@ -110,7 +110,7 @@ def test_greedy_equals_the_keras_model(name, served, request):
     found = served[f"{name} greedy"]
     options = {
         key: translator.search[key]
-        for key in ("max_length", "min_length")
+        for key in ("max_length", "min_length", "no_repeat_ngram", "banned_ids")
         if key in translator.search
     }
     texts = TEXTS if name == "toy" else OTHER_TEXTS

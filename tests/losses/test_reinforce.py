@@ -215,7 +215,7 @@ DECODERS = {
 @pytest.mark.parametrize(
     ("make", "weight", "found"),
     [
-        ("bahdanau", 0.5, True),
+        pytest.param("bahdanau", 0.5, True, marks=pytest.mark.thorough),
         pytest.param("luong", 0.5, True, marks=pytest.mark.slow),
         pytest.param("luong", 0.0, False, marks=pytest.mark.slow),
     ],

@@ -94,6 +94,7 @@ def gradients(layer, inputs, state=None, **options):
     return [np.array(one) for one in keras.tree.flatten(results)], [np.array(g) for g in found]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("masked", [False, True], ids=["whole", "masked"])
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_the_automatic_gradient(case, masked, monkeypatch):

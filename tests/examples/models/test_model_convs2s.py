@@ -111,6 +111,7 @@ def test_a_file_holds_the_model(tmp_path):
     np.testing.assert_array_equal(logits(reloaded), logits(model))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_training_lowers_the_loss_on_three_shapes(xla):
     model = build(dropout=0.1, encoder_layers=1, decoder_layers=1)

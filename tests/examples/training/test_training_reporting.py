@@ -67,7 +67,7 @@ def test_an_epoch_is_summed_up_with_its_metrics():
         "epoch 2: train loss 1.5000, dev loss 1.2500, perplexity 3.490, accuracy 62.50 %, "
         "bleu 31.42, 4,321 tokens/s, 1:23 (best)"
     )
-    assert "compiling 1 new batch shapes (3 in all)" in display.messages[1]
+    assert "compiling 1 new batch shape (3 in all)" in display.messages[1]
 
 
 def test_speed_leaves_compilation_and_pauses_out(monkeypatch):

@@ -55,6 +55,7 @@ REQUESTS = [
 ]
 
 
+@pytest.mark.thorough
 def test_an_export_runs_without_python(probe, toy_path, tmp_path):
     write_warm_up(tmp_path, [*REQUESTS, ("none", {}, ()), ("serving_default", {}, ())])
     *answers, unknown, short = probe(toy_path, tmp_path / WARM_UP_FILE)
