@@ -7,6 +7,7 @@ import numpy as np
 from examples.captions.opened import Opened, add_scenes, open_run
 from examples.commands import arguments as shared
 from keras_attention import plotting
+from keras_attention.export.tokenizers.base import END_ID, SPECIAL_TOKENS
 
 SUMMARY = "draw where a captioner looks, word by word, over the picture"
 EPILOG = """\
@@ -49,10 +50,10 @@ def draw(opened: Opened, scene, said: list[str], weights: np.ndarray):
     Args:
         opened: The run.
         scene: A `Scene`.
-        said: The words that were written.
+        said: The words that were written, perhaps none: then the look at the end is drawn.
         weights: Array `(time or 1, locations)`.
     """
-    tokens = [scene.guide] if opened.guided else said
+    tokens = [scene.guide] if opened.guided else said or [SPECIAL_TOKENS[END_ID]]
     weights = weights[: len(tokens)].reshape(len(tokens), *opened.locations)
     text = " ".join(said)
     expected = "" if text == scene.caption else f"   expected: {scene.caption}"

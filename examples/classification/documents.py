@@ -116,6 +116,10 @@ def _document(line, place, number):
         raise _refused(place, "`label` to be a text", label)
     if not isinstance(sentences, list) or any(not isinstance(each, str) for each in sentences):
         raise _refused(place, "`sentences` to be a list of texts", sentences)
+    if any(
+        0xD800 <= ord(character) <= 0xDFFF for text in (label, *sentences) for character in text
+    ):
+        raise _refused(place, "texts of Unicode characters, no half of one", sentences)
     kept = tuple(sentence for sentence in sentences if sentence.strip())
     if not kept:
         raise _refused(place, "at least one sentence that is not empty", sentences)
@@ -126,6 +130,6 @@ def _document(line, place, number):
 
 
 def _refused(place, expected, value):
-    shown = json.dumps(value, ensure_ascii=False)
+    shown = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
     shown = shown if len(shown) <= 80 else f"{shown[:80]} ..."
     return DataError(f"{place}: expected {expected}, as in {EXPECTED}. Received: {shown}")

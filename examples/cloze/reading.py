@@ -70,7 +70,7 @@ def parse(lines: Iterable[str], name: str) -> Iterator[Cloze]:
     Raises:
         DataError: The first line that is not as described, and what was expected.
     """
-    sentences, asked = [], False
+    sentences, asked, number, line = [], False, 0, ""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             if sentences and not asked:
@@ -92,7 +92,7 @@ def parse(lines: Iterable[str], name: str) -> Iterator[Cloze]:
         yield _asked(sentences, text, name, number)
         asked = True
     if sentences and not asked:
-        raise _bad(name, len(lines), "a sentence with a gap at the end", lines[-1])
+        raise _bad(name, number, "a sentence with a gap at the end", line)
 
 
 def _asked(sentences, text, name, number):
@@ -105,12 +105,14 @@ def _asked(sentences, text, name, number):
             f"sentence with one {GAP}<TAB>answer<TAB><TAB>candidate|candidate|...",
             text,
         )
-    answer, candidates = fields[0], fields[1].split("|")
+    answer = fields[0]
+    # The files of the Children's Book Test have candidates that are empty or come twice.
+    candidates = tuple(dict.fromkeys(c for c in fields[1].split("|") if c.strip()))
     if answer not in candidates:
         raise _bad(name, number, f"the answer {answer!r} among the candidates", text)
-    if len(set(candidates)) < len(candidates) or any(len(c.split()) != 1 for c in candidates):
-        raise _bad(name, number, "distinct candidates of one word each", text)
-    return Cloze(tuple(sentences), query, tuple(candidates), answer)
+    if len(candidates) < 2 or any(len(c.split()) != 1 for c in candidates):
+        raise _bad(name, number, "two or more different candidates of one word each", text)
+    return Cloze(tuple(sentences), query, candidates, answer)
 
 
 def _bad(name, line, expected, raw):

@@ -83,7 +83,12 @@ def build(
             table(read)
         )
         encoded[side] = keras.layers.Bidirectional(
-            keras.layers.GRU(units, return_sequences=True, return_state=True, dtype=dtype),
+            keras.layers.RNN(
+                keras.layers.GRUCell(units, dtype=dtype),
+                return_sequences=True,
+                return_state=True,
+                dtype=dtype,
+            ),
             dtype=dtype,
             name=f"{side}_encoder",
         )(vectors, mask=masks[side])

@@ -5,9 +5,10 @@ import dataclasses
 import keras
 import numpy as np
 
+from examples.data.report import DataError
 from examples.data.rows import RowBatches
 from examples.questions import words
-from examples.questions.stories import JOINT, Question, read_questions, split
+from examples.questions.stories import JOINT, Question, is_one_file, read_questions, split
 from keras_attention.export.runs import Run, read_run
 
 BATCH_SIZE = 32
@@ -125,15 +126,28 @@ def read_part(run: Run, part: str, paths: list[str] | None = None) -> list[Quest
     """Returns the questions of a part, from where the run has learned or from other paths.
 
     Raises:
-        DataError: If there are none.
+        DataError: If there are none, or the run has learned from a file without a test part.
     """
     settings = run.settings.get("training") or {}
-    paths = paths or settings.get("stories") or []
     task = run.settings.get("task") or JOINT
     if part == "test":
+        if not paths:
+            paths = settings.get("stories") or []
+            _refuse_learned(paths)
         return read_questions(paths, "test", task)
+    paths = paths or settings.get("stories") or []
     training, dev = split(read_questions(paths, "train", task))
     return dev if part == "dev" else training
+
+
+def _refuse_learned(paths):
+    """Raises if a file has no parts: all of its stories were learned from, or held out."""
+    for path in paths:
+        if is_one_file(path):
+            raise DataError(
+                f"{path}: the run has learned from this file, which has no test part. Name stories "
+                "it has not seen with --stories, or measure those held out with --part dev."
+            )
 
 
 def add_stories(parser) -> None:

@@ -11,10 +11,12 @@ lie in files named `qa1_single-supporting-fact_train.txt`, in a folder or in a t
 
 import dataclasses
 import itertools
+import lzma
 import os
 import pathlib
 import re
 import tarfile
+import zlib
 from collections.abc import Iterator, Sequence
 
 from examples.data.lines import decoded
@@ -156,6 +158,12 @@ def _asked(text, name, line, raw):
     return question, answer, [int(number) for number in numbers]
 
 
+def is_one_file(path: str) -> bool:
+    """Returns whether a path is a file of stories, and no folder or archive of the tasks."""
+    path = pathlib.Path(path)
+    return path.is_file() and not tarfile.is_tarfile(path)
+
+
 def _files(path, part):
     """Yields (name, function that reads it) of the files that a path stands for."""
     try:
@@ -167,7 +175,7 @@ def _files(path, part):
             yield from _members(path, part)
         else:
             yield str(path), path.read_bytes
-    except tarfile.TarError as error:
+    except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"{path}: expected a tar archive that can be read ({error}).") from None
     except OSError as error:
         raise DataError(f"{path}: {error.strerror or error}. Check the path.") from None

@@ -201,6 +201,7 @@ class AttentionMechanism(keras.layers.Layer):
             previous_weights=previous_weights,
             training=training,
             wants_weights=return_attention_scores,
+            in_call=True,
             whole=not step,
         )
         context, weights, details = self._read(query, prepared, reading)

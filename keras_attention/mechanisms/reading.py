@@ -27,8 +27,9 @@ class Reading:
         training: Whether this is training.
         wants_weights: Whether the weights are returned; a reader that never builds them may
             be used where they are not.
-        whole: Whether these are all queries of a call outside of any loop, the place where a
-            loss may be added.
+        in_call: Whether the layer was called, and not `attend`, which loops use: the place where
+            a loss may be added.
+        whole: Whether it was called with all queries, and not with one step's.
     """
 
     source_mask: KerasTensor | None = None
@@ -40,6 +41,7 @@ class Reading:
     noise: dict | None = None
     training: bool | None = None
     wants_weights: bool = True
+    in_call: bool = False
     whole: bool = False
 
     def positions(self, num_queries):

@@ -12,6 +12,7 @@ import keras
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.losses.masking import batch_mean
 from keras_attention.mechanisms.base import AttentionMechanism
 from keras_attention.precision import at_least_float32
 from keras_attention.scorers import AdditiveScorer
@@ -47,7 +48,8 @@ class TextGuidedAttention(AttentionMechanism):
     Args:
         units: Positive int, the size both sides are projected to.
         entropy_bonus: Float of at least 0. While training, the mean entropy of the weights
-            times this is taken from the loss (`add_loss`). The paper's code has 0.002.
+            times this is taken from the loss (`add_loss`), over the queries that are kept; a loop
+            over `attend` adds none. The paper's code has 0.002.
         use_offset: Whether a number is added to every score, as in the paper. Softmax cancels
             it; it is there for copied weights and other normalizers.
         normalizer: A `Normalizer` or its name.
@@ -98,8 +100,11 @@ class TextGuidedAttention(AttentionMechanism):
 
     def _read(self, query, prepared, reading):
         context, weights, details = super()._read(query, prepared, reading)
-        if reading.training and self.entropy_bonus > 0:
-            self.add_loss(-self.entropy_bonus * ops.mean(entropies(at_least_float32(weights))))
+        if reading.training and reading.in_call and self.entropy_bonus > 0:
+            values = entropies(at_least_float32(weights))
+            real = reading.query_mask
+            real = None if real is None else ops.reshape(real, (-1,))
+            self.add_loss(-self.entropy_bonus * batch_mean(ops.reshape(values, (-1,)), real))
         return context, weights, details
 
     def get_config(self):

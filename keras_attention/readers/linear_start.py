@@ -53,14 +53,22 @@ class LinearStart(keras.callbacks.Callback):
         self.best, self.waited = float("inf"), 0
         self.layer.set_linear(True)
 
+    def on_epoch_begin(self, epoch, logs=None):
+        if self._is_late(epoch):  # a training that goes on after its first part was over
+            self.layer.set_linear(False)
+
     def on_epoch_end(self, epoch, logs=None):
         if not self.layer.is_linear():
             return
         current = self._monitored(logs or {})
         self.waited = 0 if current < self.best else self.waited + 1
         self.best = min(self.best, current)
-        if self.waited >= self.patience or epoch + 1 == self.epochs:
+        if self.waited >= self.patience or self._is_late(epoch + 1):
             self.layer.set_linear(False)
+
+    def _is_late(self, epochs):
+        """Whether so many epochs are as many as the linear part may take."""
+        return self.epochs is not None and epochs >= self.epochs
 
     def _monitored(self, logs):
         if self.monitor not in logs:

@@ -15,6 +15,7 @@ import keras
 from keras import ops
 
 from keras_attention import checks, normalizers
+from keras_attention.precision import at_least_float32, wide_dtype
 
 
 def attention_over_attention(scores, document_mask, query_mask, normalize):
@@ -30,9 +31,11 @@ def attention_over_attention(scores, document_mask, query_mask, normalize):
     alpha = normalize(ops.swapaxes(scores, 1, 2), pairs)  # (batch, query, document)
     pairs = ops.logical_and(document_mask[:, :, None], query_mask[:, None, :])
     beta = normalize(scores, pairs)
-    lengths = ops.sum(ops.cast(document_mask, beta.dtype), axis=1, keepdims=True)
-    beta_bar = ops.sum(beta, axis=1) / ops.maximum(lengths, 1)
-    return ops.einsum("bqd,bq->bd", alpha, beta_bar), ops.swapaxes(alpha, 1, 2), beta_bar
+    # Documents are long: half a precision would neither count nor add up their words.
+    lengths = ops.sum(ops.cast(document_mask, wide_dtype(beta.dtype)), axis=1, keepdims=True)
+    beta_bar = ops.sum(at_least_float32(beta), axis=1) / ops.maximum(lengths, 1)
+    s = ops.einsum("bqd,bq->bd", at_least_float32(alpha), beta_bar)
+    return s, ops.swapaxes(alpha, 1, 2), beta_bar
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from finite_differences import assert_gradients_are_right
 
-from keras_attention import Normalizer, TextGuidedAttention
+from keras_attention import AttentionRNN, Normalizer, TextGuidedAttention
 
 B, L, G, D, UNITS = 3, 7, 5, 2, 11
 RANDOM = np.random.RandomState(1)
@@ -64,6 +64,28 @@ def test_the_bonus_is_the_mean_entropy_while_training():
     np.testing.assert_allclose(float(loss), -0.002 * np.mean(entropies), rtol=1e-10)
     attention(GUIDANCE, IMAGE, training=False)
     assert attention.losses == []
+
+
+def test_masked_queries_do_not_thin_the_bonus():
+    attention = _attention(entropy_bonus=1.0)
+    queries, kept = np.stack([GUIDANCE] * 3, axis=1), np.zeros((len(GUIDANCE), 3), "bool")
+    kept[:, 1] = True
+    attention(queries, IMAGE, value_mask=MASK, query_mask=kept, training=True)
+    (loss,) = attention.losses
+    attention(GUIDANCE, IMAGE, value_mask=MASK, training=True)
+    np.testing.assert_allclose(float(loss), float(attention.losses[-1]), rtol=1e-10)
+
+
+def test_a_loop_trains_and_adds_no_bonus():
+    cell, guided = keras.layers.GRUCell(3), TextGuidedAttention(UNITS, entropy_bonus=0.1)
+    steps, memory = keras.Input((None, 2)), keras.Input((None, 5))
+    model = keras.Model(
+        [steps, memory], AttentionRNN(cell, guided, order="bahdanau")(steps, memory)
+    )
+    model.compile("sgd", "mse")
+    inputs = [np.ones((2, 4, 2), "float32"), np.ones((2, 3, 5), "float32")]
+    assert np.isfinite(model.fit(inputs, np.ones((2, 4, 3)), verbose=0).history["loss"][0])
+    assert guided.losses == []
 
 
 def test_gradients_of_context_and_bonus_agree_with_differences():

@@ -40,6 +40,18 @@ def test_the_softmax_comes_back_when_the_loss_stops_falling(options, losses, lin
     assert _linear_epochs(LinearStart(_reader(), **options), losses) == linear
 
 
+@pytest.mark.parametrize(("begins", "linear"), [(1, [1, 0, 0]), (2, [0, 0, 0]), (30, [0, 0, 0])])
+def test_a_fit_that_goes_on_later_has_no_second_linear_part(begins, linear):
+    callback = LinearStart(_reader(), patience=9, epochs=2)
+    callback.on_train_begin()
+    seen = []
+    for epoch in range(begins, begins + 3):
+        callback.on_epoch_begin(epoch)
+        seen.append(callback.layer.is_linear())
+        callback.on_epoch_end(epoch, {"val_loss": 1.0})
+    assert seen == linear
+
+
 @pytest.mark.thorough
 def test_it_comes_back_in_a_compiled_fit_with_noise_and_unknown_sizes():
     reader = _reader(noise=0.3, seed=1)

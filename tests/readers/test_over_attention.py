@@ -51,6 +51,15 @@ def test_it_is_the_papers_arithmetic_over_real_words():
     assert np.all(weights[2] == 0) and np.all(alpha[2] == 0) and np.all(beta[2] == 0)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "mixed_float16"])
+def test_weights_of_a_long_document_sum_to_one_in_low_precision(dtype):
+    random = np.random.RandomState(3)
+    document, query = random.randn(2, 3001, 8), random.randn(2, Q, 8)
+    weights = AttentionOverAttention(dtype=dtype)(document, query)
+    sums = np.array(tf.cast(weights, "float64")).sum(axis=1)
+    np.testing.assert_allclose(sums, 1, atol=5e-3)
+
+
 def test_gradients_agree_with_differences():
     attention, document, query = (
         AttentionOverAttention(dtype="float64"),

@@ -64,6 +64,7 @@ def test_folds_are_chosen(written):
         ({**GOOD, "sentences": "a good film"}, "expected `sentences` to be a list of texts"),
         ({**GOOD, "sentences": ["a", 1]}, "expected `sentences` to be a list of texts"),
         ({**GOOD, "sentences": [" "]}, "expected at least one sentence that is not empty"),
+        ({**GOOD, "sentences": ["\ud800 x"]}, "expected texts of Unicode characters"),
         ({**GOOD, "fold": "3"}, "expected `fold` to be a whole number"),
         ({**GOOD, "fold": True}, "expected `fold` to be a whole number"),
     ],

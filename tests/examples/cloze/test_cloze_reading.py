@@ -43,17 +43,25 @@ def test_plain_and_gzipped_files_are_read_up_to_a_limit(tmp_path):
         ("1 Ann .\n2 No gap .\tAnn\t\tAnn|Bob", 2, "sentence with one XXXXX"),
         ("1 Ann .\n2 XXXXX .\tAnn", 2, "candidate|candidate"),
         ("1 Ann .\n2 XXXXX .\tCy\t\tAnn|Bob", 2, "the answer 'Cy' among the candidates"),
-        ("1 Ann .\n2 XXXXX .\tAnn\t\tAnn|Bob|Ann", 2, "distinct candidates"),
+        ("1 Ann .\n2 XXXXX .\tAnn\t\tAnn||Ann", 2, "two or more different candidates"),
         ("1 Ann .\n2 XXXXX .\tAnn\t\tAnn|Bob Dylan", 2, "of one word each"),
         ("1 Ann .\n2 XXXXX .\tAnn\t\tAnn|Bob\n3 Bob .", 3, "an empty line after a question"),
         ("1 Ann .\n\n1 Bob .", 2, "a sentence with a gap before the empty line"),
         ("1 Ann .", 1, "a sentence with a gap at the end"),
     ],
 )
-def test_a_malformed_line_is_refused_with_its_name_and_what_was_expected(text, line, expected):
-    with pytest.raises(DataError, match=rf"^cloze\.txt:{line}: expected ") as refused:
-        list(parse(text.split("\n"), "cloze.txt"))
+def test_a_malformed_line_is_refused_with_its_name_and_what_was_expected(
+    text, line, expected, tmp_path
+):
+    (tmp_path / "cloze.txt").write_text(text)
+    with pytest.raises(DataError, match=rf"cloze\.txt:{line}: expected ") as refused:
+        read_cloze(tmp_path / "cloze.txt")
     assert expected in str(refused.value)
+
+
+def test_candidates_that_are_empty_or_come_twice_count_once():
+    (question,) = parse(["1 Ann .", "2 XXXXX .\tAnn\t\tAnn||Bob|Ann| |Cy|"], "cloze.txt")
+    assert question.candidates == ("Ann", "Bob", "Cy")
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from examples.captions.opened import open_run
+from examples.captions.plot import draw
 from examples.training.history import read_history
 from keras_attention.export import validate_export
 
@@ -150,6 +151,14 @@ def test_pictures_show_each_word(command, captions_run, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         f"scene_{number}.png" for number in (1, 2, 3)
     ]
+
+
+def test_a_caption_without_a_word_shows_the_look_at_its_end(captions_run):
+    opened = open_run(captions_run)
+    (scene, *_) = opened.scenes(None, "test", 1, batch_size=1).scenes(0, 0)
+    figure = draw(opened, scene, [], np.full((3, 36), 1 / 36))
+    texts = [axes.get_title() for axes in figure.axes]
+    assert any("</s>" in text for text in texts), texts
 
 
 @pytest.mark.slow

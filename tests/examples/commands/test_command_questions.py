@@ -100,6 +100,18 @@ def test_of_several_seeds_the_dev_error_chooses(command, stories_run, tasks, tmp
     assert f"best by dev error: {stories_run}" in out
 
 
+def test_a_file_that_was_learned_from_is_no_test(command, stories_run, tasks, tmp_path):
+    run = shutil.copytree(stories_run, tmp_path / "run")
+    mine = str(tasks / "qa1_where_train.txt")
+    settings = json.loads((run / "run.json").read_text())
+    settings["training"]["stories"] = [mine]
+    (run / "run.json").write_text(json.dumps(settings))
+    status, _, err = command("evaluate", run)
+    assert status == 1 and "has no test part" in err and mine in err
+    assert command("evaluate", run, "--part", "dev")[0] == 0
+    assert command("evaluate", run, "--stories", tasks / "qa1_where_test.txt")[0] == 0
+
+
 def test_pictures_show_the_sentences_of_a_question(command, stories_run, tmp_path):
     status, out, err = command("plot", stories_run, "--out", tmp_path, "--count", 3)
     assert (status, err) == (0, "")

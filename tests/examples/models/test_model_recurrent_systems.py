@@ -1,6 +1,8 @@
 """The recurrent systems: parts, padding, options, files, training, export, any encoder before any
 decoder."""
 
+import pathlib
+import re
 import subprocess
 import sys
 
@@ -194,6 +196,17 @@ for name in data.files:
         assert not kinds & {keras.layers.GRU, keras.layers.LSTM}
 print("reloaded")
 """
+
+
+def test_no_system_takes_the_cudnn_road():
+    # XLA cannot compile cuDNN's recurrences, and they refuse a row that is all padding.
+    root = pathlib.Path(__file__).parents[3]
+    sources = [
+        path for name in ("examples", "keras_attention") for path in root.glob(f"{name}/**/*.py")
+    ]
+    assert len(sources) > 100
+    found = [path.name for path in sources if re.search(r"layers\.(GRU|LSTM)\(", path.read_text())]
+    assert found == []
 
 
 @pytest.mark.thorough

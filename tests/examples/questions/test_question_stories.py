@@ -1,5 +1,6 @@
 import io
 import pathlib
+import random
 import tarfile
 
 import pytest
@@ -24,7 +25,7 @@ def questions(text):
 
 
 def archive(path, **files):
-    with tarfile.open(path, "w:xz") as tar:
+    with tarfile.open(path, f"w:{path.suffix[1:]}") as tar:
         for name, text in files.items():
             member = tarfile.TarInfo(f"tasks/en/{name}.txt")
             member.size = len(text.encode())
@@ -98,6 +99,18 @@ def test_folder_archive_and_file_give_the_same_questions(tmp_path):
         read_questions([folder], "train", "3")
     with pytest.raises(DataError, match="missing: No such file"):
         read_questions([tmp_path / "missing"], "train")
+
+
+@pytest.mark.parametrize("suffix", ["tar.xz", "tar.gz"])
+@pytest.mark.parametrize("share", [0.4, 0.9])
+def test_an_archive_that_is_cut_off_is_refused(suffix, share, tmp_path):
+    drawn = "".join(random.Random(1).choices("abcdefgh ", k=20_000))
+    story = f"1 {drawn}.\n2 Is it dry?\tno\t1\n"
+    archive(tmp_path / f"whole.{suffix}", qa1_one_train=story, qa2_two_train=story[::-1])
+    content = (tmp_path / f"whole.{suffix}").read_bytes()
+    (tmp_path / f"cut.{suffix}").write_bytes(content[: int(share * len(content))])
+    with pytest.raises(DataError, match=f"cut.{suffix}"):
+        read_questions([tmp_path / f"cut.{suffix}"], "train")
 
 
 def test_every_tenth_story_of_each_task_is_held_out_whole():
