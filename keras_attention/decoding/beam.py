@@ -89,7 +89,9 @@ def beam_search(
             length limit, with the same answer, later. `"first"`: when `beam_width` hypotheses
             are finished, which may miss better, longer ones. `"heuristic"`: when no live
             hypothesis would beat the worst of them if it were as long as it is now, which is
-            exact too unless the length penalty prefers long output.
+            exact too unless the length penalty prefers long output. `"shrinking"`: when the beam
+            is empty, each finished hypothesis having left it narrower by one (Sutskever et al.
+            2014): with a beam of 1 the greedy search, whatever the penalties.
         groups: Int that divides `beam_width`. More than 1 searches in groups that avoid one
             another's tokens; a sequence found twice leaves a filler.
         diversity: Number of at least 0, what a token loses for each time an earlier group took
@@ -136,6 +138,7 @@ def beam_search(
     owner, special_ids = "beam_search", (start_id, end_id, pad_id)
     checks.positive_int(owner, "beam_width", beam_width)
     checks.one_of(owner, "stopping", stopping, STOPPING)
+    shrinking = stopping == "shrinking"
     groups = Groups(owner, beam_width, groups, diversity)
     ranking = Ranking(owner, length_penalty, coverage_penalty, memory_mask, beam_width)
     if reorder is not None and not callable(reorder):
@@ -174,8 +177,11 @@ def beam_search(
             )
             scores = ranking(candidates, length, penalties)
             accept = search.active
-            ended = pools.finish(part.finished, candidates, scores, length, accept, at_limit)
-            growing = pools.survive(candidates)
+            ended = pools.finish(
+                part.finished, candidates, scores, length, accept, at_limit, shrinking
+            )
+            places = pools.considered(part.finished, shrinking) if shrinking else None
+            growing = pools.survive(candidates, places)
             open_ = ranking.undecided(stopping, growing, ended, length, limits)
             undecided = open_ if undecided is None else undecided | open_
             taken = groups.taken(taken, growing, beam_width)

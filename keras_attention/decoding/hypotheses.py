@@ -120,7 +120,20 @@ def _merits(totals, tokens, turn):
     return ops.where(totals > EXISTS, ops.maximum(merits, LOWEST), IMPOSSIBLE)
 
 
-def finish(finished, candidates, scores, length, accept, at_limit):
+def considered(finished, shrinking):
+    """Returns which candidates count, boolean `(batch or 1, 2 * beam)`: the best `beam`.
+
+    Of a beam that shrinks they are fewer: as many as it has places that are not finished.
+    """
+    beam_width = finished.scores.shape[1]
+    places = ops.expand_dims(ops.arange(2 * beam_width, dtype="int32"), 0)
+    if not shrinking:
+        return places < beam_width
+    open_ = ops.sum(ops.cast(finished.scores <= IMPOSSIBLE, "int32"), axis=1, keepdims=True)
+    return places < open_
+
+
+def finish(finished, candidates, scores, length, accept, at_limit, shrinking=False):
     """Returns the pool after the candidates that end here have been ranked against it.
 
     A candidate that ends counts only among the best `beam`; at a row's length limit the
@@ -133,11 +146,15 @@ def finish(finished, candidates, scores, length, accept, at_limit):
         length: Scalar int tensor, the length of every candidate.
         accept: Boolean `(batch,)`, False for rows whose answer stands.
         at_limit: Boolean `(batch,)`, True for rows that may not grow further.
+        shrinking: Static bool, whether each finished hypothesis takes a place of the beam.
     """
     beam_width = finished.scores.shape[1]
-    best = ops.expand_dims(ops.arange(2 * beam_width, dtype="int32") < beam_width, 0)
+    best = considered(finished, shrinking)
     growing = ops.logical_not(candidates.ended)
-    stays = growing & (ops.cumsum(ops.cast(growing, "int32"), axis=1) <= beam_width)
+    if shrinking:
+        stays = growing & best
+    else:
+        stays = growing & (ops.cumsum(ops.cast(growing, "int32"), axis=1) <= beam_width)
     enters = (candidates.ended & best) | (stays & ops.expand_dims(at_limit, 1))
     enters = enters & (candidates.log_probs > EXISTS) & ops.expand_dims(accept, 1)
 
@@ -150,10 +167,18 @@ def finish(finished, candidates, scores, length, accept, at_limit):
     return Finished(scores, *(pick(ops.concatenate(pair, axis=1), places) for pair in pairs))
 
 
-def survive(candidates):
-    """Returns the best `beam` candidates that did not end."""
+def survive(candidates, places=None):
+    """Returns the best `beam` candidates that did not end.
+
+    Args:
+        candidates: `Candidates`.
+        places: Boolean `(batch, 2 * beam)`, which of them a beam that shrinks has places for;
+            None for all.
+    """
     beam_width = candidates.codes.shape[1] // 2
     growing = ops.logical_not(candidates.ended) & (candidates.log_probs > EXISTS)
+    if places is not None:
+        growing = growing & places
     log_probs = ops.where(growing, candidates.log_probs, IMPOSSIBLE)
     if candidates.merits is None:
         log_probs, places = ops.top_k(log_probs, beam_width)

@@ -19,7 +19,7 @@ from keras_attention.decoding import hypotheses as pools
 from keras_attention.decoding import steps
 from keras_attention.decoding.steps import IMPOSSIBLE
 
-STOPPING = ("exact", "limit", "first", "heuristic")
+STOPPING = ("exact", "limit", "first", "heuristic", "shrinking")
 
 
 class Ranking:
@@ -60,8 +60,11 @@ class Ranking:
         worst = finished.scores[:, -1]
         if stopping == "limit":
             return None
+        going = ops.any(alive.log_probs > pools.EXISTS, axis=1)
+        if stopping == "shrinking":
+            return going
         if stopping == "first":
-            return (worst <= IMPOSSIBLE) & ops.any(alive.log_probs > pools.EXISTS, axis=1)
+            return (worst <= IMPOSSIBLE) & going
         now = stopping == "heuristic"
         bounds = self._now if now else self._bound
         return self._best(alive.log_probs, bounds(alive.log_probs, length, limits)) > worst

@@ -53,17 +53,22 @@ def scored(model, row, ids, **rule):
     return score(total, coverage, len(ids), **rule), total, tuple(ids)
 
 
-def beam_search(model, row, beam, max_length, min_length=0, limits=None, stop=None, **rule):
+def beam_search(
+    model, row, beam, max_length, min_length=0, limits=None, stop=None, shrinking=False, **rule
+):
     """Returns (score, log p, ids), best first.
 
     Runs to the limit, unless `stop(finished, alive, length)` says that it ends before: both are
-    lists, of (score, log p, ids) and of (ids, log p), best first.
+    lists, of (score, log p, ids) and of (ids, log p), best first. In a `shrinking` beam what has
+    finished and what lives are `beam` together.
     """
     limits = {"min_length": min_length, **(limits or {})}
     alive, finished = [((), 0.0)], []
     for length in range(1, max_length + 1):
         candidates = continuations(model, row, alive, limits)
         candidates.sort(key=lambda candidate: -candidate[1])
+        if shrinking:
+            candidates = candidates[: beam - len(finished)]
         alive, ended = chosen(candidates, beam, length == max_length)
         finished += [scored(model, row, tokens, **rule) for tokens, _ in ended]
         finished = sorted(finished, key=lambda hypothesis: -hypothesis[0])[:beam]

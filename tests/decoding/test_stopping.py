@@ -5,10 +5,15 @@ import pytest
 from decoding_models import END, START, HashModel, TableModel
 from decoding_reference import beam_search as reference_search
 from decoding_reference import score
-from decoding_search import RULES, assert_found, assert_same, hypotheses, search
+from decoding_search import RULES, assert_found, assert_same, hypotheses, run, search
 from keras import ops
 
-from keras_attention.decoding import AverageLengthPenalty, GNMTLengthPenalty, beam_search
+from keras_attention.decoding import (
+    AverageLengthPenalty,
+    GNMTLengthPenalty,
+    beam_search,
+    greedy_search,
+)
 
 each_rule = pytest.mark.parametrize("rule", list(RULES))
 EXACT_NOW = ("none", "gnmt zero", "gnmt negative", "coverage")  # where "heuristic" is exact
@@ -35,6 +40,40 @@ def test_named_rules_equal_the_reference(rule, name, stop):
     for row in range(11):
         expected = reference_search(model, row, 3, 7, stop=stop(3, **reference), **reference)
         assert_found(result, row, expected)
+
+
+@each_rule
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_a_shrinking_beam_equals_the_reference(rule, width):
+    options, reference = RULES[rule]
+    model = HashModel(seed=82, batch=11, vocabulary=9, end_bias=1.0)
+    result = search(model, beam_width=width, max_length=7, stopping="shrinking", **options)
+    for row in range(11):
+        expected = reference_search(model, row, width, 7, shrinking=True, **reference)
+        assert_found(result, row, expected)
+
+
+@each_rule
+def test_a_shrinking_beam_of_one_is_greedy_under_every_penalty(rule):
+    model = HashModel(seed=83, batch=11, vocabulary=9, end_bias=0.0)
+    options = {"beam_width": 1, "max_length": 7, **RULES[rule][0]}
+    found = search(model, stopping="shrinking", **options)
+    greedy = run(greedy_search, model, max_length=7)
+    np.testing.assert_array_equal(found["ids"][:, 0], greedy["ids"])
+    np.testing.assert_allclose(found["log_probs"][:, 0], greedy["log_probs"], rtol=1e-5)
+
+
+def test_a_shrinking_beam_stops_when_it_is_empty():
+    calls = []
+    model = HashModel(seed=84, batch=3, vocabulary=9, end_bias=9.0)
+
+    def step(ids, state, memory):
+        calls.append(len(ids))
+        return model.step(ids, state, memory)
+
+    options = {"beam_width": 2, "max_length": 50, "stopping": "shrinking"}
+    found = beam_search(step, model.state(), model.memory(), **options)
+    assert (np.array(found["lengths"]) < 5).all() and len(calls) < 8
 
 
 @pytest.mark.parametrize("rule", EXACT_NOW)
