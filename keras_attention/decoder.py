@@ -17,6 +17,7 @@ from keras_attention.beams import follow
 from keras_attention.checks import check_ready
 from keras_attention.dropout import CounterDropout
 from keras_attention.protocol import FIRST_ID
+from keras_attention.shapes import spelled_out
 
 
 class Decoder(keras.layers.Layer):
@@ -146,7 +147,7 @@ class Decoder(keras.layers.Layer):
         owner = type(self).__name__
         checks.rank(owner, "encoder_outputs", encoder_outputs, (3,), "(batch, source, dim)")
         self._check_memory(encoder_outputs, memory_mask)
-        return self.prepare_memory(encoder_outputs, memory_mask)
+        return self.prepare_memory(encoder_outputs, spelled_out(memory_mask, encoder_outputs))
 
     def start(self, memory, initial_state=None, max_length=None):
         """Returns the state before the first step.
@@ -210,6 +211,7 @@ class Decoder(keras.layers.Layer):
         mask = encoder_outputs_mask if memory_mask is None else memory_mask
         self._check_memory(encoder_outputs, mask)
         self.check_initial_state(initial_state)
+        mask = spelled_out(mask, encoder_outputs)
         given = (target_ids, encoder_outputs, initial_state, mask, training)
         logits, weights, details = self.read_all(*given, return_attention_scores)
         results = [ops.cast(logits, "float32")]

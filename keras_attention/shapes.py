@@ -3,6 +3,17 @@
 from keras import ops
 
 
+def spelled_out(mask, tensor):
+    """Returns a mask with the rows and positions of `tensor`, `(batch, length, ...)`; or None.
+
+    A mask `(1, length)` holds for every row, and every row of one `(batch, 1)` is all or nothing.
+    """
+    known = None if mask is None else tuple(mask.shape)
+    if known is None or (None not in known and known == tuple(tensor.shape[:2])):
+        return mask
+    return ops.broadcast_to(mask, ops.shape(tensor)[:2])
+
+
 def reshape(tensor, sizes):
     """Returns `tensor` in the shape `sizes`, of which those unknown while tracing may be tensors.
 

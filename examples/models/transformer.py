@@ -39,6 +39,7 @@ OPTIONS = {
     "positions": Option(
         "sinusoidal", "how positions are told apart", str, ("sinusoidal", "learned", "rotary")
     ),
+    "max_length": Option(256, "number of positions that are learned, with --positions learned"),
     "window": Option(
         None, "restricted self-attention: odd number of positions read (default: all)"
     ),
@@ -56,6 +57,7 @@ def build(
     feed_forward_dim: int | None = None,
     normalization: str = "post",
     positions: str = "sinusoidal",
+    max_length: int = 256,
     window: int | None = None,
     share_embeddings: bool = False,
     dropout: float = 0.1,
@@ -72,7 +74,8 @@ def build(
         heads: Number of heads.
         feed_forward_dim: Width of the feed-forward nets; `4 * units` by default.
         normalization: "post" or "pre"; see `TransformerEncoderLayer`.
-        positions: "sinusoidal", "learned" or "rotary"; learned ones reach to 256.
+        positions: "sinusoidal", "learned" or "rotary"; see `max_length`.
+        max_length: Number of positions that are learned on each side.
         window: Odd number of positions that self-attention reads; None reads all.
         share_embeddings: Whether one table serves both embeddings and the logits. Otherwise
             the target's embedding and the logits share one.
@@ -97,6 +100,7 @@ def build(
         "dropout": dropout,
         "normalization": normalization,
         "positions": positions,
+        "max_length": max_length,
         "window": window,
         "embedding": shared,
         "dtype": dtype,

@@ -143,7 +143,7 @@ class TrainingStep:
         return loss_sum, count, gradients
 
     def _clipped(self, gradients, count):
-        """Returns the mean gradients, clipped, and their norm before it was clipped."""
+        """Returns the mean gradients, clipped, and their norm, after `clip_value` alone."""
         count = tf.maximum(count, 1.0)
         gradients = [g / tf.cast(count, g.dtype) for g in gradients]
         if self.clip_value is not None:  # first: it makes infinite elements finite
@@ -164,6 +164,8 @@ class TrainingStep:
     def _update(self, inputs, labels):
         loss_sum, count, gradients = self._sums(inputs, labels)
         gradients, variables = self._reached(gradients)
+        # Asked before anything is clipped: `clip_value` makes infinite elements finite.
+        finite = _all_finite([loss_sum, *gradients]) if self.scaled else None
         gradients, norm = self._clipped(gradients, count)
 
         def apply():
@@ -171,11 +173,10 @@ class TrainingStep:
             self.average.update()
             return tf.constant(1.0)
 
-        applied = self._apply_if_finite(apply, norm, loss_sum) if self.scaled else apply()
+        applied = self._apply_if_finite(apply, finite) if self.scaled else apply()
         return _results(loss_sum, count, norm, applied)
 
-    def _apply_if_finite(self, apply, norm, loss_sum):
-        finite = tf.math.is_finite(norm) & tf.math.is_finite(loss_sum)
+    def _apply_if_finite(self, apply, finite):
         applied = tf.cond(finite, apply, lambda: tf.constant(0.0))
         scale, good = self._scale.value, tf.where(finite, self._good.value + 1, 0)
         doubling = good >= UPDATES_BEFORE_DOUBLING
@@ -209,6 +210,10 @@ def _results(loss_sum, count, gradient_norm, applied):
         "gradient_norm": gradient_norm,
         "applied": applied,
     }
+
+
+def _all_finite(tensors):
+    return tf.reduce_all([tf.reduce_all(tf.math.is_finite(tensor)) for tensor in tensors])
 
 
 def _dense(gradient):

@@ -55,7 +55,8 @@ def files_of(
             "--format is for files of pairs. Leave it out, or name such files with --pairs. "
             f"Received: --format {arguments.format} --{prefix.replace('_', '-')}source {source}"
         )
-    return Files(source, target, pairs, arguments.format or default_form)
+    # Two parallel files are never merged by source, however the run's own pairs were written.
+    return Files(source, target, pairs, "tsv" if source else arguments.format or default_form)
 
 
 def add_search(parser) -> None:

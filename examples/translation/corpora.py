@@ -1,6 +1,7 @@
 """Which pairs a command works on: the user's files, or the embedded dates."""
 
 import dataclasses
+import fractions
 
 from examples.data import dates, parallel
 from examples.data.report import DataError
@@ -63,14 +64,33 @@ def training_pairs(
     train = files.read("train", on_bad_line).pairs[:max_pairs]
     if dev_files:
         return train, dev_files.read("dev", on_bad_line).pairs[:max_pairs]
-    every = max(2, round(1 / dev_share))
-    if len(train) < every:
+    return held_out(train, dev_share)
+
+
+def held_out(pairs: list[tuple[str, str]], share: float) -> tuple[list, list]:
+    """Returns the pairs to learn from, and those of every so-manieth source, held out.
+
+    A source with several targets is held out with all of them: none of them is learned.
+
+    Raises:
+        DataError: If there are too few sources to hold any out, or to learn from any.
+
+    Example:
+
+    >>> held_out([("a", "1"), ("b", "2"), ("b", "3"), ("c", "4")], 0.5)
+    ([('a', '1'), ('c', '4')], [('b', '2'), ('b', '3')])
+    """
+    # As a fraction: 0.1 of 30 is 3, not 3.0000000000000004.
+    part = fractions.Fraction(str(share))
+    sources = {source: None for source, _ in pairs}
+    out = {s for n, s in enumerate(sources, 1) if n * part // 1 > (n - 1) * part // 1}
+    if not out or len(out) == len(sources):
         raise DataError(
-            f"{len(train)} pairs are too few to hold one in {every} out for evaluation. Name dev "
-            "files, raise --dev-share, or give more training data."
+            f"{len(sources)} different sources are too few to hold {float(part):g} of them out for "
+            "evaluation. Name dev files, change --dev-share, or give more training data."
         )
-    dev = train[every - 1 :: every]
-    return [pair for n, pair in enumerate(train, 1) if n % every], dev
+    training = [pair for pair in pairs if pair[0] not in out]
+    return training, [pair for pair in pairs if pair[0] in out]
 
 
 def date_pairs(part: str, max_pairs: int | None = None) -> list[tuple[str, str]]:

@@ -76,6 +76,7 @@ def run(arguments) -> None:
             f"{arguments.run} was trained on your own data. Name test files: --source and "
             "--target, or --pairs."
         )
+    _check_measures(arguments, files)
     paths = [shared.check_writable(path) for path in (arguments.output, arguments.json)]
     if files:
         pairs = files.read("test").pairs
@@ -85,6 +86,11 @@ def run(arguments) -> None:
     began = time.monotonic()
     if files:
         measure = arguments.measure or _default_measure(opened, files.form)
+        if arguments.bleu_tokenize and measure != "bleu":
+            raise shared.UsageError(
+                f"--bleu-tokenize is for BLEU, and {measure.replace('_', ' ')} is measured here. "
+                "Leave it out, or add --measure bleu."
+            )
         several = measure == "wer" or files.form == "targets"
         texts, references = scoring.grouped(pairs) if several else zip(*pairs, strict=True)
         texts, references = (list(side)[: arguments.max_pairs] for side in (texts, references))
@@ -108,6 +114,16 @@ def run(arguments) -> None:
     ):
         if path is not None:
             path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _check_measures(arguments, files):
+    """Raises if something was asked for that is not measured on dates."""
+    for name in ("measure", "bleu_tokenize", "format"):
+        if not files and getattr(arguments, name):
+            raise shared.UsageError(
+                f"--{name.replace('_', '-')} is for files, and this run is measured on dates. "
+                "Leave it out, or name files with --pairs."
+            )
 
 
 def _default_measure(opened, form):

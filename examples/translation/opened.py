@@ -1,6 +1,7 @@
 """A run, opened for a command."""
 
 from examples.translation.translating import TextTranslator
+from keras_attention import ConvDecoder
 from keras_attention.export.runs import Run, read_run
 
 OUTPUT_LIMIT = 128  # for a run that does not say how long its training targets were
@@ -35,9 +36,18 @@ def translator(run: Run, arguments) -> TextTranslator:
 
 
 def output_limit(run: Run, arguments) -> int:
-    """The longest output: what was asked for, or twice the longest of training."""
+    """The longest output: what was asked for, or what fits the targets of training."""
     trained = (run.settings.get("lengths") or {}).get("target")
-    return arguments.max_length or (2 * trained if trained else OUTPUT_LIMIT)
+    return arguments.max_length or default_limit(run.model, trained)
+
+
+def default_limit(model, trained: int | None) -> int:
+    """Twice the longest target of training, if the decoder has learned that many positions."""
+    limit = 2 * trained if trained else OUTPUT_LIMIT
+    decoder = model.get_layer("decoder")
+    decoder = getattr(decoder, "decoder", decoder)  # scheduled sampling wraps one
+    learned = isinstance(decoder, ConvDecoder) or getattr(decoder, "positions", None) == "learned"
+    return min(limit, decoder.max_length) if learned else limit
 
 
 def trained_format(run: Run) -> str:

@@ -57,7 +57,9 @@ def make_optimizer(
     name = arguments.optimizer
     if name == "adam":
         is_noam = arguments.schedule == "noam"
-        beta_2 = arguments.beta_2 or (0.98 if is_noam else 0.999)
+        beta_2 = arguments.beta_2
+        if beta_2 is None:
+            beta_2 = 0.98 if is_noam else 0.999
         return keras.optimizers.Adam(rate, beta_2=beta_2, epsilon=1e-9 if is_noam else 1e-7)
     if name == "nesterov":
         return keras.optimizers.SGD(rate, momentum=0.99, nesterov=True)

@@ -13,6 +13,7 @@ from examples.training.settings import Metric, TrainingSettings
 from examples.training.workers import Workers
 from examples.translation import corpora, error_rates, optimizing, scoring
 from examples.translation.arguments import files_of
+from examples.translation.opened import default_limit
 from examples.translation.translating import TextTranslator
 from keras_attention.export import runs, tokenizers
 from keras_attention.protocol import first_id
@@ -26,6 +27,10 @@ def check(arguments) -> None:
     """Raises if options do not go together."""
     _files(arguments)
     _kinds(arguments)
+    if getattr(arguments, "share_embeddings", False) and not arguments.joint_vocabulary:
+        raise UsageError(
+            "--share-embeddings needs one vocabulary of both sides. Add --joint-vocabulary."
+        )
     optimizing.check(arguments)
 
 
@@ -75,7 +80,9 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         TokenObjective(arguments.label_smoothing),
         save=lambda best: runs.write_run(directory, best, description, *sides, replace=True),
         digests={name: resuming.data_digest(part.encoded) for name, part in parts.items()},
-        metrics=_metrics(arguments.monitor, sides, pairs[1], 2 * lengths["target"]),
+        metrics=_metrics(
+            arguments.monitor, sides, pairs[1], default_limit(model, lengths["target"])
+        ),
         average=averaging.make_average(arguments.average, arguments.average_last),
         plateau=optimizing.make_plateau(arguments),
     )

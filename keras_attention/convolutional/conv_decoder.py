@@ -220,14 +220,14 @@ class ConvDecoder(Decoder):
         return {"position": ops.zeros((rows,), dtype="int32"), "layers": layers}
 
     def read_one(self, ids, state, memory):
-        target = self.embed(ids, state["position"])
+        target = self.embed(ids, state["position"], training=False)
         hidden, weights, layers = self.enter(target), [], []
         for layer, before in zip(self.layers, state["layers"], strict=True):
             hidden, one, after = layer.step(hidden, before, target, memory)
             weights.append(one)
             layers.append(after)
         state = {"position": state["position"] + 1, "layers": layers}
-        return self.readout(hidden), state, self._alignment(weights)
+        return self.readout(hidden, training=False), state, self._alignment(weights)
 
     def read_all(
         self, target_ids, encoder_outputs, initial_state, memory_mask, training, with_weights

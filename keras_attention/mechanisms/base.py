@@ -13,6 +13,7 @@ from keras_attention.checks import check_ready
 from keras_attention.dropout import dropout_noise
 from keras_attention.mechanisms import blocked_dot
 from keras_attention.mechanisms.reading import Reading, joined
+from keras_attention.shapes import spelled_out
 
 
 class AttentionMechanism(keras.layers.Layer):
@@ -99,7 +100,7 @@ class AttentionMechanism(keras.layers.Layer):
         check_ready(self, value)
         key = value if key is None else key
         self._check_source_masks(value.shape, value_mask, key_mask)
-        mask = joined(value_mask, key_mask)
+        mask = spelled_out(joined(value_mask, key_mask), value)
         same = key is value
         value = ops.cast(value, self.compute_dtype)
         key = value if same else ops.cast(key, self.compute_dtype)

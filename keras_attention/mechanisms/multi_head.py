@@ -24,7 +24,7 @@ from keras_attention.mechanisms.reading import joined
 from keras_attention.mechanisms.rotary import RotaryPositions
 from keras_attention.normalizers import SoftmaxNormalizer
 from keras_attention.precision import at_least_float32
-from keras_attention.shapes import reshape
+from keras_attention.shapes import reshape, spelled_out
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -328,7 +328,7 @@ class MultiHeadAttention(AttentionMechanism):
             mask = ops.ones(ops.shape(value)[:2], dtype="bool")
         else:
             # Padding may hold anything, even NaN, which a weight of 0 would not silence.
-            mask = ops.broadcast_to(mask, ops.shape(value)[:2])
+            mask = spelled_out(mask, value)
             value = ops.where(mask[:, :, None], value, 0)
             key = value if same else ops.where(mask[:, :, None], key, 0)
         keys = heads.split_heads(heads.projected(self.key_dense, key), self._groups)

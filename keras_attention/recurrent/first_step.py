@@ -23,7 +23,8 @@ class SkipFirstUpdate(keras.layers.Layer):
             and 1 after it.
 
     Returns:
-        The first tensor of the cell's state, and the new states.
+        What the cell returns (before the first step the first tensor of its state, for there is
+        nothing else yet), and the new states.
 
     Raises:
         ValueError: If `cell` is not a Keras cell.
@@ -59,21 +60,22 @@ class SkipFirstUpdate(keras.layers.Layer):
 
     def _update(self, projected, states):
         *inner, started = states
-        return self._keep_first(self.cell.update(projected, inner)[1], inner, started)
+        return self._keep_first(*self.cell.update(projected, inner), inner, started)
 
     def call(self, inputs, states, training=None):
         *inner, started = states
-        new_states = self.adapter.step(
+        output, new_states = self.adapter.step(
             self.adapter.project(inputs), None, list(inner), training=training
-        )[1]
-        return self._keep_first(new_states, inner, started)
+        )
+        return self._keep_first(output, new_states, inner, started)
 
     @staticmethod
-    def _keep_first(new_states, states, started):
+    def _keep_first(output, new_states, states, started):
+        output = ops.where(started > 0, output, ops.cast(states[0], output.dtype))
         kept = [
             ops.where(started > 0, new, old) for new, old in zip(new_states, states, strict=True)
         ]
-        return kept[0], [*kept, ops.ones_like(started)]
+        return output, [*kept, ops.ones_like(started)]
 
     def get_initial_state(self, batch_size=None):
         states = self.cell.get_initial_state(batch_size=batch_size)

@@ -9,6 +9,7 @@ Code name -> paper name: `dim` -> d_model, `num_layers` -> N, `num_heads` -> h, 
 """
 
 import keras
+import numpy as np
 from keras import activations, ops
 
 from keras_attention import checks
@@ -199,8 +200,9 @@ class TransformerDecoder(Decoder):
         `position`, `written` (the mask of the caches) and `writers`, all with the rows first."""
         if max_length is None:
             max_length = self.max_length
-        checks.positive_int("TransformerDecoder", "max_length", max_length)
-        self.embed.check_length("max_length", max_length)
+        if not ops.is_tensor(max_length):  # while a graph is traced a length may be unknown
+            checks.positive_int("TransformerDecoder", "max_length", max_length)
+            self.embed.check_length("max_length", max_length)
         parts = zip(self.stack, _parts(memory), strict=True)
         return _joined([layer.start(part, max_length) for layer, part in parts])
 
@@ -209,7 +211,9 @@ class TransformerDecoder(Decoder):
         return {**_joined([first]), "layers": state["layers"]}
 
     def read_one(self, ids, state, memory):
-        states = self.embed(ids, state["position"])
+        self._check_room(state)
+        # Said, for inside another layer's call Keras hands its `training` on.
+        states = self.embed(ids, state["position"], training=False)
         after, weights = [], []
         parts = zip(self.stack, _layer_states(state), _parts(memory), strict=True)
         for layer, old, part in parts:
@@ -218,6 +222,19 @@ class TransformerDecoder(Decoder):
             weights.append(layer_weights)
         weights = [weights[index] for index in self._aligned]
         return self.readout(states), _joined(after), _over_heads(weights)
+
+    def _check_room(self, state):
+        """Raises where the next step has no room left; values of a traced graph are not known."""
+        try:
+            position = np.asarray(state["position"])
+        except Exception:  # every backend has its own error for a symbolic tensor
+            return
+        room = state["written"].shape[1]
+        if position.size and position.max() >= room:
+            raise ValueError(
+                f"{type(self).__name__} was started with room for {room} steps. Give `start` a "
+                f"larger `max_length`. Received: a step at position {position.max()}, from 0"
+            )
 
     def read_all(
         self, target_ids, encoder_outputs, initial_state, memory_mask, training, with_weights
@@ -289,6 +306,7 @@ def _alignment_layer(owner, value, num_layers):
     """Returns "last", "mean" or the index of a layer, or raises."""
     if isinstance(value, str):
         return checks.one_of(owner, "alignment_layer", value, ("last", "mean"))
-    bound = {"low": -num_layers, "high": num_layers - 1}
     hint = 'Take "last", "mean" or the index of a layer.'
+    checks.int_at_least(owner, "alignment_layer", value, -num_layers, hint)
+    bound = {"low": -num_layers, "high": num_layers - 1}
     return int(checks.number_in_range(owner, "alignment_layer", value, **bound, hint=hint))

@@ -89,7 +89,8 @@ class TransformerDecoderLayer(TransformerLayer):
             positions so far, see `MultiHeadAttention.start_cache`; and `writers`, int32
             `(rows, max_length)`, which beam wrote each of them, see `reorder`.
         """
-        rows, length = ops.shape(memory["mask"])[0], max_length or MAX_LENGTH
+        rows, length = ops.shape(memory["mask"])[0], max_length
+        length = MAX_LENGTH if length is None else length
         return {
             "position": ops.zeros((rows,), dtype="int32"),
             "cache": self.self_attention.start_cache(rows, length),
@@ -139,9 +140,10 @@ class TransformerDecoderLayer(TransformerLayer):
             return context
 
         states = ops.cast(inputs, self.compute_dtype)
-        states = self.residual("self_attention", states, attend)
-        states = self.residual("cross_attention", states, attend_memory)
-        states = self.residual("feed_forward", states, self.feed_forward)
+        # Said, for inside another layer's call Keras hands its `training` on.
+        states = self.residual("self_attention", states, attend, training=False)
+        states = self.residual("cross_attention", states, attend_memory, training=False)
+        states = self.residual("feed_forward", states, self.feed_forward, training=False)
         return states, {"position": position + 1, "cache": cache, "writers": writers}, weights
 
     def _attend_by_source(self, states, memory, rows):
@@ -155,7 +157,7 @@ class TransformerDecoderLayer(TransformerLayer):
         """Returns which places of a cache a query at `position` reads."""
         if self._radius is None:
             return mask
-        places = ops.arange(mask.shape[1], dtype="int32")[None, :]
+        places = ops.arange(ops.shape(mask)[1], dtype="int32")[None, :]
         return ops.logical_and(mask, places >= position[:, None] - self._radius)
 
     def call(

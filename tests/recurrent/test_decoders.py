@@ -12,6 +12,8 @@ from keras_attention import (
     Attention,
     BahdanauAttention,
     BahdanauDecoder,
+    BahdanauGRUCell,
+    ContextAdd,
     LuongAttention,
     LuongDecoder,
 )
@@ -193,6 +195,30 @@ def test_the_two_readouts_differ():
     second.set_weights([weight.numpy() for weight in first.weights])
     np.testing.assert_array_equal(first.prepare(MEMORY)["key"], second.prepare(MEMORY)["key"])
     assert not np.allclose(first(IDS, MEMORY), second(IDS, MEMORY), atol=1e-3)
+
+
+@pytest.mark.parametrize("readout_state", ["current", "previous"])
+def test_a_context_that_is_added_reaches_the_logits(readout_state):
+    cell = ContextAdd(BahdanauGRUCell(N), M)
+    decoder = BahdanauDecoder(V, E, N, recurrent_cell=cell, readout_state=readout_state)
+    decoder.build(IDS.shape, MEMORY.shape)
+    with tf.GradientTape() as tape:
+        cost = tf.reduce_sum(decoder(IDS, MEMORY, memory_mask=MASK) ** 2)
+    gradient = tape.gradient(cost, cell.kernel.value)
+    assert gradient is not None and float(tf.reduce_max(tf.abs(gradient))) > 1e-6
+    check_decoder(decoder, IDS, MEMORY, MASK)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_mask_of_one_row_holds_for_every_row(name):
+    decoder, mask = _made(name), MASK[1:2]
+    memories = [decoder.prepare(MEMORY, memory_mask=m) for m in (mask, np.repeat(mask, B, axis=0))]
+    for one, other in zip(*map(keras.tree.flatten, memories), strict=True):
+        np.testing.assert_array_equal(np.array(one), np.array(other))
+    logits = [decoder(IDS, MEMORY, memory_mask=m) for m in (mask, np.repeat(mask, B, axis=0))]
+    np.testing.assert_array_equal(np.array(logits[0]), np.array(logits[1]))
+    with pytest.raises(ValueError, match="`memory_mask`"):
+        decoder.prepare(MEMORY, memory_mask=MASK[:2])
 
 
 def test_the_start_row_embeds_to_zero_unless_asked_otherwise():

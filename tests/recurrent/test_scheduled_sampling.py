@@ -7,11 +7,13 @@ import tensorflow as tf
 
 from keras_attention import (
     BahdanauDecoder,
+    ConvDecoder,
     HardAttention,
     InverseSigmoidDecay,
     LinearDecay,
     LuongDecoder,
     ScheduledSampling,
+    TransformerDecoder,
 )
 from keras_attention.decoding import check_decoder, greedy_search
 from keras_attention.recurrent.scheduled_sampling import drawn_ids
@@ -25,6 +27,8 @@ DECODERS = {
     "bahdanau": lambda **o: BahdanauDecoder(V, 4, 8, **o),
     "luong": lambda **o: LuongDecoder(V, 4, 8, num_layers=2, **o),
     "luong-parallel": lambda **o: LuongDecoder(V, 4, 8, input_feeding=False, **o),
+    "transformer": lambda **o: TransformerDecoder(V, 8, 1, 2, window=3, **o),
+    "convolutional": lambda **o: ConvDecoder(V, 4, [(6, 3)], source_embeddings=False, **o),
 }
 
 
@@ -220,6 +224,16 @@ def test_it_counts_minibatches_in_fit_and_in_a_file(schedule, jit_compile, tmp_p
     again = keras.saving.load_model(tmp_path / "model.keras").get_layer("decoder")
     assert int(again.minibatches) == 3 and float(again._true_share()) == pytest.approx(expected)
     np.testing.assert_array_equal(np.array(again(IDS, MEMORY)), np.array(layer(IDS, MEMORY)))
+
+
+@pytest.mark.parametrize("kind", ["luong", "transformer", "convolutional"])
+def test_it_fits_over_three_shapes(kind):
+    ids, memory = keras.Input((None,), dtype="int32"), keras.Input((None, M))
+    model = keras.Model([ids, memory], _layer(0.5, kind, seed=3)(ids, memory))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("sgd", loss, jit_compile=False)
+    for length in (3, 5, 4):
+        assert np.isfinite(model.train_on_batch([IDS[:, :length], MEMORY], IDS[:, :length]))
 
 
 @pytest.mark.parametrize("kind", DECODERS)

@@ -222,6 +222,33 @@ def test_a_state_has_room_for_as_many_steps_as_asked_for():
         assert {size for shape in shapes for size in shape[1:]} <= {H, D // H, expected}
 
 
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+def test_a_step_without_room_is_refused(positions):
+    decoder = _made(positions=positions)
+    memory = decoder.prepare(tf.constant(MEMORY))
+    state, ids = decoder.start(memory, max_length=2), tf.constant([2, 5, 4])
+    for _ in range(2):
+        _, state, _ = decoder.step(ids, state, memory)
+    with pytest.raises(ValueError, match="room for 2 steps.*`max_length`.*at position 2"):
+        decoder.step(ids, state, memory)
+
+
+def test_a_state_may_be_started_for_a_length_that_a_graph_does_not_know():
+    decoder = _made(window=3)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
+    def logits(ids):
+        memory = decoder.prepare(tf.constant(MEMORY), memory_mask=tf.constant(MASK))
+        state, found = decoder.start(memory, max_length=tf.shape(ids)[1]), []
+        for time in range(T):
+            one, state, _ = decoder.step(ids[:, time], state, memory)
+            found.append(one)
+        return tf.stack(found, axis=1)
+
+    expected = decoder(IDS, MEMORY, memory_mask=MASK)
+    np.testing.assert_allclose(logits(tf.constant(IDS, tf.int32)), expected, atol=1e-5)
+
+
 def test_the_embedding_must_have_the_sizes_of_the_decoder():
     with pytest.raises(ValueError, match=r"`keras.layers.Embedding\(13, 10\)`.* sizes \(13, 9\)"):
         TransformerDecoder(V, D, 1, H, embedding=keras.layers.Embedding(V, 9))
@@ -234,6 +261,7 @@ def test_the_embedding_must_have_the_sizes_of_the_decoder():
         ({"num_layers": 0}, "positive int. Received: num_layers=0"),
         ({"positions": "none"}, "'sinusoidal', 'learned', 'rotary'. Received: positions='none'"),
         ({"alignment_layer": 2}, r"\[-2, 1\].* index of a layer. Received: alignment_layer=2"),
+        ({"alignment_layer": 0.5}, "index of a layer. Received: alignment_layer=0.5"),
         ({"alignment_layer": "first"}, "'last', 'mean'. Received: alignment_layer='first'"),
         ({"max_length": 0}, "positive int. Received: max_length=0"),
     ],

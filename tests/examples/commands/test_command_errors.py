@@ -179,6 +179,20 @@ def test_a_run_on_files_has_no_default_texts(command, words_run, tmp_path):
         assert_one_line(err, told)
 
 
+def test_what_is_not_measured_is_refused(command, dates_run, words_run, tmp_path):
+    (tmp_path / "pairs.tsv").write_text("a\tb\n")
+    pairs = ("--pairs", tmp_path / "pairs.tsv")
+    for line, told in (
+        ((dates_run, "--measure", "bleu"), "--measure is for files"),
+        ((dates_run, "--bleu-tokenize", "13a"), "--bleu-tokenize is for files"),
+        ((dates_run, "--format", "scan"), "--format is for files"),
+        ((words_run, *pairs, "--measure", "wer", "--bleu-tokenize", "13a"), "is for BLEU"),
+    ):
+        status, _, err = command("evaluate", *line)
+        assert status == 2
+        assert_one_line(err, told)
+
+
 def test_unforeseen_errors_keep_their_traceback(command, monkeypatch):
     from examples.commands import list as listing
 

@@ -102,12 +102,12 @@ def test_commands_and_actions(command, tmp_path):
     status, out, err = command("train", "rnnsearch", "--run", run, *TINY, *options)
     assert (status, err) == (
         1,
-        "error: 36 pairs are too few to hold one in 50 out for evaluation. "
-        "Name dev files, raise --dev-share, or give more training data.\n",
+        "error: 9 different sources are too few to hold 0.02 of them out for evaluation. "
+        "Name dev files, change --dev-share, or give more training data.\n",
     )
     assert not run.exists()
     status, out, err = command(
-        *("train", "rnnsearch", "--run", run, *TINY, *options, "--dev-share", 0.1)
+        *("train", "rnnsearch", "--run", run, *TINY, *options, "--dev-share", 0.2)
     )
     assert (status, err) == (0, "")
     assert f"{file}:37: without a partner (expected IN: source OUT: target)" in out

@@ -182,11 +182,12 @@ def test_mixed_precision_follows_float32(policy):
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16"], indirect=True)
-def test_overflow_in_float16_leaves_the_update_out_and_halves_the_scale(policy):
+@pytest.mark.parametrize("clipping", [{}, {"clip_norm": 1.0}, {"clip_value": 1.0}], ids=str)
+def test_overflow_in_float16_leaves_the_update_out_and_halves_the_scale(policy, clipping):
     model = toys.model(dropout=0.0)
     optimizer = keras.optimizers.Adam(0.1)
     average = averaging.ExponentialAverage(0.9)
-    step = steps.TrainingStep(model, optimizer, average=average)
+    step = steps.TrainingStep(model, optimizer, average=average, **clipping)
     batch = tf.nest.map_structure(tf.constant, toys.batch(6, 5, 7, seed=3))
     scale = step.variables[0]
     scale.assign(1e30)
