@@ -10,6 +10,7 @@ import sys
 import tensorflow as tf
 
 from keras_attention.export import runs
+from keras_attention.export.argument_types import positive_int
 from keras_attention.export.compilation import Compilation
 from keras_attention.export.keras_model import export_model
 from keras_attention.export.tokenizers.base import SPECIAL_TOKENS, UNKNOWN_ID
@@ -118,9 +119,9 @@ def _parser():
     def option(name, kind, metavar, default, text):
         parser.add_argument(name, type=kind, metavar=metavar, default=default, help=text)
 
-    option("--version", _positive, "N", None, "version to write (default: the next one)")
+    option("--version", positive_int, "N", None, "version to write (default: the next one)")
     option("--name", str, "NAME", None, "name in the server (default: that of BASE_DIR)")
-    option("--beam", _positive, "N", 4, "hypotheses kept and returned (default: %(default)s)")
+    option("--beam", positive_int, "N", 4, "hypotheses kept and returned (default: %(default)s)")
     option(
         "--length-penalty",
         float,
@@ -138,13 +139,13 @@ def _parser():
     )
     option(
         "--max-length",
-        _positive,
+        positive_int,
         "N",
         None,
         "longest output in tokens, end mark included (default: the run's, or 128)",
     )
-    option("--min-length", _positive, "N", 0, "shortest output in tokens, end mark included")
-    option("--no-repeat-ngram", _positive, "N", None, "let no N tokens stand in an output twice")
+    option("--min-length", positive_int, "N", 0, "shortest output in tokens, end mark included")
+    option("--no-repeat-ngram", positive_int, "N", None, "let no N tokens stand in an output twice")
     parser.add_argument(
         "--ban",
         metavar="TOKEN",
@@ -154,7 +155,7 @@ def _parser():
     )
     option(
         "--max-source-length",
-        _positive,
+        positive_int,
         "N",
         512,
         "source tokens that are read, the rest is cut off (default: %(default)s)",
@@ -172,20 +173,13 @@ def _parser():
     ):
         parser.add_argument(
             name,
-            type=_positive,
+            type=positive_int,
             metavar="N",
             nargs="+",
             default=sizes,
             help=f"numbers of {text} to compile for (default: {' '.join(map(str, sizes))})",
         )
     return parser
-
-
-def _positive(text):
-    value = int(text) if text.isdecimal() else 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected a positive integer, got {text!r}")
-    return value
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+from keras_attention.export.argument_types import positive_int, seconds
 from keras_attention.export.serving.client import DEFAULT_MODEL, Client
 from keras_attention.export.serving.errors import ServingError
 from keras_attention.export.serving.table import shown
@@ -16,6 +17,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the command line and returns its exit status: 0, 1 on failure, 2 on wrong usage."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    if hasattr(sys.stdin, "reconfigure"):  # bytes that are no text are asked as U+FFFD
+        sys.stdin.reconfigure(errors="replace")
     texts = options.texts or [line.rstrip("\n") for line in sys.stdin]
     try:
         client = Client(
@@ -57,9 +60,11 @@ def _parser():
     )
     parser.add_argument("--version", type=int, metavar="N", help="default: the newest")
     parser.add_argument("--label", help="a version label instead of a version")
-    parser.add_argument("--best", type=int, metavar="N", help="answers shown (default: all)")
     parser.add_argument(
-        "--timeout", type=float, default=30.0, metavar="SECONDS", help="default: %(default)g"
+        "--best", type=positive_int, metavar="N", help="answers shown (default: all)"
+    )
+    parser.add_argument(
+        "--timeout", type=seconds, default=30.0, metavar="SECONDS", help="default: %(default)g"
     )
     parser.add_argument(
         "--retries",

@@ -11,7 +11,7 @@ import dataclasses
 import tensorflow as tf
 
 from keras_attention import checks
-from keras_attention.export.graphs import traced
+from keras_attention.export.graphs import merged, traced
 from keras_attention.export.tokenizers.base import PADDING_ID
 
 
@@ -87,7 +87,7 @@ class Compilation:
                 fn_output_signature=signature,
                 parallel_iterations=1,
             )
-            found = {name: _merged(tensor)[:rows] for name, tensor in found.items()}
+            found = {name: merged(tensor)[:rows] for name, tensor in found.items()}
             if "alignment" in found:
                 found["alignment"] = found["alignment"][..., :columns]
             return found
@@ -101,10 +101,3 @@ def _bucket(size, sizes):
     fits = sizes >= size
     beyond = -(-size // sizes[-1]) * sizes[-1]
     return tf.reduce_min(tf.where(fits, sizes, tf.maximum(beyond, sizes[-1])))
-
-
-def _merged(tensor):
-    """`(parts, part, ...)` -> `(parts * part, ...)`, static shapes kept."""
-    shape = tf.shape(tensor)
-    merged = tf.reshape(tensor, tf.concat([[shape[0] * shape[1]], shape[2:]], axis=0))
-    return tf.ensure_shape(merged, [None, *tensor.shape[2:]])

@@ -11,6 +11,7 @@ somebody else's; copy them to where it is started from. `docs/export.md` says ho
 import os
 import pathlib
 
+MOST_ROWS = 1024  # of a request under batching
 MODELS = """\
 # tensorflow_model_server --model_config_file=models.config --rest_api_port=8501
 # Old versions stay as long as the policy names them: `specific` keeps several for a roll-back.
@@ -26,7 +27,10 @@ model_config_list {{
 BATCHING = """\
 # tensorflow_model_server --enable_batching --batching_parameters_file=batching.config ...
 # Holds for every signature. Wait at most 2 ms for more requests, then run what has come.
-max_batch_size {{ value: {largest} }}
+# A request of more rows than a batch goes through in parts; one of more than {rows} is refused.
+max_batch_size {{ value: {rows} }}
+enable_large_batch_splitting {{ value: true }}
+max_execution_batch_size {{ value: {largest} }}
 {sizes}
 batch_timeout_micros {{ value: 2000 }}
 max_enqueued_batches {{ value: 100 }}
@@ -58,7 +62,8 @@ def write(directory: str | os.PathLike, name: str, batch_sizes, pads: bool) -> N
     folder = pathlib.Path(directory) / "assets.extra"
     folder.mkdir(exist_ok=True)
     sizes = "\n".join(f"allowed_batch_sizes: {size}" for size in batch_sizes)
-    batching = BATCHING.format(largest=max(batch_sizes), sizes=sizes)
+    largest = max(batch_sizes)
+    batching = BATCHING.format(largest=largest, rows=max(MOST_ROWS, largest), sizes=sizes)
     (folder / "models.config").write_text(MODELS.format(name=name), encoding="utf-8")
     (folder / "batching.config").write_text(batching + (PADS if pads else ""), encoding="utf-8")
     (folder / "monitoring.config").write_text(MONITORING, encoding="utf-8")

@@ -4,6 +4,8 @@ import tensorflow as tf
 
 from keras_attention.export.tokenizers.base import END_ID, PADDING_ID
 
+MOST_ROWS = 64  # that search together: a beam of 4 over 128 tokens holds some 3 MB a row
+
 
 def traced(function, *inputs, compiled: bool = False):
     """Returns `function` as a graph over `inputs`, a `tf.TensorSpec` each.
@@ -16,6 +18,49 @@ def traced(function, *inputs, compiled: bool = False):
     return tf.function(function, input_signature=inputs, autograph=False, jit_compile=jit_compile)
 
 
+def in_parts(function, *inputs, rows: int = MOST_ROWS):
+    """Returns `function` over `inputs` for any batch, so many rows of it at a time.
+
+    What a search holds grows with its rows, and a request of a few bytes may have many.
+
+    Args:
+        function: Callable from tensors `(batch, ...)` to a dict of such tensors, whose other
+            sizes are the same for any rows.
+        inputs: A `tf.TensorSpec` for each of its tensors.
+        rows: Most rows of a part.
+    """
+    program = traced(function, *inputs)
+    outputs = program.get_concrete_function().structured_outputs
+    signature = {name: tf.TensorSpec(t.shape, t.dtype) for name, t in outputs.items()}
+
+    def chosen(*tensors):
+        batch = tf.shape(tensors[0])[0]
+
+        def parted():
+            parts = -(-batch // rows)
+            # The last part is filled up with its last row.
+            index = tf.reshape(tf.minimum(tf.range(parts * rows), batch - 1), [parts, rows])
+            given = tuple(tf.gather(tensor, index) for tensor in tensors)
+            found = tf.map_fn(
+                lambda part: program(*part),
+                given,
+                fn_output_signature=signature,
+                parallel_iterations=1,
+            )
+            return {name: merged(tensor)[:batch] for name, tensor in found.items()}
+
+        return tf.cond(batch > rows, parted, lambda: program(*tensors))
+
+    return chosen
+
+
+def merged(tensor):
+    """`(parts, part, ...)` -> `(parts * part, ...)`, static shapes kept."""
+    shape = tf.shape(tensor)
+    flat = tf.reshape(tensor, tf.concat([[shape[0] * shape[1]], shape[2:]], axis=0))
+    return tf.ensure_shape(flat, [None, *tensor.shape[2:]])
+
+
 def one_or_many(function, *inputs):
     """Returns `function` as two graphs over `inputs`, one of them for a batch of a single row.
 
@@ -23,7 +68,7 @@ def one_or_many(function, *inputs):
     whose batch is known, a loop computes a third fewer operations: it need not ask for shapes.
     """
     single = [tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, spec.name) for spec in inputs]
-    many, one = traced(function, *inputs), traced(function, *single)
+    many, one = in_parts(function, *inputs), traced(function, *single)
 
     def chosen(*tensors):
         def alone():

@@ -8,6 +8,7 @@ TEXT = "source texts, UTF-8"
 RANKED = "translations, best first; an empty text where fewer exist"
 SCORE = "log-probability after the penalties; -1e9 where there is no translation"
 LENGTH = "tokens, the end mark counted; -1 where there is no translation"
+OWN_LENGTH = "tokens, the end mark counted"
 LOG_PROB = "log-probability, without penalties"
 
 TRANSLATOR = {
@@ -41,7 +42,7 @@ TRANSLATOR = {
     "greedy": {
         "meaning": "One translation, the likeliest token at every step; the fastest.",
         "inputs": {"text": TEXT},
-        "outputs": {"text": "translations", "log_prob": LOG_PROB, "length": LENGTH},
+        "outputs": {"text": "translations", "log_prob": LOG_PROB, "length": OWN_LENGTH},
     },
     "score": {
         "meaning": "How likely the model finds a given translation.",
@@ -70,6 +71,6 @@ TRANSLATOR = {
             "temperature": "0 for the likeliest token, 1 for the model's distribution; clipped "
             "to 0..100",
         },
-        "outputs": {"text": "translations", "log_prob": LOG_PROB, "length": LENGTH},
+        "outputs": {"text": "translations", "log_prob": LOG_PROB, "length": OWN_LENGTH},
     },
 }

@@ -8,6 +8,7 @@ import sys
 import threading
 
 from keras_attention.export import versions
+from keras_attention.export.argument_types import mebibytes, positive_int, seconds
 from keras_attention.export.serving.models import ServedModel
 from keras_attention.export.serving.server import MAX_REQUEST_BYTES, Server
 
@@ -130,16 +131,18 @@ def _parser():
     option("--rest-port", _port, "N", 8501, "port of REST, likewise (default: %(default)s)")
     option("--versions", _policy, "WHICH", "latest", 'versions: "latest", "all" or "3,5"')
     option("--label", _label, "LABEL=N", [], "a label for a version", action="append")
-    option("--running", _positive, "N", None, "requests that run at once (default: the cores)")
-    option("--waiting", _positive, "N", 128, "requests that wait for them (default: %(default)s)")
+    option("--running", positive_int, "N", None, "requests that run at once (default: the cores)")
+    option(
+        "--waiting", positive_int, "N", 128, "requests that wait for them (default: %(default)s)"
+    )
     option(
         "--max-request-mib",
-        float,
+        mebibytes,
         "MIB",
         MAX_REQUEST_BYTES / 2**20,
         "longest request (default: %(default)g)",
     )
-    option("--timeout", float, "SECONDS", 30.0, "time a REST request has (default: %(default)g)")
+    option("--timeout", seconds, "SECONDS", 30.0, "time a REST request has (default: %(default)g)")
     return parser
 
 
@@ -170,13 +173,6 @@ def _port(text):
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"expected a port, got {text!r}")
     return int(text)
-
-
-def _positive(text):
-    value = int(text) if text.isdecimal() else 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected a positive integer, got {text!r}")
-    return value
 
 
 if __name__ == "__main__":

@@ -34,6 +34,13 @@ TEXT_OPS = frozenset(
         "WordpieceTokenizeWithOffsets",
     }
 )
+STATEFUL_OPS = frozenset(
+    {
+        *("Multinomial", "ParameterizedTruncatedNormal", "RandomGamma", "RandomPoisson"),
+        *("RandomPoissonV2", "RandomShuffle", "RandomStandardNormal", "RandomUniform"),
+        *("RandomUniformInt", "TruncatedNormal"),
+    }
+)
 PYTHON_OPS = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless", "StatefulPyFunc"})
 
 
@@ -64,6 +71,53 @@ def op_findings(graph_def):
             f"the graph asks for version {graph_def.versions.min_consumer} of the graph format; "
             f"TensorFlow 2.20 has {GRAPH_VERSION}"
         )
+
+
+def state_findings(graph):
+    """Yields the signatures of a `MetaGraphDef` whose answers depend on what was asked before."""
+    functions = {f.signature.name: f.node_def for f in graph.graph_def.library.function}
+    top = {node.name: node for node in graph.graph_def.node}
+    for name, signature in sorted(graph.signature_def.items()):
+        if name == "__saved_model_init_op":
+            continue
+        outputs = [info.name.split(":")[0] for info in signature.outputs.values()]
+        found = {node.op for node in _reached(outputs, top, functions) if _keeps_state(node.op)}
+        for op in sorted(found):
+            yield (
+                f"signature {name} keeps a state (op {op}): the same request would be answered "
+                "differently. Draw from a seed that comes with the request."
+            )
+
+
+def _keeps_state(op):
+    writes = op.startswith(("Assign", "ResourceScatter", "StatefulRandom", "StatefulUniform"))
+    return writes or op in STATEFUL_OPS or op.startswith("StatefulStandardNormal")
+
+
+def _reached(outputs, top, functions):
+    """Yields the nodes that compute some outputs, those inside of functions included."""
+    waiting, seen, called = list(outputs), set(), set()
+    while waiting:
+        name = waiting.pop().lstrip("^").split(":")[0]
+        if name in seen or name not in top:
+            continue
+        seen.add(name)
+        waiting += top[name].input
+        inside = [top[name]]
+        while inside:
+            node = inside.pop()
+            yield node
+            for function in _called(node):
+                if function in functions and function not in called:
+                    called.add(function)
+                    inside += functions[function]
+
+
+def _called(node):
+    for attribute in node.attr.values():
+        if attribute.HasField("func"):
+            yield attribute.func.name
+        yield from (function.name for function in attribute.list.func)
 
 
 def compiled_names(graph_def) -> list[str]:

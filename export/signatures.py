@@ -10,6 +10,7 @@ from keras_attention.decoding import beam_search, greedy_search, sample_search, 
 from keras_attention.export.graphs import (
     end_after,
     for_any_batch,
+    in_parts,
     largest,
     one_or_many,
     real_tokens,
@@ -22,6 +23,7 @@ LENGTH = tf.TensorSpec([None], tf.int32, name="length")
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 TARGET = tf.TensorSpec([None], tf.string, name="target")
 LENGTH_PENALTY = tf.TensorSpec([None], tf.float32, name="length_penalty")
+TARGET_IDS = tf.TensorSpec([None, None], tf.int32, name="target_ids")
 MAX_LENGTH = tf.TensorSpec([None], tf.int32, name="max_length")
 SEED = tf.TensorSpec([None], tf.int32, name="seed")
 TEMPERATURE = tf.TensorSpec([None], tf.float32, name="temperature")
@@ -81,6 +83,11 @@ class TranslatorFunctions:
         self._search = searching(self._beam_search)
         self._search_aligned = searching(self._beam_search_aligned)
         self._search_greedily = searching(self._greedy_search)
+        self._search_by_row = in_parts(
+            self._beam_search_by_row, IDS, LENGTH, LENGTH_PENALTY, MAX_LENGTH
+        )
+        self._draw = in_parts(self._sample_search, IDS, LENGTH, SEED, TEMPERATURE)
+        self._rescore = in_parts(self._score_sequences, IDS, LENGTH, TARGET_IDS)
 
     def signatures(self) -> dict:
         """Name -> `tf.function`."""
@@ -108,7 +115,7 @@ class TranslatorFunctions:
 
     def search(self, text, length_penalty, max_length):
         """`text`, `length_penalty`, `max_length`, all `(B,)` -> the n-best as each row asks."""
-        return for_any_batch(self._search_by_row, text, length_penalty, max_length)
+        return for_any_batch(self._search_as_asked, text, length_penalty, max_length)
 
     def sample(self, text, seed, temperature):
         """`text`, `seed`, `temperature`, all `(B,)` -> `text`, `log_prob` and `length`, `(B,)`."""
@@ -138,21 +145,24 @@ class TranslatorFunctions:
         return self._spelled(self._search_greedily(*self.translating.source_ids(text)))
 
     def _sample(self, text, seed, temperature):
-        translating = self.translating
         # Finite whatever a request says; one that is no number is as good as 0.
         temperature = tf.where(tf.math.is_nan(temperature), 0.0, temperature)
-        state, memory = translating.encode(*translating.source_ids(text))
+        temperature = tf.clip_by_value(temperature, 0.0, HOTTEST)
+        return self._spelled(self._draw(*self.translating.source_ids(text), seed, temperature))
+
+    def _sample_search(self, ids, length, seed, temperature):
+        state, memory = self.translating.encode(ids, length)
         found = sample_search(
-            translating.step,
+            self.translating.step,
             state,
             memory,
             seed=seed,
-            temperature=tf.clip_by_value(temperature, 0.0, HOTTEST),
-            max_length=translating.max_length,
+            temperature=temperature,
+            max_length=self.translating.max_length,
             return_alignments=False,
             **self._greedy_options,
         )
-        return self._spelled(_answer_of_one(found))
+        return _answer_of_one(found)
 
     def _spelled(self, found):
         """A single hypothesis a row, as text."""
@@ -163,12 +173,20 @@ class TranslatorFunctions:
         }
 
     def _score(self, text, target):
-        translating, longest = self.translating, self.translating.max_length
-        state, memory = translating.encode(*translating.source_ids(text))
-        ids, length = translating.target.encode(target, longest)
+        longest = self.translating.max_length
+        ids, length = self.translating.target.encode(target, longest)
         ids = end_after(ids, length)[:, :longest]
+        return self._rescore(*self.translating.source_ids(text), ids)
+
+    def _score_sequences(self, ids, length, target_ids):
+        state, memory = self.translating.encode(ids, length)
         found = score_sequences(
-            translating.step, state, memory, ids, return_alignments=False, **self._score_options
+            self.translating.step,
+            state,
+            memory,
+            target_ids,
+            return_alignments=False,
+            **self._score_options,
         )
         return {
             "log_prob": tf.cast(found["log_probs"], tf.float32),
@@ -176,18 +194,19 @@ class TranslatorFunctions:
             "length": tf.cast(found["lengths"], tf.int32),
         }
 
-    def _search_by_row(self, text, length_penalty, max_length):
-        found = self._found(
-            *self.translating.source_ids(text),
-            length_penalty=RowLengthPenalty(length_penalty),
-            row_max_length=max_length,
-        )
-        found = _cut(_answer(found))
+    def _search_as_asked(self, text, length_penalty, max_length):
+        source = self.translating.source_ids(text)
+        found = _cut(self._search_by_row(*source, length_penalty, max_length))
         return {
             "text": self.translating.texts(found["ids"]),
             "score": found["score"],
             "length": found["length"],
         }
+
+    def _beam_search_by_row(self, ids, length, length_penalty, max_length):
+        """Searches with a penalty and a limit for each row."""
+        penalty = RowLengthPenalty(length_penalty)
+        return _answer(self._found(ids, length, length_penalty=penalty, row_max_length=max_length))
 
     def _beam_search(self, ids, length):
         """Searches for sources that carry their end mark; without alignments, which cost."""

@@ -6,7 +6,7 @@ import pathlib
 import tensorflow as tf
 
 from keras_attention.export import model_card, saved
-from keras_attention.export.server_ops import compiled_names, op_findings
+from keras_attention.export.server_ops import compiled_names, op_findings, state_findings
 from keras_attention.export.validate_files import (
     asset_findings,
     path_findings,
@@ -27,7 +27,9 @@ def validate_export(path: str | os.PathLike) -> list[str]:
       card says so;
     * the signatures: plain tensors of float32, int32 or string with the batch as unknown
       dimension 0, `serving_default` among them;
-    * the variables: all there, none stored twice, as many bytes as the card says;
+    * no signature draws random numbers from a state, or writes a variable: what a request is
+      answered would depend on those before it;
+    * the variables: all there, as many bytes as the card says (without one, none stored twice);
     * the assets: all there, inside the version;
     * the warm-up file: readable, at most 1,000 requests, each for a signature and outputs that
       there are, with inputs of its dtypes and shapes;
@@ -57,6 +59,7 @@ def validate_export(path: str | os.PathLike) -> list[str]:
         *findings,
         *_compilation_findings(graph, card),
         *_signature_findings(graph.signature_def),
+        *state_findings(graph),
         *variable_findings(path, card),
         *asset_findings(path, graph),
         *warmup_findings(path, graph.signature_def),

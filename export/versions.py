@@ -4,6 +4,8 @@ import os
 import pathlib
 import re
 
+LARGEST = 2**63 - 1  # a server reads versions as int64
+
 
 def existing_versions(base: str | os.PathLike) -> dict[int, pathlib.Path]:
     """Returns the versions under `base`: every entry whose name reads as an integer."""
@@ -23,7 +25,10 @@ def new_version(base: str | os.PathLike, version: int | None = None) -> pathlib.
 
     Raises:
         FileExistsError: If `version` exists, or `base` is a file.
+        ValueError: If it is larger than the numbers that a server reads.
     """
+    if version is not None and version > LARGEST:
+        raise ValueError(f"A version is expected to be at most {LARGEST}. Received: {version}")
     base = pathlib.Path(base)
     if base.exists() and not base.is_dir():
         raise FileExistsError(f"{base} is a file. Choose a directory for the exported versions.")

@@ -7,7 +7,7 @@ import traceback
 from keras_attention.export.serving.admission import Admission
 from keras_attention.export.serving.errors import missing_package
 from keras_attention.export.serving.models import ServedModel
-from keras_attention.export.serving.service import Service
+from keras_attention.export.serving.service import MAX_ROWS, Service
 
 MAX_REQUEST_BYTES = 16 * 2**20
 
@@ -27,6 +27,7 @@ class Server:
         running: Requests that run at once, by default the number of cores.
         waiting: Requests that wait; more are refused with RESOURCE_EXHAUSTED or 503.
         max_request_bytes: Longest request; a longer one is RESOURCE_EXHAUSTED or 413.
+        max_rows: Most rows of a request; one with more is INVALID_ARGUMENT or 400.
         seconds: How long a REST request may take. A gRPC request brings its own deadline.
         poll_seconds: Time between two looks at the directories.
 
@@ -50,6 +51,7 @@ class Server:
         running: int | None = None,
         waiting: int = 128,
         max_request_bytes: int = MAX_REQUEST_BYTES,
+        max_rows: int = MAX_ROWS,
         seconds: float = 30.0,
         poll_seconds: float = 1.0,
     ):
@@ -58,7 +60,7 @@ class Server:
         if not models:
             raise ValueError("Server expects at least one model. Received: none")
         admission = Admission(running or os.cpu_count() or 1, waiting)
-        self.service = Service(models, admission)
+        self.service = Service(models, admission, max_rows)
         self._host, self._ports = host, (grpc_port, rest_port)
         self._max_request_bytes, self._seconds = max_request_bytes, seconds
         self._poll_seconds, self._stopping = poll_seconds, threading.Event()

@@ -5,12 +5,13 @@ import time
 
 import numpy as np
 
+from keras_attention.export.argument_types import LONGEST_SECONDS
 from keras_attention.export.serving.admission import Admission
 from keras_attention.export.serving.errors import ServingError, invalid
 from keras_attention.export.serving.models import ServedModel
 
 DEFAULT_MODEL = "model"
-LONGEST_SECONDS = 3600.0
+MAX_ROWS = 4096
 
 
 class Service:
@@ -23,11 +24,12 @@ class Service:
     Args:
         models: List of `ServedModel`.
         admission: An `Admission`.
+        max_rows: Most rows of a request.
     """
 
-    def __init__(self, models: list[ServedModel], admission: Admission):
+    def __init__(self, models: list[ServedModel], admission: Admission, max_rows: int = MAX_ROWS):
         self.models = {model.name: model for model in models}
-        self.admission = admission
+        self.admission, self.max_rows = admission, max_rows
 
     def predict(
         self,
@@ -54,6 +56,12 @@ class Service:
             ServingError: If there is no answer.
         """
         deadline = deadline_in(seconds)
+        for name, array in inputs.items():
+            if array.ndim and len(array) > self.max_rows:
+                raise invalid(
+                    f"input {name} has {len(array)} rows, more than {self.max_rows}. Send them in "
+                    "several requests."
+                )
         with self.admission.slot(deadline), self.acquire(model, version, label) as (found, loaded):
             return found, loaded.run(signature, inputs, outputs, deadline)
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras_attention.export.serving.errors import invalid
 
 MAX_ELEMENTS = 2**26
+MAX_REPEATED = 2**16  # elements that one value of a few bytes may stand for
 DTYPES = frozenset(
     {
         *(tf.float32, tf.float64, tf.bool, tf.string),
@@ -21,7 +22,7 @@ def array_of(proto) -> np.ndarray:
 
     Raises:
         ServingError: If the dtype is unknown, or shape and values do not belong together. One
-            value may stand for a whole tensor, of up to `MAX_ELEMENTS` elements.
+            value may stand for a whole tensor, of up to `MAX_REPEATED` elements.
     """
     try:
         dtype = tf.as_dtype(proto.dtype)
@@ -34,6 +35,8 @@ def array_of(proto) -> np.ndarray:
         raise invalid("tensor of unknown shape")
     if math.prod(shape) > MAX_ELEMENTS:
         raise invalid(f"tensor of shape {shape} has more than {MAX_ELEMENTS} elements")
+    if math.prod(shape) > MAX_REPEATED > proto.ByteSize():
+        raise invalid(f"one value for more than {MAX_REPEATED} elements, shape {shape}")
     try:
         array = tf.make_ndarray(proto)
         return array.reshape(shape) if array.shape != shape else array

@@ -17,6 +17,11 @@ PADDING_ID, UNKNOWN_ID, START_ID, END_ID = 0, 1, 2, 3
 SPECIAL_IDS = {"padding": PADDING_ID, "unknown": UNKNOWN_ID, "start": START_ID, "end": END_ID}
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
 UNKNOWN_TEXT = "\ufffd"
+#: Marks that a letter keeps; more of them are no text, and to order them takes quadratic time (30
+#: in the Stream-Safe Text Format of Unicode's UAX 15).
+MOST_MARKS = 30
+#: Bytes that are looked at of a text that is cut off anyway, at least, and for each token.
+LEAST_BYTES, BYTES_PER_TOKEN = 2**16, 64
 WHITESPACE = r"[\s\x{0b}\x{85}\p{Z}]+"
 
 
@@ -52,7 +57,8 @@ class Tokenizer(tf.Module, abc.ABC):
         """Returns `texts` as this tokenizer reads them.
 
         Bytes that are not UTF-8 become U+FFFD, one for each broken sequence, and so does
-        NUL; then lower case if asked for, then NFC.
+        NUL; of a run of more than 30 combining marks the first 30 stay; then lower case if asked
+        for, then NFC.
 
         Args:
             texts: String tensor of shape `(batch,)`.
@@ -67,7 +73,8 @@ class Tokenizer(tf.Module, abc.ABC):
 
         Args:
             texts: String tensor (or list of strings) of shape `(batch,)`.
-            max_length: Number of ids after which a text is cut off; None for no limit.
+            max_length: Number of ids after which a text is cut off; None for no limit. With one,
+                of a text of more than 64 KiB no more than 64 bytes a token are looked at.
 
         Returns:
             `ids` `(batch, length)` int32, padded with 0, without start and end marks, and
@@ -79,6 +86,9 @@ class Tokenizer(tf.Module, abc.ABC):
                 f"{type(self).__name__}.encode expects `texts` of rank 1, (batch,). "
                 f"Received: texts.shape={tuple(texts.shape)}"
             )
+        if max_length is not None:
+            # Before the work: tokenizers take seconds for megabytes that nobody reads.
+            texts = tf.strings.substr(texts, 0, max(LEAST_BYTES, BYTES_PER_TOKEN * max_length))
         ids = self._split_to_ids(self.normalize(texts))
         if max_length is not None:
             ids = ids[:, :max_length]
@@ -156,6 +166,7 @@ def normalize(texts, lowercase: bool = False):
         texts, "UTF-8", "UTF-8", errors="replace", replacement_char=0xFFFD
     )
     texts = tf.strings.regex_replace(texts, r"\x00", UNKNOWN_TEXT)
+    texts = tf.strings.regex_replace(texts, rf"(\p{{M}}{{{MOST_MARKS}}})\p{{M}}+", r"\1")
     if lowercase:
         texts = tf.strings.lower(texts, encoding="utf-8")
     return tensorflow_text.normalize_utf8(texts, "NFC")

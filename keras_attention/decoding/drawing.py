@@ -48,7 +48,7 @@ class Drawing:
             values, ids = top_tokens(logits, min(self.top_k or logits.shape[1], logits.shape[1]))
         kept = values - denominators > EXISTS  # False for a NaN
         tempered = ops.where(kept, values / ops.maximum(self.temperature, COLDEST), NOWHERE)
-        if self.top_p is not None:
+        if self.top_p is not None and self.top_p < 1:  # 1 is all of them, rounded or not
             kept = kept & within_mass(tempered, self.top_p)
             tempered = ops.where(kept, tempered, NOWHERE)
         noisy = ops.where(kept, values + self.temperature * row_noise.gumbel(keys, ids), NOWHERE)

@@ -93,8 +93,7 @@ def greedy_search(
 
     def choose(logits, permitted, time):
         ids, log_probs = likeliest(logits, permitted)
-        exists = None if task.constraints.free else log_probs > EXISTS
-        return Choice(ids, (log_probs,), exists)
+        return Choice(ids, (log_probs,), log_probs > EXISTS)
 
     return search_singly(task, choose, ("log_probs",), return_alignments)
 
@@ -107,5 +106,5 @@ def likeliest(logits, permitted):
         permitted: The same, with what may not be produced at -2e9.
     """
     ids = ops.cast(ops.argmax(permitted, axis=-1), "int32")
-    best = ops.max(permitted, axis=-1, keepdims=True)
+    best = ops.max(permitted, axis=-1, keepdims=True, initial=steps.NOTHING)
     return ids, steps.log_probs_of(best, steps.normalizers(logits))[:, 0]

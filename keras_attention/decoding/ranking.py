@@ -88,7 +88,8 @@ class Ranking:
 
     def _best(self, log_probs, bounds):
         bounds = ops.maximum(bounds, pools.LOWEST)
-        return ops.max(ops.where(log_probs > pools.EXISTS, bounds, IMPOSSIBLE), axis=1)
+        bounds = ops.where(log_probs > pools.EXISTS, bounds, IMPOSSIBLE)
+        return ops.max(bounds, axis=1, initial=IMPOSSIBLE)
 
     def _check(self, name, result, hypotheses):
         shape = tuple(result.shape)

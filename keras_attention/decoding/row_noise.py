@@ -53,14 +53,24 @@ def seeds_of(owner, seed, batch):
     rank = 2 if len(seed.shape) == 2 else 1
     if len(seed.shape) == 0 or "int" not in str(seed.dtype):
         raise ValueError(f"{owner} expects `seed` to be {meaning}. Received: seed={seed!r}")
-    seed = steps.int_tensor(owner, "seed", seed, rank, meaning)
+    whole, seed = seed, steps.int_tensor(owner, "seed", seed, rank, meaning)
     steps.check_rows(owner, "seed", seed, batch)
     if rank == 2 and seed.shape[1] != 2:
         raise ValueError(
             f"{owner} expects `seed` to be {meaning}. Received: seed.shape={tuple(seed.shape)}"
         )
     words = ops.cast(seed, "uint32")
-    return (words, ops.zeros_like(words)) if rank == 1 else (words[:, 0], words[:, 1])
+    if rank == 2:
+        return words[:, 0], words[:, 1]
+    return words, _beyond(whole, seed)
+
+
+def _beyond(whole, low):
+    """Returns what int32 seeds have lost of wider ones, a uint32 word a row; mostly 0."""
+    if str(whole.dtype).endswith("int64"):
+        whole = ops.cast(whole, "int64")
+        return ops.cast((whole - ops.cast(low, "int64")) // 2**32, "uint32")
+    return ops.zeros_like(ops.cast(low, "uint32"))
 
 
 def keys_at(seeds, time):

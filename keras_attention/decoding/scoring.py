@@ -113,7 +113,7 @@ def score_sequences(
         leaves=(),
     )
     search = advance(search, logits, leaves, alignment)
-    longest = ops.max(lengths)
+    longest = ops.max(lengths, initial=0)
     search = ops.while_loop(lambda time, *rest: time < longest, body, tuple(search))
     search = _Scoring(*search)
     result = {

@@ -18,6 +18,8 @@ from keras_attention import checks
 # The log-probability of what cannot happen. Finite, so that sums and comparisons of it stay
 # free of NaN; anything below half of it does not exist and is never returned as a hypothesis.
 IMPOSSIBLE = -1e9
+# No logit is lower: what the largest of none is.
+NOTHING = float(np.finfo("float32").min)
 
 
 class CheckedStep:
@@ -205,6 +207,12 @@ def minimum_lengths(owner, min_length, max_length, batch):
         return ops.full((batch,), min_length, dtype="int32") if min_length > 1 else None
     lengths = int_tensor(owner, "min_length", min_length, 1, "an int, or one int a row")
     check_rows(owner, "min_length", lengths, batch)
+    values = concrete(lengths)
+    if values is not None and values.size and values.max() > max_length:
+        raise ValueError(
+            f"{owner} expects `min_length` to be at most `max_length`. "
+            f"Received: min_length={values.tolist()}, max_length={max_length}"
+        )
     return lengths
 
 

@@ -10,6 +10,8 @@ import math
 
 from keras import ops
 
+from keras_attention.decoding.steps import NOTHING
+
 SMALL_VOCABULARY = 512
 
 
@@ -34,7 +36,7 @@ def top_tokens(logits, count):
     covered = chunks * size
     head = logits if covered == vocabulary else logits[:, :covered]
     head = ops.reshape(head, (rows * chunks, size))
-    maxima = ops.reshape(ops.max(head, axis=-1), (rows, chunks))
+    maxima = ops.reshape(ops.max(head, axis=-1, initial=NOTHING), (rows, chunks))
     best = _ascending(ops.top_k(maxima, count)[1])
     first_chunk = ops.expand_dims(ops.arange(rows, dtype="int32"), 1) * chunks
     kept = ops.take(head, ops.reshape(first_chunk + best, (rows * count,)), axis=0)

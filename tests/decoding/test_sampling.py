@@ -144,6 +144,31 @@ def test_seeds_of_one_and_of_two_words():
     assert_same(one, sample(model, seed=ops.convert_to_tensor(SEEDS), temperature=9.0))
 
 
+def test_wide_seeds_are_not_cut():
+    model, wide = HashModel(seed=96, batch=5, vocabulary=101), SEEDS.astype("int64")
+    narrow = sample(model, temperature=9.0)
+    assert_same(narrow, sample(model, seed=wide, temperature=9.0))
+    if "int64" in str(ops.convert_to_tensor(wide).dtype):  # JAX has none unless asked
+        other = sample(model, seed=wide + 2**32, temperature=9.0)
+        assert (narrow["ids"] != other["ids"]).any(axis=1).all()
+
+
+def test_a_mass_of_one_is_every_token():
+    rows, vocabulary = 307, 50_000
+
+    def step(ids, state, memory):
+        return ops.zeros((rows, vocabulary)), state, ops.zeros((rows, 1))
+
+    options = {"seed": np.arange(rows), "max_length": 11, "return_alignments": False}
+    every, whole = (
+        arrays(sample_search(step, {"row": ops.zeros((rows, 1))}, None, top_p=mass, **options))
+        for mass in (None, 1.0)
+    )
+    # Rounded sums reach 1 some 30 tokens before the last.
+    assert (every["ids"] > vocabulary - 31).any()
+    np.testing.assert_array_equal(every["ids"], whole["ids"])
+
+
 def test_rows_stop_at_their_end_and_the_search_with_the_last():
     tables = np.full((2, 6, 6), -1e9)
     tables[0, :, END], tables[1, 2, 4], tables[1, 4, END] = 0.0, 0.0, 0.0
@@ -218,6 +243,7 @@ def test_low_precision_logits_are_drawn_in_float32():
         ({"top_p": 1.1}, r"`top_p` to be a number in \(0, 1\].*top_p=1.1"),
         ({"max_length": 0}, "`max_length` to be a positive int.*max_length=0"),
         ({"min_length": 7}, "`min_length` to be at most `max_length`"),
+        ({"min_length": np.array([1, 7, 1])}, "`min_length` to be at most.*\\[1, 7, 1\\]"),
     ],
 )
 def test_arguments_must_fit(options, text):

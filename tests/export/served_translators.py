@@ -21,7 +21,8 @@ ALPHAS = np.array([0.0, 2.5, -1.5, 0.6, 1.0], "float32")
 LIMITS = np.array([7, 2, 1, 5, 3], "int32")
 SEEDS = np.array([5, -7, 2**31 - 1, 0, 5], "int32")
 TEMPERATURES = np.array([1.0, 0.0, 3.0, 0.5, 1.0], "float32")
-BANNED = 7  # a target id of the translator with penalties
+MANY = 31  # times TEXTS: more rows than search at a time
+BANNED = 22  # a target id of the translator with penalties
 OTHER_TEXTS = [LINES[0], "", "Tag 👩‍🚀"]
 
 
@@ -114,6 +115,18 @@ def requests_of(toy, bahdanau):
     by_row = {"length_penalty": ALPHAS, "max_length": LIMITS}
     ask("search", toy, "search", text=column(TEXTS), **by_row)
     ask("sample", toy, "sample", text=column(TEXTS), seed=SEEDS, temperature=TEMPERATURES)
+    columns = {
+        "serving_default": {},
+        "translate_with_alignment": {},
+        "greedy": {},
+        "score": {"target": column(pairs)},
+        "search": by_row,
+        "sample": {"seed": SEEDS, "temperature": TEMPERATURES},
+    }
+    for signature, inputs in columns.items():
+        inputs = {"text": column(TEXTS), **inputs}
+        many = {key: np.concatenate([value] * MANY) for key, value in inputs.items()}
+        ask(f"many {signature}", toy, signature, **many)
     for name, (ids, length) in toy_ids(toy).items():
         ask(f"ids {name}", toy, "ids", ids=ids, length=length)
     ask("ids no rows", toy, "ids", ids=np.zeros((0, 4), "int32"), length=np.zeros(0, "int32"))

@@ -122,7 +122,9 @@ def test_configurations_are_what_the_server_reads(path):
     assert (model.name, model.base_path) == ("my_model", "/models/my_model")
     assert model.model_platform == "tensorflow"
     batching = (folder / "batching.config").read_text()
-    assert "max_batch_size { value: 32 }" in batching
+    assert "max_batch_size { value: 1024 }" in batching
+    assert "enable_large_batch_splitting { value: true }" in batching
+    assert "max_execution_batch_size { value: 32 }" in batching  # the largest allowed size
     assert batching.count("allowed_batch_sizes") == 6
     # Only signatures that read a length may be padded with whatever stands first.
     assert "pad_variable_length_inputs" not in batching

@@ -3,6 +3,7 @@
 import doctest
 import gc
 import importlib
+import time
 import unicodedata
 
 import hypothesis
@@ -127,6 +128,21 @@ def test_long_texts_are_cut_on_request(tokenizer):
     cut, cut_lengths = tokenizer.encode(LINES[:3], max_length=3)
     assert cut.numpy().tolist() == ids[:, :3].numpy().tolist()
     assert cut_lengths.numpy().tolist() == np.minimum(lengths.numpy(), 3).tolist()
+
+
+@pytest.mark.parametrize("text", ["a" + "\u0301\u0316" * 500_000, "ab" * 500_000, "a " * 500_000])
+def test_a_megabyte_is_cut_before_the_work(tokenizer, text):
+    began = time.process_time()
+    ids, lengths = tokenizer.encode([text, "der Hund"], 512)
+    assert time.process_time() - began < 5  # 20 and 200 seconds before
+    assert lengths[0] <= 512 and lengths[1] == tokenizer.encode(["der Hund"])[1][0]
+
+
+def test_a_letter_keeps_thirty_marks():
+    read = tokenizers.train("characters", ["a\u0301\u0316"]).normalize
+    for marks, kept in ((29, 29), (30, 30), (31, 30), (300, 30)):
+        (found,) = texts_of(read(tf.constant(["x" + "\u0316" * marks + "y"])))
+        assert found == "x" + "\u0316" * kept + "y"
 
 
 def test_tokens_name_the_special_ids(tokenizer):

@@ -15,6 +15,7 @@ import tensorflow as tf
 from served_translators import (
     ALPHAS,
     LIMITS,
+    MANY,
     OTHER_TEXTS,
     SEEDS,
     SIGNATURES,
@@ -102,6 +103,22 @@ def test_n_best_equals_the_keras_model_row_by_row(name, served, request):
         written = np.arange(columns) < found["length"][row][:, None]
         np.testing.assert_allclose(alignment.sum(axis=-1), written, atol=1e-5)
     assert found["length"].max() == columns
+
+
+@pytest.mark.parametrize(
+    "signature",
+    ["serving_default", "translate_with_alignment", "greedy", "score", "search", "sample"],
+)
+def test_many_rows_are_answered_in_parts_as_few_are(signature, served):
+    few = served[signature if signature in ("search", "sample") else f"toy {signature}"]
+    for name, values in served[f"many {signature}"].items():
+        assert len(values) == MANY * len(TEXTS)
+        for start in range(0, len(values), len(TEXTS)):
+            part = values[start : start + len(TEXTS)]
+            if values.dtype.kind == "f":
+                np.testing.assert_allclose(part, few[name], atol=1e-5)
+            else:
+                np.testing.assert_array_equal(part, few[name])
 
 
 @pytest.mark.parametrize("name", ["toy", "bahdanau"])

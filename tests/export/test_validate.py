@@ -10,7 +10,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import op_def_registry
 
 from keras_attention.export import __main__ as command
-from keras_attention.export import model_card, saved, server_ops, validate_export, warmup
+from keras_attention.export import configs, model_card, saved, server_ops, validate_export, warmup
 from keras_attention.export.wire import WARM_UP_FILE
 
 VECTOR = tf.TensorSpec([None], tf.float32, name="x")
@@ -110,6 +110,42 @@ def test_paths_of_this_machine_are_found(tmp_path):
     assert f"saved_model.pb holds the path {os.getcwd()} of this machine" in findings
 
 
+@pytest.mark.parametrize("folder", ["/models", "/encoder"])
+def test_names_that_only_look_like_paths_are_fine(folder, tmp_path, monkeypatch):
+    path = saved_in(tmp_path, lambda x: {"y": tf.fill(tf.shape(x), "module/encoder/layer")})
+    configs.write(path, "name", (1, 8), pads=False)
+    monkeypatch.setattr(os, "getcwd", lambda: folder)
+    assert validate_export(path) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "op"),
+    [
+        (lambda x, state: x + tf.random.uniform(tf.shape(x)), "RandomUniform"),
+        (lambda x, state: x + state.assign_add(1.0), "AssignAddVariableOp"),
+        (
+            lambda x, state: tf.cond(x[0] > 0, lambda: x + state.assign(2.0), lambda: x),
+            "AssignVariableOp",
+        ),
+    ],
+)
+def test_answers_that_depend_on_earlier_requests_are_found(answer, op, tmp_path):
+    state = tf.Variable(0.0)
+    path = saved_in(tmp_path, lambda x: {"y": answer(x, state)}, held=state)
+    (finding,) = [finding for finding in validate_export(path) if "keeps a state" in finding]
+    assert f"signature serving_default keeps a state (op {op})" in finding
+
+
+def test_a_variable_that_is_read_and_a_seed_of_the_request_are_fine(tmp_path):
+    state = tf.Variable(3.0)
+
+    def drawn(x):
+        seed = tf.cast([x[0], 1.0], tf.int32)
+        return {"y": x + state + tf.random.stateless_uniform(tf.shape(x), seed)}
+
+    assert validate_export(saved_in(tmp_path, drawn, held=state)) == []
+
+
 def test_damaged_and_missing_models_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="not an exported version: it has no saved_model"):
         validate_export(tmp_path)
@@ -155,7 +191,10 @@ def test_variables_stored_twice_are_found(tmp_path):
     (finding,) = validate_export(path)
     assert finding.endswith("hold the same numbers: stored twice")
     (path / "assets.extra").mkdir()
-    card = {"schema_version": 1, "xla": None, "parameters": {"bytes": 3 * 16 * 17 * 4}}
+    card = {"schema_version": 1, "xla": None, "parameters": {"bytes": 4 * 16 * 17 * 4}}
+    (path / model_card.JSON_FILE).write_text(json.dumps(card))
+    assert validate_export(path) == []  # the model itself has them twice
+    card["parameters"]["bytes"] = 3 * 16 * 17 * 4
     (path / model_card.JSON_FILE).write_text(json.dumps(card))
     assert f"variables hold {4 * 16 * 17 * 4} bytes, the model's parameters" in str(
         validate_export(path)

@@ -128,6 +128,7 @@ def proto(dtype, sizes, **values):
         proto(0, [1]),
         proto(9999, [1]),
         proto(types_pb2.DT_STRING, []),
+        proto(types_pb2.DT_STRING, [1 << 20], string_val=[b"a"]),
     ],
 )
 def test_tensors_that_lie_are_refused(server, message):
@@ -143,6 +144,16 @@ def test_tensors_that_lie_are_refused(server, message):
 def test_one_value_may_stand_for_a_whole_tensor():
     message = proto(types_pb2.DT_STRING, [2, 3], string_val=[b"a"])
     assert tensors.array_of(message).tolist() == [[b"a"] * 3] * 2
+
+
+def test_a_request_of_very_many_rows_is_refused(server):
+    def ask(rows):
+        inputs = {"text": np.array([b"a"] * rows, object)}
+        return server.service.predict("tiny", None, None, "", inputs)[1]["text"]
+
+    assert len(ask(4096)) == 4096
+    with pytest.raises(ServingError, match="input text has 4097 rows, more than 4096"):
+        ask(4097)
 
 
 def test_the_initialization_is_no_signature(server, client):

@@ -52,6 +52,8 @@ def test_a_folder_of_base_directories_is_several_models(folder):
         (["de-en", "--versions", "newest"], 'expected "latest", "all" or numbers'),
         (["de-en", "--port", "70000"], "expected a port"),
         (["de-en", "--waiting", "0"], "expected a positive integer"),
+        (["de-en", "--max-request-mib", "nan"], "a number above 0, 1024 at most, got 'nan'"),
+        (["de-en", "--timeout", "inf"], "a number above 0, 3600 at most, got 'inf'"),
     ],
 )
 def test_wrong_usage_is_told(folder, capsys, arguments, message):
