@@ -166,6 +166,17 @@ _TABLE = (
         "WER 21.69, PER 5.04 (LSTM, global attention: Toshniwal & Livescu 2016)",
     ),
     Experiment(
+        "cmudict-rnnsearch",
+        "CMUdict, letters to phonemes",
+        "rnnsearch",
+        f"{CMUDICT} --units 256 --embedding-dim 128 --dropout 0.2 --batch-size 128 "
+        "--learning-rate 0.002 --schedule plateau --average 0.999 --epochs 40",
+        CMUDICT_TEST,
+        60,
+        (Goal("wer", at_most=24), Goal("per", at_most=5.6)),
+        "WER 21.69, PER 5.04 (bidirectional LSTM, global attention: Toshniwal & Livescu 2016)",
+    ),
+    Experiment(
         "cmudict-transformer",
         "CMUdict, letters to phonemes",
         "transformer",
