@@ -24,6 +24,7 @@ PUBLIC = (
     "keras_attention.mechanisms",
     "keras_attention.memory",
     "keras_attention.normalizers",
+    "keras_attention.plotting",
     "keras_attention.readers",
     "keras_attention.recurrent",
     "keras_attention.scorers",

@@ -12,6 +12,8 @@ the tokens: from left to right and from top to bottom.
 """
 
 from keras_attention.plotting.alignment import plot_alignment, plot_alignments
+from keras_attention.plotting.heads import plot_heads
+from keras_attention.plotting.heads_view import plot_head_view
 from keras_attention.plotting.images import plot_image_attention
 from keras_attention.plotting.tapes import plot_bits, plot_memory_use
 from keras_attention.plotting.text_pages import text_weights_html
@@ -21,6 +23,8 @@ __all__ = [
     "plot_alignment",
     "plot_alignments",
     "plot_bits",
+    "plot_head_view",
+    "plot_heads",
     "plot_image_attention",
     "plot_memory_use",
     "plot_text_weights",

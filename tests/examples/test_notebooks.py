@@ -32,6 +32,13 @@ SHORT = {
     "rnnsearch_dates": {**DATES, "EMBEDDING_DIM": 8},
     "seq2seq": {**NUMBERS, "LAYERS": 1},
     "show_attend_tell": {"PICTURES": 100, "UNITS": 8, "UPDATES": 4, "EPOCHS": 1},
+    "text_guided": {
+        "PICTURES": 100,
+        "UNITS": 8,
+        "UPDATES": 4,
+        "READING_EPOCHS": 1,
+        "EPOCHS": 1,
+    },
     "transformer_dates": {**DATES, "LAYERS": 1, "HEADS": 2},
 }
 
