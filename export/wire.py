@@ -129,5 +129,6 @@ def _text(content):
 def _array(content) -> np.ndarray:
     try:
         return tf.make_ndarray(tensor_pb2.TensorProto.FromString(content))
-    except (DecodeError, TypeError) as error:
-        raise ValueError(f"an input is not a tensor: {error}") from error
+    except (DecodeError, IndexError, KeyError, OverflowError, TypeError) as error:
+        reason = str(error) or type(error).__name__
+        raise ValueError(f"an input is not a tensor that has values: {reason}") from error

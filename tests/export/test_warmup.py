@@ -5,6 +5,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.framework import types_pb2
 
 from keras_attention.export import tokenizers, warmup, wire
 
@@ -57,6 +58,16 @@ def test_damaged_messages_are_refused_or_read(junk, place, byte):
         model, signature, inputs, outputs = read
         assert {type(text) for text in (model, signature, *inputs, *outputs)} == {str}
         assert all(isinstance(array, np.ndarray) for array in inputs.values())
+
+
+@pytest.mark.parametrize("dtype", [types_pb2.DT_RESOURCE, types_pb2.DT_VARIANT, 99, 0])
+def test_inputs_of_a_dtype_without_values_are_refused(dtype):
+    message = wire.prediction_log("m", "s", {"x": np.ones(3, "f4")})
+    tensor = tf.make_tensor_proto(np.ones(3, "f4")).SerializeToString()
+    assert tensor[:2] == b"\x08\x01" and message.count(tensor) == 1  # field 1, float32
+    other = tensor[:1] + bytes([dtype]) + tensor[2:]
+    with pytest.raises(ValueError, match="not a tensor that has values"):
+        wire.read_prediction_log(message.replace(tensor, other))
 
 
 def test_requests_come_back(tmp_path):

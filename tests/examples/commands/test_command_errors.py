@@ -99,7 +99,7 @@ def test_files_that_cannot_be_used(command, tmp_path):
         (missing, f"{missing} does not exist. Check the path."),
         (empty, f"{empty} is empty. Give a file"),
         (tmp_path, f"{tmp_path} is a folder. Name a file"),
-        (few, "2 pairs are too few to hold one in 50 out for evaluation. Name dev files"),
+        (few, "2 different sources are too few to hold 0.02 of them out for evaluation."),
     ):
         status, _, err = command("train", "rnnsearch", "--run", tmp_path / "run", "--pairs", file)
         assert status == 1
