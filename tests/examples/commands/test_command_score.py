@@ -52,7 +52,7 @@ def test_a_decoder_that_reads_the_end_id_first_is_trained_and_scored_so(command,
     sizes = "--units 8 --embedding-dim 5 --layers 1 --tokens words --epochs 1 --no-jit --shapes 1"
     status, _, err = command(
         "train", "seq2seq", "--run", tmp_path / "run", "--pairs", tmp_path / "train.tsv",
-        "--dev-share", 0.3, *sizes.split(),
+        "--dev-pairs", tmp_path / "train.tsv", *sizes.split(),
     )  # fmt: skip
     assert status == 0, err
     lines = scored(command, tmp_path / "run", tmp_path)
