@@ -34,6 +34,10 @@ TEXT_OPS = frozenset(
         "WordpieceTokenizeWithOffsets",
     }
 )
+STATEFUL_KINDS = (
+    *("Assign", "ResourceScatter", "StatefulRandom", "StatefulUniform"),
+    *("StatefulStandardNormal", "StatefulTruncatedNormal"),
+)
 STATEFUL_OPS = frozenset(
     {
         *("Multinomial", "ParameterizedTruncatedNormal", "RandomGamma", "RandomPoisson"),
@@ -90,8 +94,7 @@ def state_findings(graph):
 
 
 def _keeps_state(op):
-    writes = op.startswith(("Assign", "ResourceScatter", "StatefulRandom", "StatefulUniform"))
-    return writes or op in STATEFUL_OPS or op.startswith("StatefulStandardNormal")
+    return op.startswith(STATEFUL_KINDS) or op in STATEFUL_OPS
 
 
 def _reached(outputs, top, functions):

@@ -1,10 +1,10 @@
 """Alignment pictures: what is drawn, in any script, and what is refused."""
 
 import builtins
-import warnings
 
 import numpy as np
 import pytest
+from drawn_figures import draw, texts
 
 from keras_attention import fonts, plotting
 from keras_attention.plotting import plot_alignment, plot_alignments
@@ -14,17 +14,6 @@ matplotlib = pytest.importorskip("matplotlib")
 WEIGHTS = np.array([[0.75, 0.25, 0.0], [0.0, 0.125, 0.875]], "float32")
 SOURCE = ["das", "Haus", "</s>"]
 TARGET = ["house", "</s>"]
-
-
-def texts(labels):
-    return [label.get_text() for label in labels]
-
-
-def draw(figure):
-    """Draws the figure; a glyph that no chosen font holds would warn here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        figure.canvas.draw()
 
 
 def test_tokens_and_weights_are_drawn_where_they_belong():

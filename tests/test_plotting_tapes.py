@@ -1,9 +1,8 @@
 """Pictures of bits and of a memory's use: what is drawn where, and what is refused."""
 
-import warnings
-
 import numpy as np
 import pytest
+from drawn_figures import draw, texts
 
 from keras_attention import fonts
 from keras_attention.plotting import plot_bits, plot_memory_use
@@ -33,17 +32,6 @@ def drawn(axes):
 
 def titles(figure):
     return [ax.get_title(loc="left") for ax in figure.axes]
-
-
-def texts(labels):
-    return [label.get_text() for label in labels]
-
-
-def draw(figure):
-    """Draws the figure; whatever matplotlib warns of would fail here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        figure.canvas.draw()
 
 
 def assert_inside(figure):

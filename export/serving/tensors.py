@@ -35,8 +35,9 @@ def array_of(proto) -> np.ndarray:
         raise invalid("tensor of unknown shape")
     if math.prod(shape) > MAX_ELEMENTS:
         raise invalid(f"tensor of shape {shape} has more than {MAX_ELEMENTS} elements")
-    if math.prod(shape) > MAX_REPEATED > proto.ByteSize():
-        raise invalid(f"one value for more than {MAX_REPEATED} elements, shape {shape}")
+    # What is not repeated takes a byte an element at least.
+    if math.prod(shape) > max(MAX_REPEATED, proto.ByteSize()):
+        raise invalid(f"tensor of shape {shape}: values may be repeated up to {MAX_REPEATED} times")
     try:
         array = tf.make_ndarray(proto)
         return array.reshape(shape) if array.shape != shape else array

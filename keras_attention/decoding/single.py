@@ -18,7 +18,7 @@ class Choice(NamedTuple):
     """What each row takes next.
 
     `ids` `(rows,)`; `log_probs`, a tuple of float32 `(rows,)` that are summed along the
-    hypothesis; `exists` `(rows,)`, False where there was nothing to take, or None for everywhere.
+    hypothesis; `exists` `(rows,)`, False where there was nothing to take.
     """
 
     ids: object
@@ -49,7 +49,7 @@ def search_singly(
         """One step: from what the decoder said to the next ids."""
         permitted = constraints.permit_all(logits, search.seen, search.time)
         ids, log_probs, exists = choose(logits, permitted, search.time)
-        going = search.active if exists is None else search.active & exists
+        going = search.active & exists
         lengths = search.lengths + ops.cast(going, "int32")
         alignments = search.alignments
         if return_alignments:

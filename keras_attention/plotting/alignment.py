@@ -238,9 +238,5 @@ def _checked(owner, weights, size):
             f"`weights[:target_length, :source_length]`. Received: weights.shape={array.shape}, "
             f"{size[0]} target tokens, {size[1]} source tokens"
         )
-    if not np.isfinite(array).all() or array.min() < -1e-3 or array.max() > 1 + 1e-3:
-        raise ValueError(
-            f"{owner} expects `weights` to be numbers from 0 to 1: attention weights after the "
-            f"normalizer, not scores. Received: numbers from {array.min()} to {array.max()}"
-        )
+    figures.check_shares(owner, array)
     return array

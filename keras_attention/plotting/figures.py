@@ -40,3 +40,12 @@ def numbers(owner, name, array):
         raise ValueError(
             f"{owner} expects `{name}` to be an array of numbers. Received: {error}"
         ) from error
+
+
+def check_shares(owner, weights):
+    """Raises unless an array of weights holds numbers from 0 to 1, but for rounding."""
+    if not np.isfinite(weights).all() or weights.min() < -1e-3 or weights.max() > 1 + 1e-3:
+        raise ValueError(
+            f"{owner} expects `weights` to be numbers from 0 to 1: attention weights after the "
+            f"normalizer, not scores. Received: numbers from {weights.min()} to {weights.max()}"
+        )

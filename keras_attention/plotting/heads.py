@@ -118,11 +118,7 @@ def head_weights(owner, weights, queries, keys, or_layers=False):
             "`weights[..., :query_length, :key_length]`. Received: "
             f"weights.shape={array.shape}, {queries} query tokens, {keys} key tokens"
         )
-    if not np.isfinite(array).all() or array.min() < -1e-3 or array.max() > 1 + 1e-3:
-        raise ValueError(
-            f"{owner} expects `weights` to be numbers from 0 to 1: attention weights after the "
-            f"normalizer, not scores. Received: numbers from {array.min()} to {array.max()}"
-        )
+    figures.check_shares(owner, array)
     return np.clip(array, 0.0, 1.0)
 
 

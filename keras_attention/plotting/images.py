@@ -151,9 +151,5 @@ def _weights(owner, weights, tokens):
             "of a square grid, one row for each of at least one token. Received: "
             f"weights.shape={np.shape(weights)}, {tokens} tokens"
         )
-    if not np.isfinite(array).all() or array.min() < -1e-3 or array.max() > 1 + 1e-3:
-        raise ValueError(
-            f"{owner} expects `weights` to be numbers from 0 to 1: attention weights after the "
-            f"normalizer, not scores. Received: numbers from {array.min()} to {array.max()}"
-        )
+    figures.check_shares(owner, array)
     return array
