@@ -138,7 +138,6 @@ def beam_search(
     owner, special_ids = "beam_search", (start_id, end_id, pad_id)
     checks.positive_int(owner, "beam_width", beam_width)
     checks.one_of(owner, "stopping", stopping, STOPPING)
-    shrinking = stopping == "shrinking"
     groups = Groups(owner, beam_width, groups, diversity)
     ranking = Ranking(owner, length_penalty, coverage_penalty, memory_mask, beam_width)
     if reorder is not None and not callable(reorder):
@@ -177,10 +176,10 @@ def beam_search(
             )
             scores = ranking(candidates, length, penalties)
             accept = search.active
+            places = pools.places_left(part.finished) if stopping == "shrinking" else None
             ended = pools.finish(
-                part.finished, candidates, scores, length, accept, at_limit, shrinking
+                part.finished, candidates, scores, length, accept, at_limit, places
             )
-            places = pools.considered(part.finished, shrinking) if shrinking else None
             growing = pools.survive(candidates, places)
             open_ = ranking.undecided(stopping, growing, ended, length, limits)
             undecided = open_ if undecided is None else undecided | open_

@@ -120,20 +120,16 @@ def _merits(totals, tokens, turn):
     return ops.where(totals > EXISTS, ops.maximum(merits, LOWEST), IMPOSSIBLE)
 
 
-def considered(finished, shrinking):
-    """Returns which candidates count, boolean `(batch or 1, 2 * beam)`: the best `beam`.
+def places_left(finished):
+    """Returns which candidates a beam that shrinks has places for, boolean `(batch, 2 * beam)`.
 
-    Of a beam that shrinks they are fewer: as many as it has places that are not finished.
+    Each finished hypothesis has taken its place away; the best candidates get those that are left.
     """
-    beam_width = finished.scores.shape[1]
-    places = ops.expand_dims(ops.arange(2 * beam_width, dtype="int32"), 0)
-    if not shrinking:
-        return places < beam_width
-    open_ = ops.sum(ops.cast(finished.scores <= IMPOSSIBLE, "int32"), axis=1, keepdims=True)
-    return places < open_
+    left = ops.sum(ops.cast(finished.scores <= IMPOSSIBLE, "int32"), axis=1, keepdims=True)
+    return ops.expand_dims(ops.arange(2 * finished.scores.shape[1], dtype="int32"), 0) < left
 
 
-def finish(finished, candidates, scores, length, accept, at_limit, shrinking=False):
+def finish(finished, candidates, scores, length, accept, at_limit, places=None):
     """Returns the pool after the candidates that end here have been ranked against it.
 
     A candidate that ends counts only among the best `beam`; at a row's length limit the
@@ -146,15 +142,15 @@ def finish(finished, candidates, scores, length, accept, at_limit, shrinking=Fal
         length: Scalar int tensor, the length of every candidate.
         accept: Boolean `(batch,)`, False for rows whose answer stands.
         at_limit: Boolean `(batch,)`, True for rows that may not grow further.
-        shrinking: Static bool, whether each finished hypothesis takes a place of the beam.
+        places: Of a beam that shrinks `places_left`, otherwise None.
     """
     beam_width = finished.scores.shape[1]
-    best = considered(finished, shrinking)
     growing = ops.logical_not(candidates.ended)
-    if shrinking:
-        stays = growing & best
-    else:
+    if places is None:
+        best = ops.expand_dims(ops.arange(2 * beam_width, dtype="int32") < beam_width, 0)
         stays = growing & (ops.cumsum(ops.cast(growing, "int32"), axis=1) <= beam_width)
+    else:
+        best, stays = places, growing & places
     enters = (candidates.ended & best) | (stays & ops.expand_dims(at_limit, 1))
     enters = enters & (candidates.log_probs > EXISTS) & ops.expand_dims(accept, 1)
 
@@ -172,8 +168,7 @@ def survive(candidates, places=None):
 
     Args:
         candidates: `Candidates`.
-        places: Boolean `(batch, 2 * beam)`, which of them a beam that shrinks has places for;
-            None for all.
+        places: Of a beam that shrinks `places_left`, otherwise None.
     """
     beam_width = candidates.codes.shape[1] // 2
     growing = ops.logical_not(candidates.ended) & (candidates.log_probs > EXISTS)
