@@ -180,8 +180,9 @@ _TABLE = (
         "cmudict-transformer",
         "CMUdict, letters to phonemes",
         "transformer",
-        f"{CMUDICT} --units 256 --layers 3 --dropout 0.1 --batch-size 256 --label-smoothing 0.1 "
-        f"--average 0.999 {TRANSFORMER}",
+        f"{CMUDICT} --units 128 --feed-forward-dim 512 --layers 4 --dropout 0.1 --batch-size 128 "
+        "--label-smoothing 0.1 --learning-rate 0.7 --average 0.999 --dtype mixed_bfloat16 --no-jit "
+        f"{TRANSFORMER}",
         CMUDICT_TEST,
         60,
         (Goal("wer", at_most=22), Goal("per", at_most=5.2)),

@@ -16,11 +16,8 @@ tensorflow_only = pytest.mark.skipif(
 def policies(*names):
     """Returns the dtype policies to test, for `parametrize`.
 
-    All but the first wait for `make test-thorough`. JAX compiles anew for each: there it is the
-    first and the last.
+    All but the first wait for `make test-thorough`; on JAX for `.ci/jax -m thorough`.
     """
-    if BACKEND != "tensorflow":
-        return [names[0], names[-1]]
     return [names[0], *(pytest.param(name, marks=pytest.mark.thorough) for name in names[1:])]
 
 
