@@ -4,12 +4,16 @@ import base64
 import http.client
 import json
 import threading
+import time
 import urllib.parse
 
 import numpy as np
 import tensorflow as tf
 
 from keras_attention.export.serving.errors import HTTP_STATUS, ServingError
+
+#: Largest part of an answer that is read at once.
+READ_BYTES = 1 << 16
 
 
 class RestTransport:
@@ -66,35 +70,47 @@ class RestTransport:
 
     def _call(self, method, path, seconds, body=None):
         content = None if body is None else json.dumps(body).encode()
+        until = time.monotonic() + seconds
         kept = getattr(self._local, "connection", None)
         try:
-            status, answer = self._exchange(method, path, seconds, content)
+            status, answer = self._exchange(method, path, until, content)
         except TimeoutError:
             self._drop()
             raise ServingError("DEADLINE_EXCEEDED", "No answer in time.") from None
         except (OSError, http.client.HTTPException) as error:
             self._drop()
             if kept is not None:  # the server may have closed what was kept open
-                return self._call(method, path, seconds, body)
+                return self._call(method, path, until - time.monotonic(), body)
             message = f"{self._target}: {error or type(error).__name__}"
             raise ServingError("UNAVAILABLE", message) from None
         if status == 200:
             return json.loads(answer)
         raise _error(status, answer)
 
-    def _exchange(self, method, path, seconds, content):
+    def _exchange(self, method, path, until, content):
         connection = getattr(self._local, "connection", None)
         if connection is None:
             connection = http.client.HTTPConnection(self._target)
             self._local.connection = connection
             with self._lock:
                 self._connections.add(connection)
-        connection.timeout = seconds
-        if connection.sock is not None:
-            connection.sock.settimeout(seconds)
+        connection.timeout = _left(until)
+        if connection.sock is None:
+            connection.connect()
+        sock = connection.sock  # the response of a connection that ends has it alone
+        sock.settimeout(_left(until))
         connection.request(method, path, content, {"Content-Type": "application/json"})
+        sock.settimeout(_left(until))
         response = connection.getresponse()
-        answer = response.read()
+        parts = []
+        # A socket's limit is one read's, and an answer that trickles in has many.
+        while part := response.read1(READ_BYTES):
+            parts.append(part)
+            sock.settimeout(_left(until))
+        answer, missing = b"".join(parts), response.length
+        response.close()  # the next request may use the connection
+        if missing:
+            raise http.client.IncompleteRead(answer, missing)
         return response.status, answer
 
     def _drop(self):
@@ -103,6 +119,14 @@ class RestTransport:
             connection.close()
             with self._lock:
                 self._connections.discard(connection)
+
+
+def _left(until):
+    """Returns the seconds left, more than none."""
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
 
 
 def _path(client):

@@ -1,5 +1,6 @@
 """The client: what it repeats, how long it tries, and what it makes of inputs and outputs."""
 
+import contextlib
 import http.server
 import json
 import threading
@@ -94,6 +95,59 @@ def test_the_timeout_ends_a_call(url):
             client.predict("slow", n=[300_000])  # over REST the server goes on by itself
     assert raised.value.code == "DEADLINE_EXCEEDED"
     assert time.monotonic() - started < 3
+
+
+class _Trickling(http.server.BaseHTTPRequestHandler):
+    """Sends its answer a byte at a time, each well within any limit of a read."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "50")
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            for _ in range(50):
+                self.wfile.write(b" ")
+                time.sleep(0.1)
+
+    def log_message(self, *args):
+        pass
+
+
+def test_the_timeout_ends_an_answer_that_trickles_in():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Trickling) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with Client(f"http://127.0.0.1:{server.server_port}", "tiny", timeout=0.5) as client:
+            started = time.monotonic()
+            with pytest.raises(ServingError, match="DEADLINE_EXCEEDED"):
+                client.status()
+            assert time.monotonic() - started < 3
+        server.shutdown()
+
+
+class _CutOff(http.server.BaseHTTPRequestHandler):
+    """Announces more than it sends."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "50")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *args):
+        pass
+
+
+def test_an_answer_that_is_cut_off_is_not_taken_for_one():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _CutOff) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with (
+            Client(f"http://127.0.0.1:{server.server_port}", "tiny", retries=0) as client,
+            pytest.raises(ServingError, match="UNAVAILABLE"),
+        ):
+            client.status()
+        server.shutdown()
 
 
 def test_messages_of_more_than_four_mebibytes_pass(url):
