@@ -115,7 +115,13 @@ class BahdanauDecoder(MaxoutDecoder):
                 dtype=self.dtype_policy,
                 name="cell",
             )
-        cell = CellAdapter("BahdanauDecoder", recurrent_cell).cell
+        adapter = CellAdapter("BahdanauDecoder", recurrent_cell)
+        if adapter.output_dim != self.units:
+            raise ValueError(
+                "BahdanauDecoder expects `recurrent_cell` to have a state of "
+                f"`units`={self.units}. Received: a state of {adapter.output_dim}"
+            )
+        cell = adapter.cell
         # In files of weights it stands where `recurrence`, which is before it, holds it.
         self.recurrent_cell = cell
         previous = readout_state == "previous"

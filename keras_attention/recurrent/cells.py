@@ -49,13 +49,19 @@ class CellAdapter:
     @property
     def cells(self):
         """The cells from bottom to top."""
-        return list(getattr(self.cell, "cells", [self.cell]))
+        return list(self.cell.cells) if self._is_stack else [self.cell]
+
+    @property
+    def config(self):
+        """What another adapter makes the same of: a config, or the list of a stack's."""
+        configs = [keras.saving.serialize_keras_object(cell) for cell in self.cells]
+        return configs if self._is_stack else configs[0]
 
     @property
     def state_size(self):
         """The sizes of the state, as a list (of lists, for a stack)."""
         size = self.cell.state_size
-        if isinstance(self.cell, keras.layers.StackedRNNCells):
+        if self._is_stack:
             return [list(one) if keras.tree.is_nested(one) else [one] for one in size]
         return list(size) if keras.tree.is_nested(size) else [size]
 
@@ -97,7 +103,7 @@ class CellAdapter:
 
     def output_of(self, state):
         """Returns the top cell's output `(rows, output_dim)` from the state it left."""
-        top = state[-1] if len(self.cells) > 1 or self._is_stack else state
+        top = state[-1] if self._is_stack else state
         return keras.tree.flatten(top)[0]
 
     @property

@@ -110,7 +110,7 @@ class LuongDecoder(RecurrentDecoder):
             **super().get_config(),
             "units": self.units,
             "num_layers": self.num_layers,
-            "cells": [keras.saving.serialize_keras_object(cell) for cell in self.cells],
+            "cells": self.recurrence.adapter.config,
             "attention": keras.saving.serialize_keras_object(self.attention),
             "input_feeding": self.input_feeding,
         }

@@ -94,6 +94,6 @@ class Seq2SeqDecoder(RecurrentDecoder):
             **super().get_config(),
             "units": self.units,
             "num_layers": self.num_layers,
-            "cells": [keras.saving.serialize_keras_object(cell) for cell in self.cells],
+            "cells": self.recurrence.adapter.config,
             "first_id": self.first_id,
         }

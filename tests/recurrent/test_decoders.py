@@ -16,6 +16,7 @@ from keras_attention import (
     ContextAdd,
     LuongAttention,
     LuongDecoder,
+    Seq2SeqDecoder,
 )
 from keras_attention.decoding import beam_search, check_decoder, greedy_search, score_sequences
 
@@ -362,6 +363,10 @@ def test_bad_input_says_what_was_expected(name, run, message):
         (lambda: BahdanauDecoder(V, E, N, dropout=1.0), r"\[0, 1\).*dropout=1.0"),
         (lambda: BahdanauDecoder(V, E, N, start_id=-1), "`start_id`.*start_id=-1"),
         (lambda: BahdanauDecoder(V, E, N, attention="dot"), "`attention` to be a mechanism"),
+        (
+            lambda: BahdanauDecoder(V, E, N, recurrent_cell=keras.layers.GRUCell(N + 1)),
+            f"`recurrent_cell`.*`units`={N}. Received: a state of {N + 1}",
+        ),
         (lambda: LuongDecoder(V, E, 0), "`units` to be a positive int"),
         (lambda: LuongDecoder(V, E, N, num_layers=0), "`num_layers` to be a positive int"),
         (lambda: LuongDecoder(V, E, N, cells=[]), "non-empty list"),
@@ -374,6 +379,16 @@ def test_bad_input_says_what_was_expected(name, run, message):
 def test_a_bad_argument_says_what_was_expected(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("decoder", [LuongDecoder, Seq2SeqDecoder])
+@pytest.mark.parametrize("stacked", [False, True])
+def test_a_bare_cell_and_a_stack_of_one_stay_what_they_are(decoder, stacked):
+    cell = keras.layers.GRUCell(5)
+    one = decoder(11, 3, 5, cells=[cell] if stacked else cell)
+    other = decoder.from_config(one.get_config())
+    sizes = [[5]] if stacked else [5]
+    assert one.recurrence.adapter.state_size == other.recurrence.adapter.state_size == sizes
 
 
 def test_an_unbuilt_decoder_refuses_to_prepare():
