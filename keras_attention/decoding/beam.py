@@ -209,6 +209,8 @@ def beam_search(
     logits, leaves, alignment = run(ids, run.leaves)
     constraints.check_vocabulary(logits)
     axes = "(batch, source)"
+    if isinstance(memory_mask, (list, tuple)):
+        memory_mask = ops.convert_to_tensor(memory_mask)
     checks.boolean_mask(owner, "memory_mask", memory_mask, tuple(alignment.shape), axes)
     root = ops.zeros_like(ids[:, None])  # the one hypothesis everything grows from
     search = _Search(

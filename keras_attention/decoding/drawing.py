@@ -9,6 +9,7 @@ https://arxiv.org/abs/1904.09751).
 
 from typing import NamedTuple
 
+import keras
 from keras import ops
 
 from keras_attention import checks
@@ -30,7 +31,7 @@ class Drawn(NamedTuple):
 
 
 class Drawing:
-    """A draw from logits: `drawing(logits, denominators, keys) -> Drawn`."""
+    """A draw from logits: `drawing(logits, normalizer, keys) -> Drawn`."""
 
     def __init__(self, owner, temperature, top_k, top_p, batch):
         if top_k is not None:
@@ -41,12 +42,12 @@ class Drawing:
         self.top_k, self.top_p = top_k, top_p
         self.temperature = _temperatures(owner, temperature, batch)
 
-    def __call__(self, logits, denominators, keys):
+    def __call__(self, logits, normalizer, keys):
         ids = ops.expand_dims(ops.arange(logits.shape[1], dtype="int32"), 0)
         values, sorted_ = logits, self.top_k is not None or self.top_p is not None
         if sorted_:
             values, ids = top_tokens(logits, min(self.top_k or logits.shape[1], logits.shape[1]))
-        kept = values - denominators > EXISTS  # False for a NaN
+        kept = normalizer(values) > EXISTS  # False for a NaN
         tempered = ops.where(kept, values / ops.maximum(self.temperature, COLDEST), NOWHERE)
         if self.top_p is not None and self.top_p < 1:  # 1 is all of them, rounded or not
             kept = kept & within_mass(tempered, self.top_p)
@@ -84,15 +85,19 @@ def _temperatures(owner, temperature, batch):
     meaning = "a number from 0 to 1e6, or a float tensor with one a row"
     if not hasattr(temperature, "shape") and not isinstance(temperature, (list, tuple)):
         checks.number_in_range(owner, "temperature", temperature, 0, HOTTEST)
-        return ops.full((1, 1), float(temperature), dtype="float32")
-    tensor = ops.convert_to_tensor(temperature)
-    values = steps.concrete(tensor)
-    inside = values is None or ((values >= 0) & (values <= HOTTEST)).all()
-    if len(tensor.shape) != 1 or not inside:
+    try:
+        tensor = ops.convert_to_tensor(temperature)
+        numeric = keras.backend.standardize_dtype(tensor.dtype) not in ("string", "bool")
+        values = steps.concrete(tensor) if numeric else None
+        inside = numeric and (values is None or ((values >= 0) & (values <= HOTTEST)).all())
+    except (TypeError, ValueError):
+        inside = False
+    if not inside or len(tensor.shape) > 1:
         raise ValueError(
             f"{owner} expects `temperature` to be {meaning}. Received: temperature={temperature!r}"
         )
-    steps.check_rows(owner, "temperature", tensor, batch)
+    if len(tensor.shape) == 1:
+        steps.check_rows(owner, "temperature", tensor, batch)
     tensor = ops.cast(tensor, "float32")
     tensor = ops.where(tensor >= 0.0, ops.minimum(tensor, HOTTEST), 0.0)
-    return ops.expand_dims(tensor, 1)
+    return ops.reshape(tensor, (-1, 1))

@@ -9,6 +9,7 @@ by the second. Sutskever et al. 2014 (https://arxiv.org/abs/1409.3215) decode wi
 
 import numbers
 
+import numpy as np
 from keras import ops
 
 from keras_attention import checks
@@ -80,8 +81,7 @@ def ensemble_step(steps, weights=None, *, average: str = "log_probs", alignment=
         _check_sizes(logits, "logits", "The models must share a vocabulary.")
         log_probs = [log_softmax(values) for values in logits]
         if average == "probabilities":
-            shifted = [x + _log(share) for x, share in zip(log_probs, shares, strict=True)]
-            mixed = ops.logsumexp(ops.stack(shifted), axis=0)
+            mixed = _arithmetic(log_probs, shares)
         else:
             mixed = _geometric(log_probs, shares)
         return mixed, type(states)(after), _alignment(alignments, alignment, shares)
@@ -93,6 +93,13 @@ def log_softmax(logits):
     """Returns float32 log-probabilities of at least -1e9, also where the logits are -inf."""
     logits = ops.maximum(ops.cast(logits, "float32"), 2 * IMPOSSIBLE)
     return ops.maximum(ops.log_softmax(logits, axis=-1), IMPOSSIBLE)
+
+
+def _arithmetic(log_probs, shares):
+    """Returns the logarithm of the mean of probabilities."""
+    counted = [(x, share) for x, share in zip(log_probs, shares, strict=True) if share > 0.0]
+    shifted = [x + float(np.log(share)) for x, share in counted]
+    return shifted[0] if len(shifted) == 1 else ops.logsumexp(ops.stack(shifted), axis=0)
 
 
 def _geometric(log_probs, shares):
@@ -120,10 +127,6 @@ def _alignment(alignments, choice, shares):
     way_out = "Pass `alignment=` the index of the model whose alignment is wanted."
     _check_sizes(alignments, "alignments", way_out)
     return _mean([ops.cast(a, "float32") for a in alignments], shares)
-
-
-def _log(share):
-    return ops.log(ops.convert_to_tensor(max(share, 1e-38), dtype="float32"))
 
 
 def _check_sizes(tensors, name, way_out):

@@ -9,7 +9,8 @@
 Wu et al. 2016 (https://arxiv.org/abs/1609.08144); `a_ti` is the alignment of target position
 t to source position i. The length counts the end mark.
 
-A length penalty is any callable `(log_probs, lengths) -> scores`. If it also has
+A length penalty is any callable `(log_probs, lengths) -> scores`, of float32 and int32 tensors:
+cast the lengths before dividing by them. If it also has
 `bound(log_probs, shortest, longest)`, the largest score that a hypothesis can still reach which
 has `log_probs` now and will end with a length in `shortest..longest`, the search stops as soon
 as the answer is certain; without it, it goes on to the length limit. A coverage penalty is
@@ -54,7 +55,7 @@ class GNMTLengthPenalty:
     """
 
     def __init__(self, alpha: float = 0.6):
-        self.alpha = checks.number_in_range("GNMTLengthPenalty", "alpha", alpha, -10, 10)
+        self.alpha = float(checks.number_in_range("GNMTLengthPenalty", "alpha", alpha, -10, 10))
 
     def __call__(self, log_probs, lengths):
         return log_probs / ((5.0 + ops.cast(lengths, log_probs.dtype)) / 6.0) ** self.alpha
@@ -142,7 +143,7 @@ class CoveragePenalty:
     """
 
     def __init__(self, beta: float = 0.2):
-        self.beta = checks.number_in_range("CoveragePenalty", "beta", beta, 0)
+        self.beta = float(checks.number_in_range("CoveragePenalty", "beta", beta, 0))
 
     def __call__(self, coverage, memory_mask=None):
         keep = coverage > 0.0 if memory_mask is None else ops.expand_dims(memory_mask, 1)

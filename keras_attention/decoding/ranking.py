@@ -27,7 +27,7 @@ class Ranking:
 
     def __init__(self, owner, length_penalty, coverage_penalty, memory_mask, beam_width):
         for name, penalty in (("length", length_penalty), ("coverage", coverage_penalty)):
-            if penalty is not None and not callable(penalty):
+            if penalty is not None and (not callable(penalty) or isinstance(penalty, type)):
                 example = "GNMTLengthPenalty(0.6)" if name == "length" else "CoveragePenalty(0.2)"
                 raise ValueError(
                     f"{owner} expects `{name}_penalty` to be None or a callable such as "

@@ -11,6 +11,7 @@ come from counters: Threefry-2x32 with 20 rounds, Salmon et al. 2011
 `keras_attention.noise` spreads it over the vocabulary.
 """
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -53,7 +54,8 @@ def seeds_of(owner, seed, batch):
     rank = 2 if len(seed.shape) == 2 else 1
     if len(seed.shape) == 0 or "int" not in str(seed.dtype):
         raise ValueError(f"{owner} expects `seed` to be {meaning}. Received: seed={seed!r}")
-    whole, seed = seed, steps.int_tensor(owner, "seed", seed, rank, meaning)
+    whole = steps.ints(owner, "seed", seed, rank, meaning)
+    seed = ops.cast(whole, "int32")
     steps.check_rows(owner, "seed", seed, batch)
     if rank == 2 and seed.shape[1] != 2:
         raise ValueError(
@@ -67,7 +69,7 @@ def seeds_of(owner, seed, batch):
 
 def _beyond(whole, low):
     """Returns what int32 seeds have lost of wider ones, a uint32 word a row; mostly 0."""
-    if str(whole.dtype).endswith("int64"):
+    if keras.backend.standardize_dtype(whole.dtype) in ("int64", "uint64"):
         whole = ops.cast(whole, "int64")
         return ops.cast((whole - ops.cast(low, "int64")) // 2**32, "uint32")
     return ops.zeros_like(ops.cast(low, "uint32"))

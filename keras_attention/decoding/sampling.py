@@ -109,9 +109,9 @@ def sample_search(
     drawing = Drawing(owner, temperature, top_k, top_p, task.run.batch)
 
     def choose(logits, permitted, time):
-        denominators = steps.normalizers(logits)
-        drawn = drawing(permitted, denominators, row_noise.keys_at(seeds, time))
-        log_probs = steps.log_probs_of(drawn.logits[:, None], denominators)[:, 0]
+        normalizer = steps.normalizers(logits)
+        drawn = drawing(permitted, normalizer, row_noise.keys_at(seeds, time))
+        log_probs = steps.log_probs_of(drawn.logits[:, None], normalizer)[:, 0]
         return Choice(drawn.ids, (log_probs, drawn.log_probs), log_probs > EXISTS)
 
     return search_singly(task, choose, ("log_probs", "sample_log_probs"), return_alignments)

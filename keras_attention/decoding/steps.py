@@ -8,6 +8,7 @@ wrong is checked here, where it can still be named.
 """
 
 import numbers
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -20,6 +21,7 @@ from keras_attention import checks
 IMPOSSIBLE = -1e9
 # No logit is lower: what the largest of none is.
 NOTHING = float(np.finfo("float32").min)
+INT32 = np.iinfo("int32")
 
 
 class CheckedStep:
@@ -95,7 +97,8 @@ class CheckedStep:
     def _batch(self):
         sources = self.leaves
         if not sources:
-            tensors = [x for x in keras.tree.flatten(self.memory) if ops.is_tensor(x)]
+            memory = keras.tree.flatten(self.memory)
+            tensors = [x for x in memory if ops.is_tensor(x) or isinstance(x, np.ndarray)]
             sources = [x for x in tensors if len(x.shape) > 0][:1]
         if not sources:
             raise ValueError(
@@ -205,6 +208,8 @@ def minimum_lengths(owner, min_length, max_length, batch):
                 f"Received: min_length={min_length}, max_length={max_length}"
             )
         return ops.full((batch,), min_length, dtype="int32") if min_length > 1 else None
+    if len(getattr(min_length, "shape", (1,))) == 0:  # one for all rows, as a tensor
+        min_length = ops.broadcast_to(min_length, (batch,))
     lengths = int_tensor(owner, "min_length", min_length, 1, "an int, or one int a row")
     check_rows(owner, "min_length", lengths, batch)
     values = concrete(lengths)
@@ -217,7 +222,21 @@ def minimum_lengths(owner, min_length, max_length, batch):
 
 
 def int_tensor(owner, name, value, rank, meaning):
-    """Returns `value` as an int32 tensor, or raises unless it is ints of that rank."""
+    """Returns `value` as an int32 tensor, or raises unless it is ints of that rank.
+
+    What an int32 cannot hold becomes the nearest that it can: out of range it stays.
+    """
+    if isinstance(value, (list, tuple, np.ndarray)):  # JAX would wrap them before it can be asked
+        array = np.asarray(value)
+        value = np.clip(array, INT32.min, INT32.max) if array.dtype.kind in "iu" else value
+    tensor = ints(owner, name, value, rank, meaning)
+    if keras.backend.standardize_dtype(tensor.dtype) in ("int64", "uint32", "uint64"):
+        tensor = ops.clip(ops.cast(tensor, "int64"), INT32.min, INT32.max)
+    return ops.cast(tensor, "int32")
+
+
+def ints(owner, name, value, rank, meaning):
+    """Returns `value` as a tensor of its dtype, or raises unless it is ints of that rank."""
     try:
         tensor = ops.convert_to_tensor(value)
         integral = "int" in keras.backend.standardize_dtype(tensor.dtype)
@@ -226,7 +245,7 @@ def int_tensor(owner, name, value, rank, meaning):
     if not integral:
         raise ValueError(f"{owner} expects `{name}` to be {meaning}. Received: {name}={value!r}")
     checks.rank(owner, name, tensor, (rank,))
-    return ops.cast(tensor, "int32")
+    return tensor
 
 
 def check_rows(owner, name, tensor, batch):
@@ -268,13 +287,30 @@ def pick(values, indices):
     return ops.take(ops.reshape(values, (batch * width,)), places, axis=0)
 
 
+class Normalizer(NamedTuple):
+    """A softmax's denominator, `exp(largest) * exp(log_sum)`, of each row, `(rows, 1)`.
+
+    In two parts: beside a large offset that all logits share, the sum would lose its digits.
+    """
+
+    largest: object
+    log_sum: object
+
+    def __call__(self, logits):
+        """Returns logits of these rows less the logarithm of the denominator."""
+        return (logits - self.largest) - self.log_sum
+
+
 def normalizers(logits):
-    """Returns the logarithm of each row's softmax denominator, `(rows, 1)`, never -inf."""
-    return ops.maximum(ops.logsumexp(logits, axis=-1, keepdims=True), IMPOSSIBLE)
+    """Returns the `Normalizer` of rows of logits; finite also where all are -inf."""
+    largest = ops.max(logits, axis=-1, keepdims=True, initial=IMPOSSIBLE)
+    total = ops.sum(ops.exp(logits - largest), axis=-1, keepdims=True)
+    # Nothing but -inf adds up to 0; all other sums are at least 1, and a NaN stays one.
+    return Normalizer(largest, ops.log(ops.where(total < 1.0, 1.0, total)))
 
 
-def log_probs_of(logits, denominators):
+def log_probs_of(logits, normalizer):
     """Returns log-probabilities in `[IMPOSSIBLE, 0]`; a NaN is as impossible as can be."""
-    log_probs = logits - denominators
+    log_probs = normalizer(logits)
     log_probs = ops.where(ops.isnan(log_probs), IMPOSSIBLE, log_probs)
     return ops.clip(log_probs, IMPOSSIBLE, 0.0)

@@ -2,7 +2,9 @@
 
 from keras import ops
 
-MASKED_SCORE = -1e9
+#: Below any score that is kept, be it one with an added bias of -1e9; finite in float32, so that a
+#: row of nothing else does not become NaN.
+MASKED_SCORE = -3e38
 
 
 def masked_scores(scores, mask):

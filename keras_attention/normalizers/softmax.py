@@ -1,9 +1,9 @@
 """The masked softmax, first used for attention by Bahdanau et al. 2015
 (https://arxiv.org/abs/1409.0473, equation 6).
 
-    s' = where(mask, s, -1e9)        w = exp(s' - max s') / sum exp(s' - max s') * mask
+    s' = where(mask, s, -3e38)        w = exp(s' - max s') / sum exp(s' - max s') * mask
 
-Next to a kept score the exponential of -1e9 is 0, so the product with the mask changes only a row
+Next to a kept score the exponential of -3e38 is 0, so the product with the mask changes only a row
 with nothing to keep: its weights are then exactly 0, and the gradient of its scores is 0.
 """
 

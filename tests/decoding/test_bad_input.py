@@ -9,7 +9,13 @@ import tensorflow as tf
 from decoding_models import HashModel
 from keras import ops
 
-from keras_attention.decoding import beam_search, greedy_search, sample_search, score_sequences
+from keras_attention.decoding import (
+    GNMTLengthPenalty,
+    beam_search,
+    greedy_search,
+    sample_search,
+    score_sequences,
+)
 
 MODEL = HashModel(seed=0, batch=3, vocabulary=7)
 SEARCHES = {
@@ -82,6 +88,44 @@ def test_minimum_length_must_fit(name, minimum, text):
 
 
 @each_search
+def test_a_row_limit_must_leave_room_for_what_is_asked(name):
+    limits = np.array([4, 2, 4])
+    text = r"`min_length` to be at most the row's own `row_max_length`.*min_length\[1\]=3"
+    with pytest.raises(ValueError, match=text):
+        run(name, row_max_length=limits, min_length=np.array([1, 3, 4]))
+    run(name, row_max_length=limits, min_length=np.array([1, 2, 4]))
+
+
+@each_search
+def test_ids_and_limits_beyond_int32_do_not_wrap(name):
+    with pytest.raises(ValueError, match="between 1 and max_length=4"):
+        run(name, row_max_length=np.array([2**32 + 2] * 3))
+    for prefix in (np.array([[2**32 + 5]] * 3), tf.constant([[2**32 + 5]] * 3, tf.int64)):
+        with pytest.raises(ValueError, match="`prefix` with ids below 7"):
+            run(name, prefix=prefix)
+    with pytest.raises(ValueError, match="a prefix without end mark, padding or negative ids"):
+        run(name, prefix=np.array([[5 - 2**32]] * 3))
+
+
+def test_targets_beyond_int32_do_not_wrap():
+    targets = np.array([[2**32 + 5, 3]] * 3)
+    with pytest.raises(ValueError, match="score_sequences expects.*ids"):
+        score_sequences(MODEL.step, MODEL.state(), MODEL.memory(), targets)
+
+    @tf.function(autograph=False)
+    def score(ids):
+        return score_sequences(MODEL.step, MODEL.state(), MODEL.memory(), ids)["log_probs"]
+
+    assert (score(tf.constant(targets)).numpy() <= -1e9).all()
+
+
+@pytest.mark.parametrize("temperature", ["warm", ["warm"] * 3, -1.0, np.float64(-1.0), [[1.0]]])
+def test_a_temperature_is_a_number_or_one_a_row(temperature):
+    with pytest.raises(ValueError, match="sample_search expects `temperature` to be"):
+        run("sample_search", temperature=temperature)
+
+
+@each_search
 def test_special_ids_must_be_sound(name):
     with pytest.raises(ValueError, match="`end_id` and `pad_id` to differ.*end_id=3, pad_id=3"):
         run(name, pad_id=3)
@@ -98,6 +142,8 @@ def test_stopping_and_penalties_must_be_known():
     text = r"`length_penalty` to be None or a callable such as `GNMT.*length_penalty=0.6"
     with pytest.raises(ValueError, match=text):
         run("beam_search", length_penalty=0.6)
+    with pytest.raises(ValueError, match="`length_penalty` to be None or a callable such as"):
+        run("beam_search", length_penalty=GNMTLengthPenalty)
     text = r"`coverage_penalty` to be None or a callable such as `Cov.*coverage_penalty=0.2"
     with pytest.raises(ValueError, match=text):
         run("beam_search", coverage_penalty=0.2)

@@ -54,6 +54,29 @@ def models(*seeds, **options):
 
 
 @each_average
+def test_a_model_of_weight_zero_makes_nothing_possible(average):
+    table = np.full((7, 7), -np.inf, "float32")
+    table[:, 3:5] = 0.0
+
+    def strict(ids, state, memory):
+        return (
+            ops.take(ops.convert_to_tensor(table), ids, axis=0),
+            state,
+            ops.zeros((ids.shape[0], 1)),
+        )
+
+    def free(ids, state, memory):
+        return ops.zeros((ids.shape[0], 7)), state, ops.zeros((ids.shape[0], 1))
+
+    options = {"beam_width": 8, "max_length": 2}
+    step = ensemble_step([strict, free], weights=[1.0, 0.0], average=average)
+    found = beam_search(step, [{}, {}], [ops.zeros((1, 1))] * 2, **options)
+    alone = beam_search(strict, {}, ops.zeros((1, 1)), **options)
+    assert_same(arrays(found), arrays(alone))
+    assert (arrays(alone)["log_probs"] == -1e9).sum() == 5
+
+
+@each_average
 def test_an_ensemble_of_one_is_the_model(average):
     (model,) = models(101)
     options = {"beam_width": 3, "max_length": 5}

@@ -1,3 +1,5 @@
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -19,6 +21,11 @@ def test_gnmt_penalty_of_the_worked_number():
 def test_gnmt_penalty_is_its_formula(alpha):
     scores = GNMTLengthPenalty(alpha)(ops.array(LOG_PROBS), ops.array(LENGTHS))
     np.testing.assert_allclose(scores, LOG_PROBS / ((5.0 + LENGTHS) / 6.0) ** alpha, rtol=1e-6)
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert json.dumps(GNMTLengthPenalty(np.float32(0.5)).get_config()) == '{"alpha": 0.5}'
+    assert json.dumps(CoveragePenalty(np.float32(0.25)).get_config()) == '{"beta": 0.25}'
 
 
 def test_average_penalty_is_the_mean():

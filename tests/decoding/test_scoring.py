@@ -4,7 +4,7 @@ import tensorflow as tf
 from decoding_models import END, HashModel
 from keras import ops
 
-from keras_attention.decoding import score_sequences
+from keras_attention.decoding import check_beam_search, score_sequences
 
 IDS = np.array(
     [
@@ -102,3 +102,21 @@ def test_a_token_without_probability_scores_finitely():
     assert (result["token_log_probs"][0, 1:3] == -1e9).all() and result["log_probs"][0] == -1e9
     assert all(np.isfinite(value).all() for value in result.values())
     assert result["log_probs"][1] > -50.0
+
+
+@pytest.mark.parametrize("offset", [300.0, 1e4, -1e4])
+def test_an_offset_that_all_logits_share_costs_no_digits(offset):
+    # 1/64 steps: the float32 logits are exact whatever the offset.
+    table = np.random.default_rng(0).integers(-128, 128, size=(9, 9)) / 64
+
+    def step(ids, state, memory):
+        logits = ops.convert_to_tensor((table + offset).astype("float32"))
+        return ops.take(logits, ids, axis=0), state, ops.zeros((ids.shape[0], 1))
+
+    ids = np.array([[5, 7, 4, 8, 6, 1, 4, 5, 8, 3]])
+    result = score_sequences(step, {}, np.zeros((1, 1), "float32"), ids)
+    exact = table - np.log(np.exp(table).sum(axis=1, keepdims=True))
+    before = [2, *ids[0, :-1]]
+    expected = exact[before, ids[0]]
+    np.testing.assert_allclose(result["token_log_probs"][0], expected, rtol=0, atol=2e-6)
+    check_beam_search(step, {"a": ops.zeros((2, 1))}, ops.zeros((2, 1)), max_length=4)

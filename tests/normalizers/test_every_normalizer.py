@@ -63,6 +63,18 @@ def test_the_mask_comes_before_normalizing(name):
         assert np.all(weights[row][:, ~kept] == 0)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("name", SMOOTH | ONE_HOT)
+def test_a_kept_score_wins_over_a_masked_one_however_low_it_is(name, dtype):
+    """Such as the -1e9 of a mask that was added to the scores."""
+    scores = np.array([[[7.0, -1e9, -1e9], [7.0, -1e9, -1e9]]])
+    mask = np.array([[[False, True, True], [False, False, True]]])
+    weights = np.array(EVERY[name](dtype=dtype)(scores, mask=mask), "float32")
+    np.testing.assert_array_equal(weights[:, :, 0], 0)
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-2 if dtype == "bfloat16" else 1e-6)
+    assert weights[0, 1, 2] == pytest.approx(1, abs=1e-6)
+
+
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_sums_and_masks_hold_for_any_scores(data):
