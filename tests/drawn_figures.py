@@ -7,6 +7,19 @@ def texts(labels):
     return [label.get_text() for label in labels]
 
 
+def assert_inside(figure):
+    """Asserts that all that is drawn, texts above all, lies inside the figure."""
+    draw(figure)
+    renderer, (width, height) = figure.canvas.get_renderer(), figure.bbox.max
+    drawn = [*figure.axes, *figure.texts]
+    if figure._suptitle is not None:
+        drawn.append(figure._suptitle)
+    for artist in drawn:
+        box = artist.get_tightbbox(renderer)
+        assert box.x0 >= -1 and box.y0 >= -1, (artist, box)
+        assert box.x1 <= width + 1 and box.y1 <= height + 1, (artist, box)
+
+
 def draw(figure):
     """Draws the figure; whatever matplotlib warns of would fail here."""
     with warnings.catch_warnings():

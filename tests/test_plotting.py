@@ -4,7 +4,7 @@ import builtins
 
 import numpy as np
 import pytest
-from drawn_figures import draw, texts
+from drawn_figures import assert_inside, draw, texts
 
 from keras_attention import fonts, plotting
 from keras_attention.plotting import plot_alignment, plot_alignments
@@ -113,6 +113,53 @@ def test_labels_never_overlap_and_stay_inside(size):
     assert max(figure.get_size_inches()) < 16
 
 
+LONG = "x" * 130
+LINES = "One\ntwo\nand a third, which is much wider than the map below it"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "title"),
+    [
+        (SOURCE, [LONG, "</s>"], None),
+        ([LONG, LONG[1:], "a"], ["W" * 120, "b"], None),
+        (["W" * 8, "M" * 8, "@"], ["W" * 12, "M" * 9], "One house"),
+        (SOURCE, TARGET, LINES),
+        (SOURCE, TARGET, "many words " * 40),
+    ],
+)
+def test_long_labels_and_titles_of_several_lines_stay_inside(source, target, title):
+    figure = plot_alignment(WEIGHTS, source, target, title=title)
+    assert_inside(figure)
+    assert max(figure.get_size_inches()) < 16
+    axes = figure.axes[0]
+    above = axes.title if axes.get_title() else axes._left_title
+    boxes = [
+        text.get_window_extent() for text in (*axes.get_xticklabels(), *axes.get_yticklabels())
+    ]
+    if title:
+        assert above.get_window_extent().y0 >= max(box.y1 for box in boxes) - 1
+    grid = plot_alignments([(WEIGHTS, source, target)] * 2, titles=[title] * 2)
+    assert_inside(grid)
+
+
+def test_of_a_very_long_label_the_middle_is_left_out():
+    label = "Rindfleisch" + "x" * 60 + "gesetz"
+    figure = plot_alignment(WEIGHTS, [label, "a" * 60, "b"], ["a", "ä\u0301" * 70])
+    shown = texts(figure.axes[0].get_xticklabels())
+    assert shown == ["Rindfleisch" + "x" * 19 + "…" + "x" * 23 + "gesetz", "a" * 60, "b"]
+    tail = texts(figure.axes[0].get_yticklabels())[1].partition("…")[2]
+    assert tail[0] == "ä", "no mark stands without its letter"
+
+
+def test_a_title_is_a_text():
+    with pytest.raises(ValueError, match="^plot_alignment expects `title` to be str.*: 3 of type"):
+        plot_alignment(WEIGHTS, SOURCE, TARGET, title=3)
+    with pytest.raises(ValueError, match="^plot_alignments expects `titles` to be str.*: 3 of"):
+        plot_alignments([(WEIGHTS, SOURCE, TARGET)], titles=[3])
+    figure = plot_alignment(WEIGHTS, SOURCE, TARGET, title=b"T\xc3\xbcr\t$5")
+    assert figure.axes[0].get_title(loc="left") == "Tür⇥$5"
+
+
 def test_given_axes_are_drawn_into():
     from matplotlib.figure import Figure
 
@@ -205,5 +252,5 @@ def test_missing_matplotlib_names_the_extra(monkeypatch):
         return original(name, *arguments, **named)
 
     monkeypatch.setattr(builtins, "__import__", without_matplotlib)
-    with pytest.raises(ImportError, match=r'pip install "keras-attention-layers\[plot\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[plot\]"'):
         plotting.plot_alignment(WEIGHTS, SOURCE, TARGET)

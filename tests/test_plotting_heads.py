@@ -339,5 +339,5 @@ def test_missing_matplotlib_names_the_extra(function, monkeypatch):
         return original(name, *arguments, **named)
 
     monkeypatch.setattr(builtins, "__import__", without_matplotlib)
-    with pytest.raises(ImportError, match=r'pip install "keras-attention-layers\[plot\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[plot\]"'):
         getattr(plotting, function.__name__)(LAYER, QUERIES, KEYS)

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from drawn_figures import assert_inside, draw
 
+from keras_attention import fonts
 from keras_attention.plotting import plot_image_attention
 
 WEIGHTS = np.zeros((3, 2, 5))
@@ -42,6 +44,46 @@ def test_channels_and_both_ranges_are_read(channels):
         assert figure.axes[1].images[1].get_array().shape == (2, 2)  # a square grid
 
 
+def test_any_script_and_bytes_and_marks_of_formulas_are_drawn():
+    words = ["السماء", "שלום".encode(), "четверг", "ế", "$x_1$", " "]
+    figure = plot_image_attention(GRAY, np.ones((6, 4)) / 4, words, title="العربية $5")
+    shown = [axes.get_title() for axes in figure.axes]
+    assert shown == ["", "السماء", "שלום", "четверг", "ế", "$x_1$", "␣"]
+    assert figure.get_suptitle() == "العربية $5"
+    draw(figure)
+
+
+def test_characters_without_a_font_are_boxes_and_named_in_one_warning(monkeypatch):
+    monkeypatch.setattr(fonts, "families_for", lambda texts: (["DejaVu Sans"], {"年"}))
+    with pytest.warns(UserWarning, match="No installed font holds 年") as caught:
+        figure = plot_image_attention(GRAY, np.ones((2, 4)) / 4, ["年a", "b"], title="年")
+    assert len(caught) == 1 and caught[0].filename == __file__
+    assert [axes.get_title() for axes in figure.axes] == ["", "□a", "b"]
+    draw(figure)
+
+
+@pytest.mark.parametrize("shape", [(48, 48), (48, 8), (8, 48)])
+def test_guides_and_titles_that_are_wider_than_the_panels_stay_inside(shape):
+    # Both are what the captioner writes; each lost its end.
+    guide, title = (
+        "there is a seven somewhere",
+        "at the middle center   expected: at the bottom right",
+    )
+    for count, above in ((1, title), (4, f"{title}\n{title} " * 5), (9, None), (2, "x" * 400)):
+        weights = np.ones((count, 4)) / 4
+        figure = plot_image_attention(np.zeros(shape), weights, [guide] * count, title=above)
+        assert_inside(figure)
+        panels = [axes.title.get_window_extent() for axes in figure.axes[1:]]
+        row = [box for box in panels if abs(box.y0 - panels[0].y0) < 1]
+        assert all(a.x1 < b.x0 for a, b in zip(row, row[1:], strict=False))
+        assert figure.axes[1].get_title().replace("\n", " ") == guide
+        if above == title:
+            assert figure.get_suptitle() == title
+    figure = plot_image_attention(np.zeros(shape), np.ones((2, 4)) / 4, ["x" * 130, "W" * 40])
+    assert_inside(figure)
+    assert figure.axes[1].get_title().replace("\n", "") == "x" * 30 + "…" + "x" * 29
+
+
 def test_panels_go_on_in_the_next_row():
     figure = plot_image_attention(GRAY, np.ones((6, 4)) / 4, "abcdef", columns=3)
     assert len(figure.axes) == 7
@@ -58,6 +100,7 @@ def test_panels_go_on_in_the_next_row():
         ({"weights": WEIGHTS.reshape(3, 10)}, "of a square grid"),
         ({"weights": WEIGHTS - 1}, "after the normalizer, not scores"),
         ({"tokens": []}, "at least one token"),
+        ({"title": 3}, "plot_image_attention expects `title` to be str, or None. Received: 3"),
         ({"columns": 0}, "`columns` to be a positive int"),
         ({"alpha": 2}, "`alpha` to be a number from 0 to 1"),
         ({"smoothing": "soft"}, "`smoothing` to be one of nearest, bilinear, bicubic"),

@@ -11,10 +11,13 @@ from keras_attention.plotting.lettering import (
     Lettering,
     ems,
     font_points,
+    shortened,
+    title_text,
     token_text,
 )
 
 CELL_INCHES = 0.36
+BAR_INCHES = 0.6  # of the color bar beside the map, and its numbers
 
 
 def plot_alignment(weights, source_tokens, target_tokens, *, title=None, ax=None, cmap="Blues"):
@@ -24,7 +27,7 @@ def plot_alignment(weights, source_tokens, target_tokens, *, title=None, ax=None
         weights: Array `(target, source)` of numbers from 0 to 1, without padding; a row of
             zeros (nothing attended to) is allowed.
         source_tokens: Sequence of `source` str (or UTF-8 bytes). A str counts as its
-            characters.
+            characters. Of more than 60 characters the middle is left out.
         target_tokens: Sequence of `target` str (or UTF-8 bytes).
         title: Optional str.
         ax: Optional matplotlib axes to draw into; None makes a figure of fitting size.
@@ -48,9 +51,11 @@ def plot_alignment(weights, source_tokens, target_tokens, *, title=None, ax=None
     figures.require_matplotlib()
     panel = _Panel("plot_alignment", weights, source_tokens, target_tokens, title)
     letters = Lettering(panel.texts)
-    if ax is None:
+    is_ours = ax is None
+    if is_ours:
         cell = panel.fitting_cell(LARGEST_INCHES)
-        ax = figures.new_figure(*panel.inches(cell)).subplots()
+        ax = figures.new_figure(*panel.inches(cell, letters)).subplots()
+        ax.set_anchor("W")  # a title that is wider than the map begins with it
     else:
         cell = panel.cell_within(ax)
     image = panel.draw(ax, cell, letters, cmap)
@@ -58,6 +63,8 @@ def plot_alignment(weights, source_tokens, target_tokens, *, title=None, ax=None
     width = 0.12 / (panel.size[1] * cell)
     bar = ax.figure.colorbar(image, cax=ax.inset_axes([1 + width, 0, width, 1]), ticks=[0, 0.5, 1])
     figures.soften(bar, max(6.0, font_points(cell) - 2))
+    if is_ours:
+        figures.grow(ax.figure)
     return ax.figure
 
 
@@ -96,7 +103,7 @@ def plot_alignments(examples, *, titles=None, columns=None, cmap="Blues"):
     columns = min(columns, len(panels))
     letters = Lettering([text for panel in panels for text in panel.texts])
     cell = min(panel.fitting_cell(1.3 * LARGEST_INCHES / columns) for panel in panels)
-    sizes = [panel.inches(cell) for panel in panels]
+    sizes = [panel.inches(cell, letters) for panel in panels]
     widths = [max(size[0] for size in sizes[i::columns]) for i in range(columns)]
     rows = range(0, len(panels), columns)
     heights = [max(size[1] for size in sizes[i : i + columns]) for i in rows]
@@ -122,9 +129,11 @@ class _Panel:
     """One heat map: its checked weights and tokens, and how large they want to be."""
 
     def __init__(self, owner, weights, source_tokens, target_tokens, title):
-        self.source = [token_text(owner, "source_tokens", token) for token in source_tokens]
-        self.target = [token_text(owner, "target_tokens", token) for token in target_tokens]
-        self.title = title or ""
+        self.source, self.target = (
+            [shortened(token_text(owner, name, token)) for token in tokens]
+            for name, tokens in (("source_tokens", source_tokens), ("target_tokens", target_tokens))
+        )
+        self.title = title_text(owner, "titles" if owner.endswith("s") else "title", title)
         self.size = (len(self.target), len(self.source))
         self.weights = _checked(owner, weights, self.size)
 
@@ -144,19 +153,32 @@ class _Panel:
             box.height * inches[1] / self.size[0], box.width * inches[0] / self.size[1], CELL_INCHES
         )
 
-    def inches(self, cell):
-        """Returns width and height of the picture with its labels."""
-        em = font_points(cell) / 72
-        left = em * max(ems(text) for text in self.target)
-        slopes = {0: 0.0, 45: 0.75, 90: 1.0}
-        top = em * max(
-            max(1.0, ems(text) * slopes[angle])
-            for text, angle in zip(self.source, self._rotations(cell), strict=True)
-        )
-        title = 0.35 if self.title else 0.0
+    def inches(self, cell, letters):
+        """Returns width and height of the picture with its labels, and breaks a long title."""
+        points = font_points(cell)
+        step = _step(cell)
+        left = max(letters.inches(text, points)[0] for text in self.target[::step])
+        top, right = points / 72, BAR_INCHES
+        angles = self._rotations(cell)
+        for place in range(0, len(self.source), step):
+            width, height = letters.inches(self.source[place], points)
+            up, along = (
+                math.sin(math.radians(angles[place])),
+                math.cos(math.radians(angles[place])),
+            )
+            top = max(top, width * up + height * along)
+            if angles[place]:
+                beside = (self.size[1] - place - 0.5) * cell
+                right = max(right, width * along + height * up - beside)
+        map_inches = self.size[1] * cell
+        title = (0.0, 0.0)
+        if self.title:
+            room = max(LARGEST_INCHES - left, map_inches + right)
+            self.title = letters.wrapped(self.title, _title_points(points), room)
+            title = letters.inches(self.title, _title_points(points))
         return (
-            max(self.size[1] * cell, em * ems(self.title) * 0.9 - left) + left + 0.9,
-            self.size[0] * cell + top + title + 0.4,
+            left + max(map_inches + right, title[0]) + 0.3,
+            self.size[0] * cell + top + title[1] + (0.5 if self.title else 0.4),
         )
 
     def draw(self, ax, cell, letters, cmap):
@@ -165,7 +187,7 @@ class _Panel:
         points = font_points(cell)
         image = ax.imshow(self.weights, cmap=cmap, vmin=0, vmax=1, interpolation="nearest")
         style = letters.style | {"fontsize": points}
-        step = max(1, math.ceil(FONT_POINTS[0] * 1.2 / (cell * 72)))  # labels that fit
+        step = _step(cell)
         ax.xaxis.tick_top()
         ax.set_xticks(
             range(0, columns, step),
@@ -193,7 +215,7 @@ class _Panel:
             ax.set_title(
                 letters.drawable(self.title),
                 **letters.style,
-                fontsize=max(points, 9) + 1,
+                fontsize=_title_points(points),
                 loc="left",
             )
         return image
@@ -208,6 +230,15 @@ class _Panel:
         steep = 45 if cell >= 0.2 else 90
         few = fits.count(False) <= max(1, 0.15 * len(fits))
         return [0 if fit and few else steep for fit in fits]
+
+
+def _step(cell):
+    """Every how many-th label fits beside cells of so many inches."""
+    return max(1, math.ceil(FONT_POINTS[0] * 1.2 / (cell * 72)))
+
+
+def _title_points(points):
+    return max(points, 9) + 1
 
 
 def _panels(examples, titles):

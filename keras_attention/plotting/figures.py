@@ -12,7 +12,7 @@ def require_matplotlib():
     except ImportError as error:
         raise ImportError(
             "keras_attention.plotting draws with matplotlib, which is not installed. "
-            'Install it with `pip install "keras-attention-layers[plot]"`.'
+            'Install it with `pip install ".[plot]"` in the checkout.'
         ) from error
 
 
@@ -24,6 +24,24 @@ def new_figure(width, height, layout="constrained"):
     figure = Figure(figsize=(max(width, 2.0), max(height, 1.6)), dpi=150, layout=layout)
     FigureCanvasAgg(figure)
     return figure
+
+
+def grow(figure, tries=3):
+    """Enlarges a figure until all that is drawn lies inside."""
+    for _ in range(tries):
+        figure.draw_without_rendering()
+        width, height = figure.get_size_inches()
+        drawn = figure.get_tightbbox(figure.canvas.get_renderer())
+        wider = max(0.0, -drawn.x0) + max(0.0, drawn.x1 - width)
+        higher = max(0.0, -drawn.y0) + max(0.0, drawn.y1 - height)
+        if max(wider, higher) < 0.005:
+            return
+        figure.set_size_inches(
+            *(
+                size + (more + 0.05 if more else 0.0)
+                for size, more in ((width, wider), (height, higher))
+            )
+        )
 
 
 def soften(bar, points):

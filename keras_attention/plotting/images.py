@@ -9,9 +9,16 @@ import numpy as np
 
 from keras_attention.plotting import figures
 from keras_attention.plotting.figures import LARGEST_INCHES
-from keras_attention.plotting.lettering import Lettering, token_text
+from keras_attention.plotting.lettering import (
+    Lettering,
+    shortened,
+    title_text,
+    token_text,
+    write_above,
+)
 
 PANEL_INCHES = 1.6
+TOKEN_POINTS = 9.0
 MOST_COLUMNS = 6
 SMOOTHINGS = ("nearest", "bilinear", "bicubic")
 
@@ -35,7 +42,7 @@ def plot_image_attention(
         weights: Array `(tokens, rows, columns)` of numbers from 0 to 1, the weights of the grid
             of locations that covers the picture; the numbers of one token sum to 1, or to less.
             An array `(tokens, locations)` is taken for a square grid.
-        tokens: Sequence of str (or UTF-8 bytes), one a panel.
+        tokens: Sequence of str (or UTF-8 bytes), one a panel, in lines where it is long.
         title: Optional str, above all.
         columns: Positive int, panels side by side; None chooses by their number.
         smoothing: "nearest" shows the locations, "bilinear" or "bicubic" blur their edges.
@@ -64,6 +71,7 @@ def plot_image_attention(
     figures.require_matplotlib()
     owner = "plot_image_attention"
     texts = [token_text(owner, "tokens", token) for token in tokens]
+    title = title_text(owner, "title", title)
     image = _picture(owner, image)
     weights = _weights(owner, weights, len(texts))
     if columns is None:
@@ -81,14 +89,22 @@ def plot_image_attention(
         raise ValueError(
             f"{owner} expects `alpha` to be a number from 0 to 1. Received: alpha={alpha!r}"
         )
-    letters = Lettering([*texts, title or ""])
+    letters = Lettering([*map(shortened, texts), title])
     panels = len(texts) + 1
     rows = math.ceil(panels / columns)
     height, width = image.shape[:2]
     side = min(PANEL_INCHES, LARGEST_INCHES / columns, LARGEST_INCHES / rows)
     across, down = side * min(1, width / height), side * min(1, height / width)
+    texts = [
+        letters.wrapped(
+            " ".join(map(shortened, text.split(" "))), TOKEN_POINTS, max(across - 0.1, 1.0)
+        )
+        for text in texts
+    ]
+    sizes = [letters.inches(text, TOKEN_POINTS) for text in texts]
     figure = figures.new_figure(
-        columns * (across + 0.1), rows * (down + 0.35) + (0.4 if title else 0)
+        columns * (max(across, *(size[0] for size in sizes)) + 0.1),
+        rows * (down + 0.2 + max(size[1] for size in sizes)),
     )
     grid = figure.subplots(rows, columns, squeeze=False)
     for ax in grid.flat:
@@ -111,11 +127,10 @@ def plot_image_attention(
             interpolation=smoothing,
             extent=shown["extent"],
         )
-        ax.set_title(letters.drawable(texts[number - 1]), fontsize=9, **letters.style)
+        ax.set_title(letters.drawable(texts[number - 1]), fontsize=TOKEN_POINTS, **letters.style)
     if title:
-        figure.suptitle(
-            letters.drawable(title), x=0.02, ha="left", fontsize="medium", **letters.style
-        )
+        write_above(figure, title, letters)
+    figures.grow(figure)
     return figure
 
 

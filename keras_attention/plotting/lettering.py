@@ -1,11 +1,14 @@
 """Texts of any script in pictures: fonts that hold them, stand-ins for what cannot be seen."""
 
+import re
 import unicodedata
 import warnings
 
 from keras_attention import fonts
 
 FONT_POINTS = (5.0, 11.0)
+MOST_CHARACTERS = 60  # of a label
+MARGIN_INCHES = 0.12
 # What a reader could not tell from an empty label, or what would break one.
 SPACES = str.maketrans({" ": "␣", "\u00a0": "␣"})
 CONTROLS = {"\t": "⇥", "\n": "↵", "\r": "↵"}
@@ -21,6 +24,7 @@ class Lettering:
 
     def __init__(self, texts, stacklevel=3):
         self.families, self.missing = fonts.families_for([*texts, fonts.PLACEHOLDER])
+        self._measured = {}
         if self.missing:
             warnings.warn(fonts.missing_text(self.missing), stacklevel=stacklevel)
 
@@ -32,6 +36,89 @@ class Lettering:
     def drawable(self, text):
         """Returns the text with a box in place of each character that no font holds."""
         return "".join(fonts.PLACEHOLDER if char in self.missing else char for char in text)
+
+    def inches(self, text, points):
+        """Returns width and height of a text of one or several lines, as it is drawn."""
+        from keras_attention.plotting.figures import new_figure
+
+        if (text, points) not in self._measured:
+            figure = new_figure(1.0, 1.0, layout=None)
+            drawn = figure.text(0, 0, self.drawable(text), fontsize=points, **self.style)
+            box = drawn.get_window_extent(figure.canvas.get_renderer())
+            self._measured[text, points] = box.width / figure.dpi, box.height / figure.dpi
+        return self._measured[text, points]
+
+    def wrapped(self, text, points, inches):
+        """Returns the text in lines of at most so many inches, broken between words if it can."""
+        lines = []
+        for line in text.split("\n"):
+            begun = ""
+            for word in re.findall(r"\s*\S+", line):
+                if begun and self.inches(begun + word, points)[0] > inches:
+                    lines.append(begun)
+                    begun, word = "", word.lstrip()
+                begun += word
+                while len(begun) > 1 and self.inches(begun, points)[0] > inches:
+                    length = self._fitting(begun, points, inches)
+                    lines.append(begun[:length])
+                    begun = begun[length:]
+            lines.append(begun)
+        return "\n".join(lines)
+
+    def _fitting(self, text, points, inches):
+        """How many characters of a text, one at least, are that wide."""
+        low, high = 1, len(text)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.inches(text[:middle], points)[0] > inches:
+                high = middle
+            else:
+                low = middle
+        return low
+
+
+def title_text(owner, name, title):
+    """Returns a title as it is drawn, "" for None; it may have several lines."""
+    if title is None:
+        return ""
+    if not isinstance(title, str | bytes):
+        raise ValueError(
+            f"{owner} expects `{name}` to be str, or None. Received: {title!r} of type "
+            f"{type(title).__name__}"
+        )
+    text = title.decode("utf-8", "replace") if isinstance(title, bytes) else title
+    return "\n".join(token_text(owner, name, line) if line else "" for line in text.split("\n"))
+
+
+def shortened(text, most=MOST_CHARACTERS):
+    """Returns the text, of a longer one beginning and end.
+
+    >>> shortened("Donaudampfschifffahrt", 11)
+    'Donau…fahrt'
+    """
+    if len(text) <= most:
+        return text
+    head, tail = text[: most // 2], text[len(text) - (most - 1) // 2 :]
+    while unicodedata.combining(tail[0]):  # a mark without its letter
+        tail = tail[1:]
+    return f"{head}…{tail}"
+
+
+def write_above(figure, title, letters, points=10.0):
+    """Writes lines above all of a figure, which grows until they fit."""
+    from keras_attention.plotting.figures import LARGEST_INCHES
+
+    width, height = figure.get_size_inches()
+    text = letters.wrapped(title, points, max(width, LARGEST_INCHES) - 2 * MARGIN_INCHES)
+    across, down = letters.inches(text, points)
+    figure.set_size_inches(max(width, across + 2 * MARGIN_INCHES), height + down + MARGIN_INCHES)
+    figure.suptitle(
+        letters.drawable(text),
+        x=MARGIN_INCHES / figure.get_figwidth(),
+        ha="left",
+        fontsize=points,
+        **letters.style,
+    )
 
 
 def token_text(owner, name, token):
