@@ -48,6 +48,7 @@ from keras_attention.normalizers import (
     SoftmaxNormalizer,
     SparsemaxNormalizer,
 )
+from keras_attention.products import matmul_precision
 from keras_attention.readers import (
     AttentionOverAttention,
     AttentionPooling,
@@ -198,4 +199,5 @@ __all__ = [
     "doubly_stochastic_penalty",
     "half_relu",
     "log_of_probability",
+    "matmul_precision",
 ]

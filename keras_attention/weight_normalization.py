@@ -13,6 +13,7 @@ from keras import initializers, ops
 
 from keras_attention import checks
 from keras_attention.precision import at_least_float32
+from keras_attention.products import Dense, product
 
 TINY = 1e-24  # inside the root: a direction of zeros keeps a finite gradient
 
@@ -103,7 +104,7 @@ class WeightNormalizedDense(keras.layers.Layer):
         kernel = ops.cast(normalized_kernel(kernel, gain), self.compute_dtype)
         # As one product of two matrices: a training step of ConvS2S is a quarter faster for it.
         rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
-        outputs = ops.matmul(rows, kernel) + ops.cast(self.bias, self.compute_dtype)
+        outputs = product(rows, kernel) + ops.cast(self.bias, self.compute_dtype)
         return ops.reshape(outputs, (*ops.shape(inputs)[:-1], self.units))
 
     def compute_output_shape(self, inputs_shape):
@@ -125,5 +126,5 @@ def dense(units, weight_normalization=True, **options):
     >>> [type(dense(3, normalized)).__name__ for normalized in (True, False)]
     ['WeightNormalizedDense', 'Dense']
     """
-    layer = WeightNormalizedDense if weight_normalization else keras.layers.Dense
+    layer = WeightNormalizedDense if weight_normalization else Dense
     return layer(units, **options)

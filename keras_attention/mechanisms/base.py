@@ -225,16 +225,18 @@ class AttentionMechanism(keras.layers.Layer):
         weights = self._weigh(scores, reading)
         return ops.matmul(self._dropped(weights, reading), prepared["value"]), weights, {}
 
+    def _mask(self, scores, reading):
+        """Returns what may be read, in the shape of the scores; None for everything."""
+        sizes = ops.shape(scores)
+        mask = joined(reading.mask(sizes[1], sizes[2]), self.scorer.reach(sizes[2]))
+        # A mask of one row serves every query; spelled out, all normalizers see rows.
+        return None if mask is None else ops.broadcast_to(mask, sizes)
+
     def _weigh(self, scores, reading):
         """Returns the weights for scores `(batch, query, key)`, in the compute dtype."""
-        sizes = ops.shape(scores)
-        mask = reading.mask(sizes[1], sizes[2])
-        if mask is not None:
-            # A mask of one row serves every query; spelled out, all normalizers see rows.
-            mask = ops.broadcast_to(mask, sizes)
         weights = self.normalizer(
             scores,
-            mask=mask,
+            mask=self._mask(scores, reading),
             previous_weights=reading.previous_weights,
             training=reading.training,
             noise=(reading.noise or {}).get("normalizer"),

@@ -24,6 +24,7 @@ from keras_attention.mechanisms.reading import joined
 from keras_attention.mechanisms.rotary import RotaryPositions
 from keras_attention.normalizers import SoftmaxNormalizer
 from keras_attention.precision import at_least_float32
+from keras_attention.products import Dense
 from keras_attention.shapes import reshape, spelled_out
 
 
@@ -141,7 +142,7 @@ class MultiHeadAttention(AttentionMechanism):
         }
         input_dims = {**self._widths, "output": self.num_heads * self._value_dim}
         for index, name in enumerate(units):
-            dense = keras.layers.Dense(
+            dense = Dense(
                 units[name],
                 use_bias=self.use_bias,
                 kernel_initializer=independent(self.kernel_initializer, index),

@@ -16,6 +16,7 @@ from keras_attention.beams import attend_by_source
 from keras_attention.checks import check_ready
 from keras_attention.mechanisms.base import AttentionMechanism
 from keras_attention.precision import wide_dtype
+from keras_attention.products import Dense
 from keras_attention.recurrent import attention_loop
 from keras_attention.recurrent.cells import CellAdapter
 
@@ -145,7 +146,7 @@ class AttentionRNN(keras.layers.Layer):
                 "AttentionRNN", "attentional_units", attentional_units, 0, hint
             )
         if self.attentional_dim:
-            self.attentional = keras.layers.Dense(
+            self.attentional = Dense(
                 self.attentional_dim,
                 activation=self.attentional_activation,
                 use_bias=False,

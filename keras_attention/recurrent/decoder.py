@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.decoder import Decoder
+from keras_attention.products import Dense
 
 
 class RecurrentDecoder(Decoder):
@@ -36,7 +37,7 @@ class RecurrentDecoder(Decoder):
         )
         self.embedding_dropout = self.dropout_layer("embedding_dropout", 0)
         self.readout_dropout = self.dropout_layer("readout_dropout", 1)
-        self.logits = keras.layers.Dense(vocabulary_size, dtype=self.dtype_policy, name="logits")
+        self.logits = Dense(vocabulary_size, dtype=self.dtype_policy, name="logits")
 
     @property
     def details(self):

@@ -9,11 +9,11 @@ Cho et al. 2014 (https://arxiv.org/abs/1406.1078), appendix A.1.2; Bahdanau et a
 `embedded` -> E y_{i-1}, `contexts` -> c.
 """
 
-import keras
 from keras import initializers, ops
 
 from keras_attention import checks
 from keras_attention.initialization import independent
+from keras_attention.products import Dense
 from keras_attention.recurrent.decoder import RecurrentDecoder
 from keras_attention.recurrent.maxout import maxout
 
@@ -45,7 +45,7 @@ class MaxoutDecoder(RecurrentDecoder):
         self.maxout_units = checks.positive_int(owner, "maxout_units", maxout_units)
         self.kernel_initializer = initializers.get(kernel_initializer)
         self.recurrent_initializer = initializers.get(recurrent_initializer)
-        self.pairs = keras.layers.Dense(
+        self.pairs = Dense(
             2 * self.maxout_units,
             kernel_initializer=independent(self.kernel_initializer, 3),
             dtype=self.dtype_policy,

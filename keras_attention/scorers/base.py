@@ -91,6 +91,10 @@ class Scorer(keras.layers.Layer):
         """
         return None
 
+    def reach(self, num_keys):
+        """Returns boolean `(key,)`, which of the keys can be scored at all; None for every one."""
+        return None
+
     def call(self, query, key, previous_weights=None):
         self.check_shapes(query.shape, key.shape)
         if len(query.shape) == 2:

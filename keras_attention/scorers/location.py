@@ -12,7 +12,7 @@ from keras import initializers, ops
 from keras_attention import checks
 from keras_attention.scorers.base import Scorer
 
-OUT_OF_REACH = -1e9  # what a masked softmax puts in place of a masked score
+OUT_OF_REACH = -1e9  # its weight is 0 beside any score of a row that there is
 OUT_OF_REACH_FLOAT16 = -3e4  # finite there
 
 
@@ -22,7 +22,8 @@ class LocationScorer(Scorer):
 
     A source of S positions uses the first S rows of the matrix, and the normalizer
     renormalizes over them. Positions at or beyond `max_length` get the score -1e9 (-3e4 in
-    float16), so that their weight is 0.
+    float16), so that their weight is 0; a mechanism masks them as well, so that it is 0 even
+    where every position before them is masked.
 
     Args:
         max_length: Positive int, the number of source positions that have a row.
@@ -69,6 +70,11 @@ class LocationScorer(Scorer):
         scores = ops.einsum("bqd,dk->bqk", query, kernel)
         lowest = OUT_OF_REACH if self.compute_dtype != "float16" else OUT_OF_REACH_FLOAT16
         return ops.where(positions < self.max_length, scores, ops.cast(lowest, scores.dtype))
+
+    def reach(self, num_keys):
+        if isinstance(num_keys, int) and num_keys <= self.max_length:
+            return None
+        return ops.arange(num_keys) < self.max_length
 
     def get_config(self):
         return {

@@ -14,6 +14,7 @@ from keras_attention.mechanisms.multi_head import MultiHeadAttention
 from keras_attention.mechanisms.rotary import RotaryPositions
 from keras_attention.mechanisms.windows import radius_of
 from keras_attention.precision import at_least_float32
+from keras_attention.products import Dense
 from keras_attention.shapes import reshape
 
 NORMALIZATIONS = ("post", "pre")
@@ -77,7 +78,7 @@ class TransformerLayer(keras.layers.Layer):
         self.expand = self._dense(self.feed_forward_dim, "expand", self.activation)
 
     def _dense(self, units, name, activation=None):
-        return keras.layers.Dense(units, activation=activation, dtype=self.dtype_policy, name=name)
+        return Dense(units, activation=activation, dtype=self.dtype_policy, name=name)
 
     def make_attention(self, dim, name, rotary=None):
         """Returns a `MultiHeadAttention` for vectors of width `dim`."""

@@ -16,6 +16,7 @@ from keras_attention import checks
 from keras_attention.alignment import aligned_layers, mean_weights
 from keras_attention.decoder import Decoder
 from keras_attention.mechanisms.rotary import RotaryPositions
+from keras_attention.products import Dense
 from keras_attention.shapes import reshape
 from keras_attention.transformer.base import normalization_layer
 from keras_attention.transformer.decoder_layer import TransformerDecoderLayer
@@ -159,9 +160,7 @@ class TransformerDecoder(Decoder):
             self.final_normalization = normalization_layer(self, "final_normalization")
         self.output_dense = None
         if not tie_output:
-            self.output_dense = keras.layers.Dense(
-                vocabulary_size, dtype=self.dtype_policy, name="output"
-            )
+            self.output_dense = Dense(vocabulary_size, dtype=self.dtype_policy, name="output")
 
     def _rotary(self, index):
         if self.positions != "rotary":

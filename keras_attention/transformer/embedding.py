@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.dropout import CounterDropout
+from keras_attention.products import product
 from keras_attention.transformer.learned_positional_embedding import LearnedPositionalEmbedding
 from keras_attention.transformer.positional_encoding import PositionalEncoding
 
@@ -131,7 +132,7 @@ class TransformerEmbedding(keras.layers.Layer):
     def project(self, states):
         """Returns the products of states `(rows, dim)` with every embedding: tied logits."""
         table = ops.cast(self.table.embeddings, states.dtype)
-        return ops.matmul(states, ops.transpose(table))
+        return product(states, table, transposed=True)
 
     def compute_mask(self, ids, previous_mask=None):
         return ops.not_equal(ids, 0) if self.mask_zero else None

@@ -10,11 +10,7 @@ from backends import BACKEND, assert_equal
 from hypothesis import strategies
 from layer_table import TABLE, arrays
 
-WITH_MASKS = [
-    pytest.param(index, id=str(row), marks=[pytest.mark.thorough] if row.label else [])
-    for index, row in enumerate(TABLE)
-    if row.masks
-]
+WITH_MASKS = [pytest.param(index, id=str(row)) for index, row in enumerate(TABLE) if row.masks]
 SIZES = strategies.fixed_dictionaries(
     {axis: strategies.integers(1, 5) for axis in ("batch", "query", "key")}
 )
@@ -27,6 +23,7 @@ def _layer(index):
     return TABLE[index].built()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("index", WITH_MASKS)
 @hypothesis.settings(max_examples=EXAMPLES, derandomize=True, deadline=None, database=None)
 @hypothesis.given(

@@ -58,6 +58,7 @@ def _row(scorer, normalizer):
     return Row(ka.Attention, make, READ, MASK, {"return_attention_scores": True})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("policy", policies("float32", "mixed_float16"))
 @pytest.mark.parametrize("normalizer", NORMALIZERS)
 @pytest.mark.parametrize("scorer", SCORERS)

@@ -17,20 +17,38 @@ def _random(*shape, dtype="float32"):
     return np.random.RandomState(sum(shape)).randn(*shape).astype(dtype)
 
 
-def test_one_step_is_the_one_worked_by_hand():
+def worked_weights(sign=1):
+    """SPEC 23, GRU step: kernels and recurrent kernels of update (times `sign`), reset, new."""
     update, update_state = np.array([[0.1, 0.2], [0.3, -0.1]]), 0.2 * np.eye(2)
     reset, reset_state = np.array([[0.3, 0.1], [0, 0.2]]), np.array([[0.1, 0.1], [-0.1, 0.3]])
     new, new_state = np.array([[0.5, -0.5], [0.25, 0.1]]), np.array([[0.4, 0.2], [0.1, 0.3]])
-    cell = BahdanauGRUCell(2, use_bias=False, dtype="float64")
+    return [
+        np.concatenate([sign * update.T, reset.T, new.T], axis=1),
+        np.concatenate([sign * update_state.T, reset_state.T, new_state.T], axis=1),
+    ]
+
+
+def worked_step(cell, weights):
     cell.build((1, 2))
-    cell.set_weights(
-        [
-            np.concatenate([update.T, reset.T, new.T], axis=1),
-            np.concatenate([update_state.T, reset_state.T, new_state.T], axis=1),
-        ]
-    )
+    cell.set_weights(weights)
     state, _ = cell(np.array([[1.0, -1.0]]), [np.array([[0.5, -0.25]])])
-    np.testing.assert_allclose(np.array(state)[0], [0.648481, -0.018107], atol=1e-6)
+    return np.array(state)[0]
+
+
+def test_one_step_is_the_one_worked_by_hand():
+    cell = BahdanauGRUCell(2, use_bias=False, dtype="float64")
+    np.testing.assert_allclose(
+        worked_step(cell, worked_weights()), [0.648481, -0.018107], atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("reset_after", "expected"), [(False, [0.648481, -0.018107]), (True, [0.647229, -0.022031])]
+)
+def test_keras_unit_with_its_update_gate_negated_is_ours_or_that_of_yang(reset_after, expected):
+    """What `forward_gru` and HAN rest on: the blends differ in the sign of one gate."""
+    cell = keras.layers.GRUCell(2, use_bias=False, reset_after=reset_after, dtype="float64")
+    np.testing.assert_allclose(worked_step(cell, worked_weights(sign=-1)), expected, atol=1e-6)
 
 
 def test_the_layer_equals_the_cell_in_keras_loop_with_masks():

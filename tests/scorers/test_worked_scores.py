@@ -149,6 +149,21 @@ def test_location_scores_use_the_rows_there_are_and_no_more(source, expected):
     np.testing.assert_allclose(np.array(weights)[0, 0], expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("normalizer", ["softmax", "sparsemax", "entmax", "argmax"])
+def test_positions_out_of_reach_have_no_weight_even_if_all_others_are_masked(dtype, normalizer):
+    attention = Attention(LocationScorer(max_length=2), normalizer, dtype=dtype)
+    mask = np.array([[False, False, True, True, True], [False, True, True, False, True]])
+    _, weights = attention(
+        np.ones((2, 3, 4)), np.ones((2, 5, 7)), value_mask=mask, return_attention_scores=True
+    )
+    expected = np.zeros((2, 3, 5))
+    expected[1, :, 1] = 1
+    found = np.array(weights, "float32")
+    np.testing.assert_allclose(found, expected, atol=2e-7)
+    assert np.all(found[expected == 0] == 0)
+
+
 def test_uniform_scores_read_the_mean_of_the_kept_values():
     attention = Attention(UniformScorer(dtype="float64"), dtype="float64")
     context = attention(QUERY, VALUES, value_mask=np.array([[True, False, True]]))
