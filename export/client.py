@@ -3,8 +3,8 @@
 import argparse
 import sys
 
-from keras_attention.export.argument_types import positive_int, seconds
-from keras_attention.export.serving.client import DEFAULT_MODEL, Client
+from keras_attention.export.argument_types import mebibytes, positive_int, seconds
+from keras_attention.export.serving.client import DEFAULT_MODEL, MAX_MESSAGE_BYTES, Client
 from keras_attention.export.serving.errors import ServingError
 from keras_attention.export.serving.table import shown
 
@@ -28,6 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
             label=options.label,
             timeout=options.timeout,
             retries=options.retries,
+            max_message_bytes=int(options.max_message_mib * 2**20),
         )
     except (ImportError, ValueError) as error:
         parser.error(str(error))
@@ -72,6 +73,13 @@ def _parser():
         default=4,
         metavar="N",
         help="repetitions while the server is away or busy (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--max-message-mib",
+        type=mebibytes,
+        default=MAX_MESSAGE_BYTES / 2**20,
+        metavar="MIB",
+        help="longest request and answer (default: %(default)g)",
     )
     return parser
 

@@ -39,15 +39,14 @@ class Admission:
             deadline: Time on `time.monotonic()` until which it is worth waiting.
 
         Raises:
-            ServingError: RESOURCE_EXHAUSTED (503 over HTTP) if the queue is full,
+            ServingError: UNAVAILABLE if the queue is full, as the model server's batching says,
                 DEADLINE_EXCEEDED if no turn came in time.
         """
         with self._lock:
             if self._inside >= self.capacity:
                 raise ServingError(
-                    "RESOURCE_EXHAUSTED",
+                    "UNAVAILABLE",
                     f"{self._inside} requests are under way already; try again later.",
-                    http_status=503,
                 )
             self._inside += 1
         try:

@@ -5,12 +5,15 @@ import time
 
 import numpy as np
 
+from keras_attention import checks
+from keras_attention.export.argument_types import LONGEST_SECONDS
 from keras_attention.export.serving.errors import ServingError
 from keras_attention.export.serving.grpc_transport import GrpcTransport
 from keras_attention.export.serving.rest_transport import RestTransport
 from keras_attention.export.serving.service import DEFAULT_MODEL
 
 MAX_MESSAGE_BYTES = 2**30
+MOST_MESSAGE_BYTES = 2**31 - 1  # gRPC keeps it as an int32
 LONGEST_PAUSE = 5.0
 
 
@@ -26,11 +29,12 @@ class Client:
         model: Name of the model; by default what the stock server's image calls the one it serves.
         version: The version to ask, None for the newest.
         label: A version label instead of a version.
-        timeout: Seconds a call may take, its repetitions included.
+        timeout: Seconds a call may take, its repetitions and questions for metadata included; an
+            hour at most.
         retries: How often a call is repeated at most.
         backoff: Seconds before the first repetition, about.
-        max_message_bytes: Longest message over gRPC, whose own limit of 4 MiB alignments pass
-            soon.
+        max_message_bytes: Longest request that is sent, and longest answer that is read; what
+            is longer is RESOURCE_EXHAUSTED. Alignments soon pass the 4 MiB of gRPC's own limit.
 
     Raises:
         ImportError: If `url` is gRPC and tensorflow-serving-api is not installed.
@@ -55,20 +59,32 @@ class Client:
         backoff: float = 0.1,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
     ):
+        for name, value in (("url", url), ("model", model)):
+            if not isinstance(value, str) or not value:
+                raise ValueError(f"Client expects `{name}` to be a str. Received: {name}={value!r}")
         if version is not None and label is not None:
             raise ValueError(
                 "Client expects a `version` or a `label`, not both. "
                 f"Received: version={version}, label={label!r}"
             )
-        if not timeout > 0 or retries < 0 or backoff < 0:
+        if version is not None:
+            checks.int_at_least("Client", "version", version, 0)
+        if label is not None and not isinstance(label, str):
+            raise ValueError(f"Client expects `label` to be a str. Received: label={label!r}")
+        checks.number_in_range("Client", "timeout", timeout, 0, LONGEST_SECONDS, above=True)
+        checks.int_at_least("Client", "retries", retries, 0)
+        checks.number_in_range("Client", "backoff", backoff, 0, LONGEST_SECONDS)
+        whole = isinstance(max_message_bytes, int) and not isinstance(max_message_bytes, bool)
+        if not whole or not 0 < max_message_bytes <= MOST_MESSAGE_BYTES:
             raise ValueError(
-                "Client expects a positive `timeout`, and `retries` and `backoff` of at least 0. "
-                f"Received: timeout={timeout}, retries={retries}, backoff={backoff}"
+                f"Client expects `max_message_bytes` to be an int of 1 to {MOST_MESSAGE_BYTES}. "
+                f"Received: max_message_bytes={max_message_bytes!r}"
             )
         self.url, self.model, self.version, self.label = url, model, version, label
         self._timeout, self._retries, self._backoff = timeout, retries, backoff
         self._transport = _transport(url, max_message_bytes)
         self._known = None
+        self._closed = False
 
     def predict(
         self, signature: str = "serving_default", *, output_filter=(), **inputs
@@ -87,19 +103,26 @@ class Client:
 
         Raises:
             ServingError: If the server says so, cannot be reached or is too slow.
+            ValueError: If an input cannot be what the signature takes, or the client is closed.
         """
-        definition = self._definition(signature)
-        arrays = {
-            name: _array(value, definition.inputs.get(name)) for name, value in inputs.items()
-        }
-
-        def call(seconds):
-            return self._transport.predict(
-                self, signature, arrays, tuple(output_filter), definition, seconds
+        if isinstance(output_filter, str):
+            raise ValueError(
+                "predict expects `output_filter` to be a list of names. "
+                f"Received: output_filter={output_filter!r}"
             )
-
-        outputs = self._repeated(call)
-        return {name: _readable(name, array) for name, array in outputs.items()}
+        until = self._until()
+        definition = self._definition(signature, until)
+        try:
+            return self._predicted(signature, definition, inputs, output_filter, until)
+        except ServingError as error:
+            # Where a new version has other inputs or outputs, what was known of the old is wrong.
+            if error.code not in ("INVALID_ARGUMENT", "INTERNAL"):
+                raise
+            self._refresh(until)
+            newest = self._definition(signature, until)
+            if newest == definition:
+                raise
+        return self._predicted(signature, newest, inputs, output_filter, until)
 
     def translate(self, texts: list[str]) -> list[list[tuple[str, float]]]:
         """Returns for every text its translations and their scores, best first.
@@ -119,16 +142,15 @@ class Client:
 
     def signatures(self) -> dict:
         """Returns the model's `SignatureDef` messages by name, as the server tells them."""
-        found = self._repeated(lambda seconds: self._transport.signatures(self, seconds))
-        self._known = found
-        return found
+        return self._refresh(self._until())
 
     def status(self) -> dict[int, str]:
         """Returns the state of each version, such as `{3: "AVAILABLE", 2: "END"}`."""
-        return self._repeated(lambda seconds: self._transport.status(self, seconds))
+        return self._repeated(lambda seconds: self._transport.status(self, seconds), self._until())
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Closes the connections; the client answers no more."""
+        self._closed = True
         self._transport.close()
 
     def __enter__(self):
@@ -137,18 +159,41 @@ class Client:
     def __exit__(self, *exception):
         self.close()
 
-    def _definition(self, signature):
+    def _until(self):
+        return time.monotonic() + self._timeout
+
+    def _refresh(self, until):
+        self._known = self._repeated(
+            lambda seconds: self._transport.signatures(self, seconds), until
+        )
+        return self._known
+
+    def _predicted(self, signature, definition, inputs, output_filter, until):
+        arrays = {
+            name: _array(value, definition.inputs.get(name)) for name, value in inputs.items()
+        }
+
+        def call(seconds):
+            return self._transport.predict(
+                self, signature, arrays, tuple(output_filter), definition, seconds
+            )
+
+        outputs = self._repeated(call, until)
+        return {name: _readable(name, array) for name, array in outputs.items()}
+
+    def _definition(self, signature, until):
         if self._known is None or signature not in self._known:
-            self.signatures()
+            self._refresh(until)
         if signature not in self._known:
             known = ", ".join(sorted(self._known))
             message = f'There is no signature "{signature}". There are: {known}'
             raise ServingError("FAILED_PRECONDITION", message)
         return self._known[signature]
 
-    def _repeated(self, call):
+    def _repeated(self, call, until):
         """What `call(seconds left)` returns, after as many attempts as it takes and may."""
-        until = time.monotonic() + self._timeout
+        if self._closed:
+            raise ValueError(f"The client of {self.url} is closed. Make another one.")
         for attempt in range(self._retries + 1):
             try:
                 return call(max(until - time.monotonic(), 1e-3))
@@ -170,7 +215,7 @@ def _transport(url, max_message_bytes):
         )
     if scheme == "grpc":
         return GrpcTransport(host, max_message_bytes)
-    return RestTransport(host)
+    return RestTransport(host, max_message_bytes)
 
 
 def _array(value, info):
@@ -181,14 +226,27 @@ def _array(value, info):
         strings = np.asarray(value, dtype=object)
         if not all(isinstance(text, (str, bytes)) for text in strings.ravel()):
             raise ValueError(f"An input is expected to hold str or bytes. Received: {value!r}")
+        if not all(_is_unicode(text) for text in strings.ravel()):
+            raise ValueError(
+                "An input is expected to hold Unicode text, without halves of surrogate pairs. "
+                f"Received: {value!r}"
+            )
         return strings
     array = np.asarray(value)
     if dtype is None or array.dtype.kind in "OSU":
         return array
-    cast = array.astype(dtype.as_numpy_dtype)
-    if array.dtype.kind in "iu" and cast.dtype.kind in "iu" and not np.array_equal(array, cast):
+    with np.errstate(invalid="ignore"):
+        cast = array.astype(dtype.as_numpy_dtype)
+    if cast.dtype.kind in "biu" and not np.array_equal(array, cast):
         raise ValueError(f"An input is expected to hold {dtype.name}. Received: {value!r}")
     return cast
+
+
+def _is_unicode(text):
+    try:
+        return isinstance(text, bytes) or text.isascii() or text.encode() is not None
+    except UnicodeEncodeError:
+        return False
 
 
 def _readable(name, array):

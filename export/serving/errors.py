@@ -65,5 +65,5 @@ def missing_package(name: str) -> ImportError:
     """Returns the error of a package that serving or asking needs, with the extra that has it."""
     return ImportError(
         f"{name} is not installed. It comes with the extra of this project that serves: "
-        'pip install "keras-attention-layers[serve]"'
+        "pip install '.[serve]' in the checkout"
     )

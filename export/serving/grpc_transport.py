@@ -3,6 +3,9 @@
 from keras_attention.export.serving import tensors
 from keras_attention.export.serving.errors import ServingError, missing_package
 
+#: What gRPC's own limit of calls says, under RESOURCE_EXHAUSTED as of a message too long.
+BUSY = "Concurrent RPC limit exceeded!"
+
 
 class GrpcTransport:
     """gRPC, with the stubs of tensorflow-serving-api.
@@ -81,4 +84,5 @@ class GrpcTransport:
         try:
             return method(request, timeout=seconds)
         except self._errors as error:
-            raise ServingError(error.code().name, error.details() or "") from None
+            code, details = error.code().name, error.details() or ""
+            raise ServingError("UNAVAILABLE" if details == BUSY else code, details) from None

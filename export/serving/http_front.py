@@ -103,7 +103,7 @@ class Application:
     async def _in_thread(self, function, *arguments):
         # The threads' own queue has no bound: what would wait there is refused here.
         if self._under_way >= self._service.admission.capacity:
-            raise ServingError("RESOURCE_EXHAUSTED", "Too many requests.", http_status=503)
+            raise ServingError("UNAVAILABLE", "Too many requests; try again later.")
         self._under_way += 1
         try:
             future = self._threads.submit(function, *arguments)

@@ -6,6 +6,7 @@ an input. Rules and messages are those of `tensorflow_serving/util/json_tensor.c
 
 import json
 import math
+import re
 
 import numpy as np
 import tensorflow as tf
@@ -14,6 +15,9 @@ from keras_attention.export.serving.errors import ServingError, invalid
 from keras_attention.export.serving.json_values import array_of, is_object, scalar, shown
 
 MAX_RANK = 64  # NumPy's
+STRING_OR_NOT_FINITE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-NaN|Inf(?:inity)?', re.DOTALL)
+PAIR_OR_ESCAPE = re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\[^u]", re.DOTALL)
+LOW_SURROGATE = re.compile(r"\\u[dD][c-fC-F]")
 
 
 def parse(body: bytes) -> dict:
@@ -34,7 +38,7 @@ def parse(body: bytes) -> dict:
     if not text:
         raise invalid("JSON Parse error: The document is empty")
     try:
-        document, _ = _DECODER.raw_decode(text)
+        document, _ = _DECODER.raw_decode(_as_python_spells(text))
     except json.JSONDecodeError as error:
         raise invalid(f"JSON Parse error: {error.msg} at offset: {error.pos}") from None
     except (RecursionError, ValueError) as error:
@@ -115,7 +119,9 @@ def _rows(instances, dtypes, document):
                 f"{shown(row)} keys must be equal to: {','.join(dtypes)}"
             )
     rows = len(instances)
-    return {name: array_of(values[name], dtypes[name], (rows, *shapes[name])) for name in dtypes}
+    # One string in base64 is an object to the first question above and a value to the second: of
+    # several inputs it fills the first, and whoever asks for the others says that they are missing.
+    return {name: array_of(values[name], dtypes[name], (rows, *shapes[name])) for name in shapes}
 
 
 def _add_row(name, item, dtypes, values, shapes):
@@ -187,6 +193,27 @@ def _fill(value, level, shape, dtype, values):
 def _of_element(index, name, error):
     key = "" if name is None else f" key: {name}"
     return invalid(f"Failed to process element: {index}{key} of 'instances' list. Error: {error}")
+
+
+def _as_python_spells(text):
+    """Returns the document with the server's spellings of what is no finite number.
+
+    Raises:
+        ValueError: If half of a surrogate pair is spelled in a string: it would be taken for one
+            of the bytes that are no UTF-8.
+    """
+    if not any(spelling in text for spelling in ("Inf", "-NaN", "\\ud", "\\uD")):
+        return text
+
+    def spelled(match):
+        found = match[0]
+        if found[0] == '"':
+            if LOW_SURROGATE.search(PAIR_OR_ESCAPE.sub("", found)):
+                raise ValueError("The surrogate pair in string is invalid.")
+            return found
+        return "NaN" if found == "-NaN" else "Infinity"
+
+    return STRING_OR_NOT_FINITE.sub(spelled, text)
 
 
 def _first_wins(pairs):

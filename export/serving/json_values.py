@@ -3,7 +3,6 @@
 import base64
 import binascii
 import json
-import math
 
 import numpy as np
 import tensorflow as tf
@@ -17,11 +16,11 @@ INTEGERS = {
     tf.uint32: (0, 2**32 - 1),
     tf.uint64: (0, 2**64 - 1),
 }
-FLOATS = {tf.float32: (24, 3.4028234663852886e38), tf.float64: (53, 1.7976931348623157e308)}
+FLOATS = (tf.float32, tf.float64)
 
 
 def scalar(value, dtype: tf.DType):
-    """Returns a JSON value as an element of a tensor; refuses what would change it."""
+    """Returns a JSON value as an element of a tensor, or refuses what is of another type."""
     if dtype == tf.string:
         if isinstance(value, str):
             return _bytes(value)
@@ -32,7 +31,11 @@ def scalar(value, dtype: tf.DType):
             return value
     elif dtype in FLOATS:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return _decimal(value, dtype)
+            try:
+                return float(value)
+            except OverflowError:
+                message = "JSON Parse error: Number too big to be stored in double."
+                raise invalid(message) from None
     elif dtype in INTEGERS:
         low, high = INTEGERS[dtype]
         if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
@@ -54,7 +57,8 @@ def array_of(values: list, dtype: tf.DType, shape) -> np.ndarray:
     else:
         # Wider first: NumPy refuses what a narrow integer cannot hold, the server wraps it.
         wide = np.int64 if dtype in (tf.int8, tf.int16, tf.uint8) else dtype.as_numpy_dtype
-        array = np.array(values, dtype=wide).astype(dtype.as_numpy_dtype)
+        with np.errstate(over="ignore"):  # what a float32 cannot hold is infinite, as there
+            array = np.array(values, dtype=wide).astype(dtype.as_numpy_dtype)
     return array.reshape(shape)
 
 
@@ -75,27 +79,17 @@ def _is_base64(value):
     return isinstance(value, dict) and list(value) == ["b64"] and isinstance(value["b64"], str)
 
 
-def _decimal(value, dtype):
-    bits, largest = FLOATS[dtype]
-    if isinstance(value, int) and -(2**63) <= value < 2**64:
-        fits = abs(value) < 2**bits
-    else:
-        fits = not math.isfinite(value) or abs(value) <= largest
-    if not fits:
-        raise invalid(
-            f"Cannot convert JSON value: {value} to {dtype.name} without loss of precision."
-        )
-    return value
-
-
 def _unescaped(value):
     if not _is_base64(value):
         raise invalid(f"JSON Value: {shown(value)} not formatted correctly for base64 data")
     try:
-        text = value["b64"].encode("ascii")
-        # Padding may be missing, and both alphabets are in use.
-        text = text.replace(b"-", b"+").replace(b"_", b"/").rstrip(b"=")
-        return base64.b64decode(text + b"=" * (-len(text) % 4), validate=True)
+        # White space counts for nothing, and padding is there as it must be or not at all.
+        text = b"".join(value["b64"].encode("ascii").split())
+        digits = text.rstrip(b"=")
+        padding = b"=" * (-len(digits) % 4)
+        if text not in (digits, digits + padding):
+            raise binascii.Error("wrong padding")
+        return base64.b64decode(digits + padding, validate=True)
     except (UnicodeEncodeError, binascii.Error):
         raise invalid("Unable to base64 decode") from None
 

@@ -19,8 +19,9 @@ class ServedModel:
     """The versions of one model, loaded and unloaded as the model server would.
 
     A version answers once it is loaded and warmed up; only then is the one before unloaded,
-    after its last request. A version that fails to load is left alone until its directory is
-    another one, and what answered before goes on answering.
+    after its last request. A version that fails to load is left alone until its files are others
+    and have stayed the same from one look to the next, as when a copy was not complete; what
+    answered before goes on answering.
 
     Args:
         name: What clients call it.
@@ -47,6 +48,7 @@ class ServedModel:
         self._loaded: dict[int, LoadedVersion] = {}
         self._users: dict[int, int] = {}
         self._failed: dict[int, tuple] = {}
+        self._settling: dict[int, tuple] = {}
         self._states: dict[int, tuple[str, ServingError | None]] = {}
         self._changed = threading.Condition()
 
@@ -84,8 +86,10 @@ class ServedModel:
         existing = directories.existing_versions(self.base)
         wanted = self._wanted(existing)
         for version in sorted(wanted, reverse=True):
+            if version in self._loaded:
+                continue
             identity = _identity(existing[version])
-            if version not in self._loaded and self._failed.get(version) != identity:
+            if version not in self._failed or self._settled(version, identity):
                 self._load(version, existing[version], identity)
         if wanted & set(self._loaded):
             for version in set(self._loaded) - wanted:
@@ -100,6 +104,11 @@ class ServedModel:
         """Unloads everything, each version after its last request."""
         for version in list(self._loaded):
             self._unload(version)
+
+    def _settled(self, version, identity):
+        """Whether what failed is another one now, and no longer changes from poll to poll."""
+        before, self._settling[version] = self._settling.get(version), identity
+        return identity == before != self._failed[version]
 
     def _wanted(self, existing):
         if self._policy == "latest":
@@ -143,12 +152,15 @@ class ServedModel:
 
 
 def _identity(path):
-    """What changes when a directory is replaced by another of the same name."""
-    try:
-        status = (path / "saved_model.pb").stat()
-    except OSError:
-        return None, None
-    return status.st_ino, status.st_mtime_ns
+    """What changes when a directory is replaced, or when a copy into it goes on."""
+    found = []
+    for folder, _, names in os.walk(path):
+        for name in names:
+            file = os.path.join(folder, name)
+            with contextlib.suppress(OSError):  # gone meanwhile
+                status = os.stat(file)
+                found.append((file, status.st_ino, status.st_size, status.st_mtime_ns))
+    return tuple(sorted(found))
 
 
 def _unloadable(error):

@@ -1,6 +1,7 @@
 """How a client's calls travel as JSON over HTTP."""
 
 import base64
+import contextlib
 import http.client
 import json
 import threading
@@ -21,28 +22,37 @@ class RestTransport:
 
     Args:
         target: `"host:port"`.
+        max_message_bytes: Longest body sent or read.
     """
 
-    def __init__(self, target: str):
-        self._target, self._local = target, threading.local()
+    def __init__(self, target: str, max_message_bytes: int):
+        self._target, self._max_bytes = target, max_message_bytes
+        self._local = threading.local()
         self._connections, self._lock = set(), threading.Lock()
 
     def predict(self, client, signature, arrays, output_filter, definition, seconds):
         """Returns a dict of arrays; strings as bytes."""
         values = {name: _json_value(array) for name, array in arrays.items()}
         body = {"signature_name": signature, "inputs": values}
-        answer = self._call("POST", f"{_path(client)}:predict", seconds, body)["outputs"]
-        if len(definition.outputs) == 1:
+        answer = self._call("POST", f"{_path(client)}:predict", seconds, body)
+        with self._expected("outputs"):
+            answer = answer["outputs"]
+        if not isinstance(answer, dict) and len(definition.outputs) == 1:
             answer = {next(iter(definition.outputs)): answer}
+        if not isinstance(answer, dict) or set(answer) != set(definition.outputs):
+            raise _misfit(signature)
         unknown = sorted(set(output_filter) - set(answer))
         if unknown:
             message = f"output tensor alias not found in signature: {unknown[0]}"
             raise ServingError("INVALID_ARGUMENT", message)
-        return {
-            name: _output(name, value, definition.outputs[name])
-            for name, value in answer.items()
-            if not output_filter or name in output_filter
-        }
+        try:
+            return {
+                name: _output(name, value, definition.outputs[name])
+                for name, value in answer.items()
+                if not output_filter or name in output_filter
+            }
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+            raise _misfit(signature) from None
 
     def signatures(self, client, seconds):
         """Returns the `SignatureDef`s by name."""
@@ -50,16 +60,19 @@ class RestTransport:
         from tensorflow.core.protobuf import meta_graph_pb2
 
         found = self._call("GET", f"{_path(client)}/metadata", seconds)
-        definitions = found["metadata"]["signature_def"]["signature_def"]
-        return {
-            name: json_format.ParseDict(definition, meta_graph_pb2.SignatureDef())
-            for name, definition in definitions.items()
-        }
+        with self._expected("metadata"):
+            definitions = found["metadata"]["signature_def"]["signature_def"]
+            return {
+                name: json_format.ParseDict(definition, meta_graph_pb2.SignatureDef())
+                for name, definition in definitions.items()
+            }
 
     def status(self, client, seconds):
         """Returns the states by version."""
         found = self._call("GET", _path(client), seconds)
-        return {int(entry["version"]): entry["state"] for entry in found["model_version_status"]}
+        with self._expected("model_version_status"):
+            states = found["model_version_status"]
+            return {int(entry["version"]): entry["state"] for entry in states}
 
     def close(self):
         """Closes the connections of all threads."""
@@ -70,6 +83,7 @@ class RestTransport:
 
     def _call(self, method, path, seconds, body=None):
         content = None if body is None else json.dumps(body).encode()
+        self._check_size("Sent", len(content or b""))
         until = time.monotonic() + seconds
         kept = getattr(self._local, "connection", None)
         try:
@@ -83,9 +97,25 @@ class RestTransport:
                 return self._call(method, path, until - time.monotonic(), body)
             message = f"{self._target}: {error or type(error).__name__}"
             raise ServingError("UNAVAILABLE", message) from None
-        if status == 200:
+        except ServingError:
+            self._drop()
+            raise
+        if status != 200:
+            raise _error(status, answer)
+        with self._expected("JSON"):
             return json.loads(answer)
-        raise _error(status, answer)
+
+    @contextlib.contextmanager
+    def _expected(self, what):
+        """Turns what is wrong with an answer into the error of a server that is none."""
+        from google.protobuf import json_format
+
+        wrong = (AttributeError, KeyError, RecursionError, TypeError, ValueError)
+        try:
+            yield
+        except (*wrong, json_format.ParseError):
+            message = f"{self._target} does not answer as a model server: expected {what}."
+            raise ServingError("INTERNAL", message) from None
 
     def _exchange(self, method, path, until, content):
         connection = getattr(self._local, "connection", None)
@@ -102,16 +132,24 @@ class RestTransport:
         connection.request(method, path, content, {"Content-Type": "application/json"})
         sock.settimeout(_left(until))
         response = connection.getresponse()
-        parts = []
+        self._check_size("Received", response.length or 0)
+        parts, size = [], 0
         # A socket's limit is one read's, and an answer that trickles in has many.
         while part := response.read1(READ_BYTES):
             parts.append(part)
+            size += len(part)
+            self._check_size("Received", size)
             sock.settimeout(_left(until))
         answer, missing = b"".join(parts), response.length
         response.close()  # the next request may use the connection
         if missing:
             raise http.client.IncompleteRead(answer, missing)
         return response.status, answer
+
+    def _check_size(self, what, size):
+        if size > self._max_bytes:
+            message = f"{what} message larger than max ({size} vs. {self._max_bytes})"
+            raise ServingError("RESOURCE_EXHAUSTED", message, http_status=413)
 
     def _drop(self):
         connection = self._local.__dict__.pop("connection", None)
@@ -154,6 +192,8 @@ def _json_string(text):
 
 def _output(name, value, info):
     dtype = tf.as_dtype(info.dtype)
+    if dtype.is_integer and np.asarray(value).dtype.kind == "f" and np.size(value):
+        raise ValueError("numbers that are not whole")
     array = np.array(value, dtype=object if dtype == tf.string else dtype.as_numpy_dtype)
     if dtype != tf.string:
         return array
@@ -164,6 +204,11 @@ def _output(name, value, info):
     result = np.empty(len(flat), dtype=object)
     result[:] = flat
     return result.reshape(array.shape)
+
+
+def _misfit(signature):
+    message = f'The outputs are not those that the metadata of signature "{signature}" tell.'
+    return ServingError("INTERNAL", message)
 
 
 def _error(status, answer):

@@ -25,7 +25,7 @@ class Server:
         grpc_port: Port of gRPC, 0 for a free one, None for none.
         rest_port: Port of REST, likewise.
         running: Requests that run at once, by default the number of cores.
-        waiting: Requests that wait; more are refused with RESOURCE_EXHAUSTED or 503.
+        waiting: Requests that wait; more are refused with UNAVAILABLE or 503.
         max_request_bytes: Longest request; a longer one is RESOURCE_EXHAUSTED or 413.
         max_rows: Most rows of a request; one with more is INVALID_ARGUMENT or 400.
         seconds: How long a REST request may take. A gRPC request brings its own deadline.

@@ -40,6 +40,13 @@ def endpoint(request, tiny_base):
             yield server
 
 
+@pytest.fixture(params=["grpc", "http"])
+def url(request, endpoint):
+    """Where a `Client` finds `endpoint`, over each protocol."""
+    port = endpoint.grpc_port if request.param == "grpc" else endpoint.rest_port
+    return f"{request.param}://127.0.0.1:{port}"
+
+
 @pytest.fixture(scope="session")
 def toy(tmp_path_factory):
     """The exported toy translator: its `path`, `offline` answers and the `server` it is behind."""

@@ -4,6 +4,10 @@ After `tensorflow_serving/batching/batching_session.cc` and `batching_util.cc`: 
 joined along dimension 0; with `pad_variable_length_inputs` the other dimensions are widened to
 the largest, filled with *the tensor's own first element*, not with zeros; the batch is rounded
 up to one of `allowed_batch_sizes` by repeating the first row of the last request.
+
+With `enable_large_batch_splitting` a request that is too large for the batch is cut into parts,
+each of which becomes a run of its own, and `tensor::Concat` puts their outputs together: it
+copies bytes into the shape that the first part gives, and fails only if they do not fit.
 """
 
 import numpy as np
@@ -50,6 +54,32 @@ def split(outputs: dict, parts: list[int], requests: int) -> list[dict]:
         {name: array[end - rows : end] for name, array in outputs.items()}
         for end, rows in zip(ends, parts, strict=False)
     ]
+
+
+def cut(request: dict, rows: int) -> list[dict]:
+    """Returns the parts of a request of too many rows, at most `rows` in each."""
+    starts = range(0, _rows(request), rows)
+    return [
+        {name: array[start : start + rows] for name, array in request.items()} for start in starts
+    ]
+
+
+def joined(parts: list[dict]) -> dict:
+    """Returns the outputs of the parts of one request as the server puts them together.
+
+    Raises:
+        ValueError: If the bytes do not fit.
+    """
+    outputs = {}
+    for name, first in parts[0].items():
+        shape = (sum(len(part[name]) for part in parts), *first.shape[1:])
+        values = np.concatenate([part[name].ravel() for part in parts])
+        whole = np.zeros(shape, first.dtype)
+        if values.size > whole.size:
+            raise ValueError(f"Tensor concat operation failed: {name}")
+        whole.reshape(-1)[: values.size] = values
+        outputs[name] = whole
+    return outputs
 
 
 def _rows(request):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from merging import merged, split
+from merging import cut, joined, merged, split
 from toy_export import SOURCE_LIMIT, same_row
 
 from keras_attention.export.serving.tensors import bytes_of
@@ -23,6 +23,10 @@ def ids_requests():
 
 def text_requests():
     return [{"text": bytes_of(texts)} for texts in TEXTS]
+
+
+def row_of(outputs, row):
+    return {name: array[row] for name, array in outputs.items()}
 
 
 def test_the_pad_value_is_the_tensors_own_first_element():
@@ -47,10 +51,7 @@ def test_ids_survive_the_merge_row_for_row(toy, sizes):
                 ids=request["ids"][row : row + 1, :length],
                 length=request["length"][row : row + 1],
             )
-            assert same_row(
-                {name: array[0] for name, array in alone.items()},
-                {name: array[row] for name, array in found.items()},
-            )
+            assert same_row(row_of(alone, 0), row_of(found, row))
 
 
 @pytest.mark.parametrize("signature", ["serving_default", "translate_with_alignment"])
@@ -60,8 +61,7 @@ def test_texts_survive_the_merge_row_for_row(toy, signature):
     outputs = split(toy.offline(signature, **inputs), parts, len(requests))
     for texts, found in zip(TEXTS, outputs, strict=True):
         for row, text in enumerate(texts):
-            found_row = {name: array[row] for name, array in found.items()}
-            assert same_row(toy.offline.text(signature, text), found_row)
+            assert same_row(toy.offline.text(signature, text), row_of(found, row))
 
 
 def test_every_signature_takes_batches_and_gives_as_many_rows(toy):
@@ -70,6 +70,18 @@ def test_every_signature_takes_batches_and_gives_as_many_rows(toy):
             continue
         for info in [*definition.inputs.values(), *definition.outputs.values()]:
             assert info.tensor_shape.dim[0].size == -1, name
+
+
+def test_parts_of_a_request_are_only_safe_where_outputs_have_one_width(toy):
+    """Why the example configuration has no `enable_large_batch_splitting`."""
+    texts = {"text": bytes_of(["abc defg abc", "", "a", "hij klm", "b"])}
+    for signature, safe in (("serving_default", True), ("translate_with_alignment", False)):
+        whole = toy.offline(signature, **texts)
+        found = joined([toy.offline(signature, **part) for part in cut(texts, 2)])
+        right = [same_row(row_of(whole, row), row_of(found, row)) for row in range(5)]
+        assert all(right) == safe, (signature, right)
+    with pytest.raises(ValueError, match="concat operation failed"):
+        joined([toy.offline("translate_with_alignment", **part) for part in cut(texts, 2)][::-1])
 
 
 @pytest.mark.parametrize(

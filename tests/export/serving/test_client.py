@@ -13,13 +13,8 @@ import pytest
 from keras_attention.export import client as command
 from keras_attention.export.serving import Client, ServingError
 from keras_attention.export.serving import client as client_module
+from keras_attention.export.serving.rest_transport import RestTransport
 from keras_attention.export.serving.table import plain
-
-
-@pytest.fixture(params=["grpc", "http"])
-def url(request, endpoint):
-    port = endpoint.grpc_port if request.param == "grpc" else endpoint.rest_port
-    return f"{request.param}://127.0.0.1:{port}"
 
 
 @pytest.fixture
@@ -46,8 +41,14 @@ def test_lists_are_cast_to_what_the_signature_takes(client):
     assert found["sum"].tolist() == [13.0, 26.0]
     with pytest.raises(ValueError, match="expected to hold int32"):
         client.predict("several", x=[[1]], n=[2**40])
+    for inexact in (6.5, float("nan")):
+        with pytest.raises(ValueError, match="expected to hold int32"):
+            client.predict("several", x=[[1]], n=[inexact])
+    assert client.predict("several", x=[[1]], n=[2.0])["sum"].tolist() == [3.0]
     with pytest.raises(ValueError, match="expected to hold str or bytes"):
         client.predict(text=[1.5])
+    with pytest.raises(ValueError, match="without halves of surrogate pairs"):
+        client.predict(text=["a\udc80"])
 
 
 def test_an_output_filter_leaves_the_others_out(client):
@@ -55,6 +56,18 @@ def test_an_output_filter_leaves_the_others_out(client):
     assert {name: array.tolist() for name, array in found.items()} == {"sum": [3.0]}
     with pytest.raises(ServingError, match="output tensor alias not found in signature: none"):
         client.predict("several", x=[[1.0]], n=[2], output_filter=["none"])
+
+
+def test_an_output_filter_is_no_string(client):
+    with pytest.raises(ValueError, match="`output_filter` to be a list of names"):
+        client.predict("several", x=[[1.0]], n=[2], output_filter="sum")
+
+
+def test_a_closed_client_says_that_it_is(url):
+    client = Client(url, "tiny")
+    client.close()
+    with pytest.raises(ValueError, match="is closed"):
+        client.predict(text=["a"])
 
 
 def test_no_rows_and_no_texts_are_answers_too(client):
@@ -95,6 +108,28 @@ def test_the_timeout_ends_a_call(url):
             client.predict("slow", n=[300_000])  # over REST the server goes on by itself
     assert raised.value.code == "DEADLINE_EXCEEDED"
     assert time.monotonic() - started < 3
+
+
+def test_one_timeout_ends_a_call_that_asks_for_metadata_between(monkeypatch):
+    client = Client("http://127.0.0.1:9", "tiny", timeout=0.6)
+    given = []
+
+    def predict(client, signature, arrays, output_filter, definition, seconds):
+        given.append(seconds)
+        time.sleep(0.2)
+        raise ServingError("INVALID_ARGUMENT", "another version")
+
+    def signatures(client, seconds):
+        given.append(seconds)
+        time.sleep(0.2)
+        return {"serving_default": f"definition {len(given)}"}
+
+    monkeypatch.setattr(client._transport, "predict", predict)
+    monkeypatch.setattr(client._transport, "signatures", signatures)
+    with pytest.raises(ServingError, match="another version"):
+        client.predict()
+    assert len(given) == 4  # the metadata, the call, and both again
+    assert all(seconds < 0.6 - 0.2 * n + 0.01 for n, seconds in enumerate(given))
 
 
 class _Trickling(http.server.BaseHTTPRequestHandler):
@@ -147,6 +182,34 @@ def test_an_answer_that_is_cut_off_is_not_taken_for_one():
             pytest.raises(ServingError, match="UNAVAILABLE"),
         ):
             client.status()
+        server.shutdown()
+
+
+class _Stranger(http.server.BaseHTTPRequestHandler):
+    """A web application that knows no models and answers with what `server.body` is."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.server.body)))
+        self.end_headers()
+        self.wfile.write(self.server.body)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"{}", b"[]", b'{"metadata": 3}', b"\xff", b"3"])
+def test_who_is_no_model_server_is_told_as_such(body, capsys):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Stranger) as server:
+        server.body = body
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        with Client(url, "tiny", retries=0) as client:
+            for call in (client.status, client.signatures, lambda: client.translate(["a"])):
+                with pytest.raises(ServingError, match="INTERNAL.* does not answer as a model"):
+                    call()
+        assert command.main(["--url", url, "a"]) == 1
+        assert "does not answer as a model server" in capsys.readouterr().err
         server.shutdown()
 
 
@@ -221,6 +284,58 @@ def test_only_503_is_repeated(statuses, code, left):
         server.server_close()
 
 
+class Reloaded(RestTransport):
+    """A server whose signature changes: `outputs` holds the values that it answers with now."""
+
+    misleads = False
+
+    def __init__(self, **outputs):
+        super().__init__("localhost:1", 2**20)
+        self.outputs, self.asked = outputs, []
+
+    def _call(self, method, path, seconds, body=None):
+        self.asked.append(method)
+        if method == "GET":
+            kinds = {float: "DT_FLOAT", int: "DT_INT32", str: "DT_STRING"}
+            outputs = {name: {"dtype": kinds[type(v[0])]} for name, v in self.outputs.items()}
+            signature = {"inputs": {"x": {"dtype": "DT_FLOAT"}}, "outputs": outputs}
+            found = {"signature_def": {"serving_default": signature}}
+            return {"metadata": {"signature_def": found}}
+        if self.misleads:
+            return {"outputs": {"none": [1]}}
+        (first, *more) = self.outputs.values()
+        return {"outputs": self.outputs if more else first}
+
+
+@pytest.mark.parametrize(
+    "before, after",
+    [
+        ({"y": [1.5]}, {"y": [1.5], "z": [2]}),
+        ({"y": [1.5], "z": [2]}, {"y": [1.5]}),
+        ({"y": [1.5], "z": [2]}, {"y": [1.5], "z": [2], "text": ["a"]}),
+        ({"y": [1]}, {"y": [1.5]}),
+        ({"y": [1.5]}, {"y": ["a"]}),
+        ({"y": ["a"]}, {"y": [1.5]}),
+    ],
+)
+def test_a_version_with_other_outputs_is_met_on_the_way(before, after):
+    client = Client("http://localhost:1")
+    client._transport = server = Reloaded(**before)
+    assert {name: array.tolist() for name, array in client.predict(x=[1]).items()} == before
+    server.outputs = after
+    assert {name: array.tolist() for name, array in client.predict(x=[1]).items()} == after
+    assert server.asked == ["GET", "POST", "POST", "GET", "POST"]
+
+
+def test_an_answer_that_never_fits_the_metadata_is_an_error():
+    client = Client("http://localhost:1")
+    client._transport = server = Reloaded(y=[1.5])
+    client.signatures()
+    server.misleads = True
+    with pytest.raises(ServingError, match="INTERNAL: The outputs are not those"):
+        client.predict(x=[1])
+
+
 @pytest.mark.parametrize("url", ["localhost:8501", "ftp://a:1", "http://", "http://a:1/v1"])
 def test_the_url_must_name_protocol_and_port(url):
     with pytest.raises(ValueError, match='expects `url` to be "grpc://host:port"'):
@@ -231,8 +346,16 @@ def test_the_url_must_name_protocol_and_port(url):
     "options, message",
     [
         ({"version": 1, "label": "a"}, "a `version` or a `label`, not both"),
-        ({"timeout": 0}, "a positive `timeout`"),
-        ({"retries": -1}, "`retries` and `backoff` of at least 0"),
+        ({"version": "1"}, "`version` to be an int of at least 0"),
+        ({"version": -1}, "`version` to be an int of at least 0"),
+        ({"label": 3}, "`label` to be a str"),
+        ({"model": None}, "`model` to be a str"),
+        ({"timeout": 0}, r"`timeout` to be a number in \(0, 3600"),
+        ({"timeout": float("inf")}, r"`timeout` to be a number in \(0, 3600"),
+        ({"timeout": None}, r"`timeout` to be a number in \(0, 3600"),
+        ({"retries": -1}, "`retries` to be an int of at least 0"),
+        ({"retries": 2.5}, "`retries` to be an int of at least 0"),
+        ({"backoff": float("nan")}, r"`backoff` to be a number in \[0, 3600"),
     ],
 )
 def test_arguments_must_be_in_range(options, message):

@@ -69,16 +69,44 @@ def test_columns_have_the_shape_of_their_lists(body, shape):
     assert not rows and found["text"].shape == shape
 
 
-def test_bytes_come_as_base64_in_either_alphabet_and_with_nul_at_the_end():
-    body = b'{"instances": [{"b64": "AP8A"}, {"b64": "-_8"}, "x\\u0000", "\xc3\xa4\xff"]}'
+def test_bytes_come_as_base64_with_padding_or_without_and_with_nul_at_the_end():
+    body = b'{"instances": [{"b64": "AP8A"}, {"b64": "+/8"}, "x\\u0000", "\xc3\xa4\xff"]}'
     found, _ = arrays(body, TEXT)
     assert found["text"].tolist() == [b"\x00\xff\x00", b"\xfb\xff", b"x\x00", b"\xc3\xa4\xff"]
+    wrapped = (
+        b'{"instances": [{"b64": "aG\\n k=\\n"}, {"b64": "aGk="}, {"b64": "aGk"}, {"b64": ""}]}'
+    )
+    assert arrays(wrapped, TEXT)[0]["text"].tolist() == [b"hi", b"hi", b"hi", b""]
 
 
 def test_non_finite_numbers_are_read_and_written_as_the_server_does():
     found, _ = arrays(b'{"inputs": [NaN, Infinity, -Infinity]}', FLOATS)
     assert np.isnan(found["x"][0]) and found["x"][1:].tolist() == [np.inf, -np.inf]
     assert response_of(found, rows=False) == b'{"outputs": [NaN, Infinity, -Infinity]}'
+
+
+def test_all_spellings_of_what_is_not_finite_are_read_outside_of_strings():
+    found, _ = arrays(b'{"inputs": [Inf, -Inf, -NaN, -Infinity]}', FLOATS)
+    assert found["x"][[0, 1, 3]].tolist() == [np.inf, -np.inf, -np.inf] and np.isnan(found["x"][2])
+    body = b'{"instances": ["Inf -NaN \\"Inf\\" \\\\", "Infinity"], "signature_name": "Inf"}'
+    assert arrays(body, TEXT)[0]["text"].tolist() == [b'Inf -NaN "Inf" \\', b"Infinity"]
+    assert signature_name(parse(body)) == "Inf"
+
+
+def test_floats_are_rounded_and_may_become_infinite():
+    found, _ = arrays(b'{"inputs": [16777217, 1e39, -1e39, 9007199254740993]}', FLOATS)
+    assert found["x"].tolist() == [16777216.0, np.inf, -np.inf, 9007199254740992.0]
+
+
+def test_a_string_in_base64_fills_the_first_of_several_inputs_alone():
+    found, _ = arrays(b'{"instances": [{"b64": "aGk="}]}', infos(target=tf.string, text=tf.string))
+    assert {name: array.tolist() for name, array in found.items()} == {"target": [b"hi"]}
+
+
+def test_half_of_a_surrogate_pair_is_no_byte_and_a_pair_is_a_character():
+    body = b'{"instances": ["\\ud83d\\ude80", "\\\\udc80", "\x80"]}'
+    assert arrays(body, TEXT)[0]["text"].tolist() == ["🚀".encode(), b"\\udc80", b"\x80"]
+    assert "surrogate pair" in error(b'{"instances": ["\\udc80"]}', TEXT)
 
 
 def test_what_follows_the_document_is_not_read():
@@ -125,12 +153,14 @@ def test_the_first_of_repeated_keys_counts():
         (b'{"inputs": ["a"]}', FLOATS, 'JSON Value: "a" Type: String is not of expected type'),
         (b'{"inputs": [true]}', FLOATS, "Type: True is not of expected type"),
         (b'{"inputs": [null]}', TEXT, "Type: Null is not of expected type"),
-        (b'{"inputs": [16777217]}', FLOATS, "without loss of precision"),
-        (b'{"inputs": [1e39]}', FLOATS, "without loss of precision"),
+        (b'{"inputs": [' + b"9" * 400 + b"]}", FLOATS, "too big to be stored in double"),
         (b'{"inputs": {"x": [1], "n": [1.0]}}', SEVERAL, "Type: Number is not of expected type"),
         (b'{"inputs": {"x": [1], "n": [2147483648]}}', SEVERAL, "is not of expected type: int32"),
         (b'{"inputs": [{"b64": "a"}]}', TEXT, "Unable to base64 decode"),
         (b'{"inputs": [{"b64": "!!!!"}]}', TEXT, "Unable to base64 decode"),
+        (b'{"inputs": [{"b64": "a-_k"}]}', TEXT, "Unable to base64 decode"),
+        (b'{"inputs": [{"b64": "aGk=="}]}', TEXT, "Unable to base64 decode"),
+        (b'{"inputs": [{"b64": "aGk= aGk="}]}', TEXT, "Unable to base64 decode"),
         (b'{"inputs": [{"b64": 1}]}', TEXT, "not formatted correctly for base64 data"),
         (b'{"inputs": [1]}', {}, "Failed to get input map"),
     ],

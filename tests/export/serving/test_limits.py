@@ -70,7 +70,7 @@ def test_what_is_no_http_is_refused(server):
 def test_a_full_queue_refuses_and_recovers(client):
     with concurrent.futures.ThreadPoolExecutor(6) as threads:
         codes = [future.result() for future in [threads.submit(_code, client) for _ in range(6)]]
-    full = "RESOURCE_EXHAUSTED" if client.url.startswith("grpc") else "UNAVAILABLE"
+    full = "UNAVAILABLE"
     assert codes.count("DEADLINE_EXCEEDED") >= 1
     assert codes.count(full) >= 3
     assert set(codes) <= {"DEADLINE_EXCEEDED", full}
@@ -78,6 +78,15 @@ def test_a_full_queue_refuses_and_recovers(client):
     while _code(client, n=[1]) == full and time.monotonic() < until:
         time.sleep(0.01)  # gRPC gives up on its side a little before the server does
     assert client.predict(text=["a"])["text"].tolist() == ["a!"]
+
+
+def test_a_request_to_a_full_queue_is_repeated_until_it_is_answered(client):
+    with concurrent.futures.ThreadPoolExecutor(6) as threads:
+        held = [threads.submit(_code, client) for _ in range(6)]
+        time.sleep(0.3)
+        with Client(client.url, "tiny", retries=20, backoff=0.1, timeout=20) as patient:
+            assert patient.predict(text=["a"])["text"].tolist() == ["a!"]
+        assert all(future.result() for future in held)
 
 
 def _code(client, n=(NEVER,)):

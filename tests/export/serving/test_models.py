@@ -96,8 +96,23 @@ def test_a_version_that_fails_leaves_the_old_one_serving(written, base, fault, c
     assert "cannot" not in capfd.readouterr().err
     shutil.rmtree(path)
     put(written, base, 3, as_version=2)
+    model.poll()  # another one, perhaps still being written
     model.poll()
     assert marks(model) == (2, "-3")
+    model.close()
+
+
+def test_a_version_whose_copy_was_not_complete_comes_up_when_it_is(written, base, tmp_path):
+    whole = put(written, tmp_path / "elsewhere", 1)
+    (base / "1").mkdir()
+    shutil.copy(whole / "saved_model.pb", base / "1")
+    model = ServedModel("tiny", base)
+    model.poll()
+    assert states(model) == {1: "END"}
+    shutil.copytree(whole, base / "1", dirs_exist_ok=True)
+    model.poll()
+    model.poll()
+    assert marks(model) == (1, "-1")
     model.close()
 
 
