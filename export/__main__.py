@@ -13,10 +13,15 @@ from keras_attention.export import runs
 from keras_attention.export.argument_types import positive_int
 from keras_attention.export.compilation import Compilation
 from keras_attention.export.keras_model import export_model
+from keras_attention.export.limits import default_limit
+from keras_attention.export.reasons import reason
 from keras_attention.export.tokenizers.base import SPECIAL_TOKENS, UNKNOWN_ID
 from keras_attention.export.translator import export_translator
 from keras_attention.export.validate import validate_export
+from keras_attention.products import PRECISIONS
 
+COMPILED = {"--xla-batch", "--xla-length", "--xla-precision", "--xla-split"}
+ANY_MODEL = ("--version", "--name", "--float32")  # the others are of translators
 DESCRIPTION = """\
 Writes a trained run as a SavedModel version, BASE_DIR/<version>, that a TensorFlow model
 server loads: of a translator, text in, ranked text with scores and alignments out; of another
@@ -31,20 +36,32 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.validate is None and options.base is None:
         parser.error("the following arguments are required: RUN_DIR, BASE_DIR")
-    if options.validate is not None and options.run is not None:
+    given = _given(parser, arguments, options)
+    if options.validate is not None and (options.run is not None or given != ["--validate"]):
         parser.error("argument --validate: there is nothing to export beside it")
+    if not options.xla:
+        for name in COMPILED.intersection(given):
+            parser.error(f"argument {name}: expected --xla beside it, or nothing is compiled")
     try:
         if options.validate is not None:
             return _validate(options.validate)
-        path = _export(options)
+        path = _export(options, given)
     except (OSError, ValueError, tf.errors.OpError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        print(f"error: {reason}", file=sys.stderr)
+        print(f"error: {reason(error)}", file=sys.stderr)
         return 1
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     print(f"Exported {options.run} to {path} ({size / 1e6:.1f} MB).")
     print(f"What it answers to: {path / 'assets.extra' / 'model_card.md'}")
     return 0
+
+
+def _given(parser, arguments, options):
+    """The names of the options that stand in the arguments, even if they ask for the default."""
+    unsaid = object()
+    said = argparse.Namespace(**dict.fromkeys(vars(options), unsaid))
+    parser.parse_args(arguments, said)
+    names = [name for name, value in vars(said).items() if value is not unsaid]
+    return [f"--{name.replace('_', '-')}" for name in names if name not in ("run", "base")]
 
 
 def _validate(path):
@@ -53,14 +70,21 @@ def _validate(path):
     return 1 if findings else 0
 
 
-def _export(options):
-    run = runs.read_run(options.run)
+def _export(options, given):
+    run = runs.read_run(options.run, options.float32)
     shared = {"version": options.version, "name": options.name, "run": run.settings}
     if run.source_tokenizer is None:
+        foreign = [name for name in given if name not in ANY_MODEL]
+        if foreign:
+            raise ValueError(
+                f"The run in {options.run} is one of {run.settings['system']}, which does not "
+                f"translate: it has no search and no limits. Received: {', '.join(foreign)}"
+            )
         return export_model(run.model, options.base, **shared)
     max_length = options.max_length
     if max_length is None:
-        max_length = (run.settings.get("lengths") or {}).get("target", 128)
+        trained = (run.settings.get("lengths") or {}).get("target")
+        max_length = default_limit(run.model, trained)
     return export_translator(
         run.model,
         options.base,
@@ -68,7 +92,7 @@ def _export(options):
         target=run.target_tokenizer,
         beam_width=options.beam,
         max_length=max_length,
-        max_source_length=options.max_source_length,
+        max_source_length=options.max_source_length or "auto",
         length_penalty=options.length_penalty,
         coverage_penalty=options.coverage_penalty,
         min_length=options.min_length,
@@ -98,7 +122,12 @@ def _ids_of(pieces, tokenizer):
 def _compilation(options):
     if not options.xla:
         return None
-    return Compilation(tuple(options.xla_batch), tuple(options.xla_length))
+    return Compilation(
+        tuple(options.xla_batch),
+        tuple(options.xla_length),
+        options.xla_precision,
+        options.xla_split,
+    )
 
 
 def _parser():
@@ -114,6 +143,12 @@ def _parser():
         parser.add_argument(name, metavar=metavar, type=pathlib.Path, nargs="?", help=text)
     parser.add_argument(
         "--validate", metavar="PATH", type=pathlib.Path, help="check this version; write nothing"
+    )
+
+    parser.add_argument(
+        "--float32",
+        action="store_true",
+        help="compute in float32 what was trained in mixed precision (compiled, it is faster)",
     )
 
     def option(name, kind, metavar, default, text):
@@ -142,7 +177,8 @@ def _parser():
         positive_int,
         "N",
         None,
-        "longest output in tokens, end mark included (default: the run's, or 128)",
+        "longest output in tokens, end mark included (default: twice the longest target of the "
+        "run's training, or 128; no more than the decoder has learned positions)",
     )
     option("--min-length", positive_int, "N", 0, "shortest output in tokens, end mark included")
     option("--no-repeat-ngram", positive_int, "N", None, "let no N tokens stand in an output twice")
@@ -157,8 +193,9 @@ def _parser():
         "--max-source-length",
         positive_int,
         "N",
-        512,
-        "source tokens that are read, the rest is cut off (default: %(default)s)",
+        None,
+        "source tokens that are read, the rest is cut off (default: 512, or what the encoder has "
+        "learned positions for if that is less)",
     )
     parser.add_argument(
         "--xla",
@@ -179,6 +216,21 @@ def _parser():
             default=sizes,
             help=f"numbers of {text} to compile for (default: {' '.join(map(str, sizes))})",
         )
+    parser.add_argument(
+        "--xla-precision",
+        choices=PRECISIONS,
+        default=defaults.precision,
+        help="of products with weights; bfloat16 is faster on processors that have it, and its "
+        "scores are right to about three digits (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--xla-split",
+        type=positive_int,
+        metavar="N",
+        default=defaults.split,
+        help="parts of a batch that search at the same time, of 16 rows or more each; 2 is faster "
+        "on two cores (default: %(default)s)",
+    )
     return parser
 
 

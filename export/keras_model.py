@@ -245,6 +245,12 @@ def _requests(specs, texts, examples):
             spec.name: np.asarray(examples[spec.name])[:1].astype(spec.dtype.as_numpy_dtype)
             for spec in specs
         }
+        empty = [name for name, row in rows.items() if not len(row)]
+        if empty:
+            raise ValueError(
+                f"{OWNER} expects `examples` with at least one row of every input. "
+                f"Received: no row of {', '.join(empty)}"
+            )
     return [
         Request("serving_default", {key: np.repeat(row, n, axis=0) for key, row in rows.items()})
         for n in BATCH_SIZES

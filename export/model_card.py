@@ -131,7 +131,7 @@ XLA = """\
 The searches are compiled programs for batches of {batch_sizes} rows and sources of
 {source_lengths} tokens, which the graph pads to. A server refuses them unless it is started with
 `--xla_cpu_compilation_enabled` (`--xla_gpu_compilation_enabled` on a GPU); the warm-up compiles
-all of them before the version goes live."""
+all of them before the version goes live. Products with weights are computed in {precision}."""
 
 
 def without_paths(value):

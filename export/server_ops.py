@@ -12,37 +12,44 @@ NEWER_OPS = frozenset({"DecodeJxl"})
 # `TF_GRAPH_DEF_VERSION` of TensorFlow 2.20: graphs that ask for more are refused.
 GRAPH_VERSION = 2288
 
-# What TensorFlow Text registers with a stock server, for the tokenizers there are.
+# What `tensorflow_text:ops_lib` registers, which a stock server is linked with: read in its BUILD
+# at v2.20.0, where it has every library of the wheel. A test compares this with the wheel's.
 TEXT_OPS = frozenset(
     {
-        "CaseFoldUTF8",
-        "FastBertNormalize",
-        "FastWordpieceTokenizeWithOffsets",
-        "NormalizeUTF8",
-        "NormalizeUTF8WithOffsetsMap",
-        "RegexSplitWithOffsets",
-        "SentencepieceDetokenizeOp",
-        "SentencepieceIdToStringOp",
-        "SentencepieceOp",
-        "SentencepieceStringToIdOp",
-        "SentencepieceTokenizeOp",
-        "SentencepieceTokenizeWithOffsetsOp",
-        "SentencepieceVocabSizeOp",
-        "TFText>FastWordpieceDetokenize",
-        "TFText>WhitespaceTokenizeWithOffsetsV2",
-        "WhitespaceTokenizeWithOffsets",
+        *("CaseFoldUTF8", "ConstrainedSequence", "FastBertNormalize"),
+        *("FastWordpieceTokenizeWithOffsets", "FindSourceOffsets", "MaxSpanningTree"),
+        *("NormalizeUTF8", "NormalizeUTF8WithOffsetsMap", "PhraseTokenize"),
+        *("RegexSplitWithOffsets", "RougeL", "SentenceFragments", "SentenceFragmentsV2"),
+        *("SentencepieceDetokenizeOp", "SentencepieceIdToStringOp", "SentencepieceOp"),
+        *("SentencepieceStringToIdOp", "SentencepieceTokenizeOp"),
+        *("SentencepieceTokenizeWithOffsetsOp", "SentencepieceVocabSizeOp"),
+        *("SplitMergeTokenizeWithOffsets", "TFText>BoiseTagsToOffsets"),
+        *("TFText>ByteSplitByOffsets", "TFText>ByteSplitWithOffsets"),
+        *("TFText>FastSentencepieceDetokenize", "TFText>FastSentencepieceTokenize"),
+        *("TFText>FastWordpieceDetokenize", "TFText>NgramsStringJoin"),
+        *("TFText>OffsetsToBoiseTags", "TFText>PhraseDetokenize"),
+        *("TFText>RoundRobinGenerateMasks", "TFText>RoundRobinTrim", "TFText>Utf8Binarize"),
+        *("TFText>WhitespaceTokenizeWithOffsetsV2", "TokenizerFromLogits"),
+        *("UnicodeScriptTokenizeWithOffsets", "WhitespaceTokenizeWithOffsets"),
         "WordpieceTokenizeWithOffsets",
     }
 )
+# What writes to a variable, a table or a queue, or draws from a state, by beginnings and by names.
 STATEFUL_KINDS = (
-    *("Assign", "ResourceScatter", "StatefulRandom", "StatefulUniform"),
-    *("StatefulStandardNormal", "StatefulTruncatedNormal"),
+    *("Apply", "Assign", "CountUpTo", "Queue", "ResourceApply", "ResourceCountUpTo"),
+    *("ResourceScatter", "ResourceSparseApply", "ResourceStridedSliceAssign", "RngReadAndSkip"),
+    *("RngSkip", "SparseApply", "StatefulRandom", "StatefulStandardNormal"),
+    *("StatefulTruncatedNormal", "StatefulUniform", "LookupTableImport", "LookupTableInsert"),
+    "LookupTableRemove",
 )
 STATEFUL_OPS = frozenset(
     {
         *("Multinomial", "ParameterizedTruncatedNormal", "RandomGamma", "RandomPoisson"),
         *("RandomPoissonV2", "RandomShuffle", "RandomStandardNormal", "RandomUniform"),
-        *("RandomUniformInt", "TruncatedNormal"),
+        *("RandomUniformInt", "TruncatedNormal", "NonDeterministicInts", "AnonymousSeedGenerator"),
+        *("ScatterAdd", "ScatterDiv", "ScatterMax", "ScatterMin", "ScatterMul", "ScatterSub"),
+        *("ScatterUpdate", "ScatterNdAdd", "ScatterNdMax", "ScatterNdMin", "ScatterNdSub"),
+        *("ScatterNdUpdate", "IteratorGetNext", "IteratorGetNextSync"),
     }
 )
 PYTHON_OPS = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless", "StatefulPyFunc"})
@@ -110,13 +117,14 @@ def _reached(outputs, top, functions):
         while inside:
             node = inside.pop()
             yield node
-            for function in _called(node):
+            for function in called_functions(node):
                 if function in functions and function not in called:
                     called.add(function)
                     inside += functions[function]
 
 
-def _called(node):
+def called_functions(node):
+    """Yields the names of the functions that a node calls."""
     for attribute in node.attr.values():
         if attribute.HasField("func"):
             yield attribute.func.name

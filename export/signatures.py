@@ -74,15 +74,15 @@ class TranslatorFunctions:
         self._search_options = {**search_options, **first}
         self._greedy_options, self._score_options = {**greedy_options, **first}, first
 
-        def searching(function):
+        def searching(function, **compiled):
             # Traced once each, so that signatures that search alike share one stored graph.
             if compilation is None:
                 return one_or_many(function, IDS, LENGTH)
-            return compilation.in_buckets(function)
+            return compilation.in_buckets(function, **compiled)
 
         self._search = searching(self._beam_search)
         self._search_aligned = searching(self._beam_search_aligned)
-        self._search_greedily = searching(self._greedy_search)
+        self._search_greedily = searching(self._greedy_search, least_rows=2)
         self._search_by_row = in_parts(
             self._beam_search_by_row, IDS, LENGTH, LENGTH_PENALTY, MAX_LENGTH
         )

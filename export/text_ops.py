@@ -9,8 +9,8 @@ try:
     from tensorflow_text.python.ops import sentencepiece_tokenizer as sentencepiece_ops
 except ImportError as error:  # pragma: no cover - the test environment has it
     raise ImportError(
-        "keras_attention.export needs tensorflow-text. Install it with "
-        "`pip install 'keras-attention-layers[export]'`."
+        "keras_attention.export needs tensorflow-text. Install it in the checkout of this project "
+        "with `pip install '.[export]'`."
     ) from error
 
 __all__ = ["sentencepiece_ops", "tensorflow_text"]

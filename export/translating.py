@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from keras_attention.export.graphs import end_after, real_tokens, traced, with_rows
 from keras_attention.export.tokenizers.base import END_ID, PADDING_ID, START_ID, UNKNOWN_ID
+from keras_attention.products import compiled_by_xla
 from keras_attention.protocol import first_id, reordering, started
 
 IDS = tf.TensorSpec([None, None], tf.int32, name="ids")
@@ -32,16 +33,22 @@ class Translating:
 
     def __init__(self, model, source, target, max_source_length, max_length):
         encoder, self._decoder = model.get_layer("encoder"), model.get_layer("decoder")
+        self._encoder = encoder
         # Traced once, so that all signatures share one stored graph of it.
-        self._encoder = traced(lambda ids: encoder(ids, training=False), IDS)
+        self._stored_encoder = traced(self._encode, IDS)
         self._logits = model.output.shape[-1]
         self.source, self.target = source, target
         self.max_source_length, self.max_length = max_source_length, max_length
         self.start_id, self.reorder = first_id(self._decoder), reordering(self._decoder)
 
+    def _encode(self, ids):
+        return self._encoder(ids, training=False)
+
     def encode(self, ids, length):
         """The decoder's `state` and `memory` for sources that carry their end mark."""
-        encoded = tf.nest.map_structure(lambda t: with_rows(t, ids), self._encoder(ids))
+        # A program of XLA has its own: it may hold products for which no other kernel is there.
+        encode = self._encode if compiled_by_xla() else self._stored_encoder
+        encoded = tf.nest.map_structure(lambda t: with_rows(t, ids), encode(ids))
         memory = self._decoder.prepare(encoded["memory"], memory_mask=real_tokens(ids, length))
         state = started(self._decoder, memory, encoded.get("initial_state"), self.max_length)
         return state, memory

@@ -12,6 +12,12 @@ from keras_attention.decoding import CoveragePenalty, GNMTLengthPenalty
 from keras_attention.export import meanings, model_card
 from keras_attention.export.compilation import Compilation
 from keras_attention.export.contract import check_translator, check_vocabularies
+from keras_attention.export.limits import (
+    OUTPUT_LIMIT,
+    check_output_limit,
+    checked_source_limit,
+    learned_positions,
+)
 from keras_attention.export.signatures import TranslatorFunctions
 from keras_attention.export.tokenizers import Tokenizer
 from keras_attention.export.tokenizers.base import END_ID
@@ -30,8 +36,8 @@ def export_translator(
     version: int | None = None,
     name: str | None = None,
     beam_width: int = 4,
-    max_length: int = 128,
-    max_source_length: int | None = 512,
+    max_length: int = OUTPUT_LIMIT,
+    max_source_length: int | str | None = "auto",
     length_penalty=None,
     coverage_penalty=None,
     min_length: int = 0,
@@ -88,9 +94,12 @@ def export_translator(
         version: Positive int; None for the one after the highest that is there.
         name: Name of the model in a server; None for the name of `directory`.
         beam_width: Number of hypotheses kept and returned.
-        max_length: Longest output in tokens, the end mark counted.
+        max_length: Longest output in tokens, the end mark counted; no more than the positions
+            that the decoder has learned.
         max_source_length: Longest source in tokens, the end mark not counted; the rest of
-            a longer one is cut off. None for no limit, which lets one request take all memory.
+            a longer one is cut off. `"auto"` for 512, or for what the encoder has learned
+            positions for if that is less (the end mark takes one of them; the model card says
+            it). None for no limit, which lets one request take all memory.
         length_penalty: None, the alpha of a `GNMTLengthPenalty`, or a penalty object.
         coverage_penalty: None, the beta of a `CoveragePenalty`, or a penalty object.
         min_length: Shortest output in tokens, the end mark counted.
@@ -115,6 +124,7 @@ def export_translator(
     check_vocabularies(model, source, target)
     checks.positive_int(OWNER, "beam_width", beam_width)
     checks.positive_int(OWNER, "max_length", max_length)
+    check_output_limit(OWNER, model, max_length)
     checks.int_at_least(OWNER, "min_length", min_length, 0)
     if min_length > max_length:
         raise ValueError(
@@ -124,8 +134,7 @@ def export_translator(
     banned_ids = _checked_ids(banned_ids, target.vocabulary_size)
     if no_repeat_ngram is not None:
         checks.positive_int(OWNER, "no_repeat_ngram", no_repeat_ngram)
-    if max_source_length is not None:
-        checks.positive_int(OWNER, "max_source_length", max_source_length)
+    max_source_length = checked_source_limit(OWNER, model, max_source_length)
     if version is not None:
         checks.positive_int(OWNER, "version", version)
     if xla is not None and not isinstance(xla, Compilation):
@@ -152,6 +161,7 @@ def export_translator(
     tokenizers = {"source": source, "target": target}
     variables = [variable.value for variable in model.variables]
     options = {"max_length": max_length, "max_source_length": max_source_length, **search}
+    options |= {f"learned_{side}_positions": n for side, n in learned_positions(model).items()}
     card = model_card.beginning(
         name,
         "translator",
@@ -175,7 +185,10 @@ def export_translator(
 
 def _checked_ids(banned_ids, vocabulary_size):
     """`banned_ids` as a sorted tuple of ints, none of them needed to write or to end a text."""
-    ids = None if isinstance(banned_ids, (str, bytes, int)) else tuple(banned_ids)
+    try:
+        ids = None if isinstance(banned_ids, (str, bytes)) else tuple(banned_ids)
+    except TypeError:
+        ids = None
     known = range(vocabulary_size)
     if ids is None or any(
         isinstance(i, bool) or not isinstance(i, numbers.Integral) or i not in known or i == END_ID
@@ -191,4 +204,4 @@ def _checked_ids(banned_ids, vocabulary_size):
 
 def _penalty(penalty, value):
     """`value`, or the penalty that a number stands for."""
-    return penalty(value) if isinstance(value, (int, float)) else value
+    return penalty(value) if isinstance(value, numbers.Real) else value

@@ -9,10 +9,10 @@ from keras_attention.export import model_card, saved
 from keras_attention.export.server_ops import compiled_names, op_findings, state_findings
 from keras_attention.export.validate_files import (
     asset_findings,
-    path_findings,
     variable_findings,
     warmup_findings,
 )
+from keras_attention.export.validate_paths import path_findings
 
 DTYPES = (tf.float32, tf.int32, tf.string)
 
@@ -33,7 +33,8 @@ def validate_export(path: str | os.PathLike) -> list[str]:
     * the assets: all there, inside the version;
     * the warm-up file: readable, at most 1,000 requests, each for a signature and outputs that
       there are, with inputs of its dtypes and shapes;
-    * paths of this machine, in the graph or beside it.
+    * paths: no text of the graph is the absolute path of a file, no op opens a file that is no
+      asset, and neither the graph nor what is beside it holds a folder of this machine.
 
     Args:
         path: Directory of one version, with `saved_model.pb` in it.
@@ -63,7 +64,7 @@ def validate_export(path: str | os.PathLike) -> list[str]:
         *variable_findings(path, card),
         *asset_findings(path, graph),
         *warmup_findings(path, graph.signature_def),
-        *path_findings(path),
+        *path_findings(path, graph),
     ]
 
 

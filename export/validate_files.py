@@ -1,15 +1,13 @@
-"""Static checks of the files of a version: variables, assets, warm-up requests, paths."""
+"""Static checks of the files of a version: variables, assets, warm-up requests."""
 
 import hashlib
-import os
 import pathlib
-import re
-import sys
 
 import numpy as np
 import tensorflow as tf
 
 from keras_attention.export import warmup
+from keras_attention.export.reasons import reason
 from keras_attention.export.wire import MOST_RECORDS, WARM_UP_FILE
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -34,8 +32,7 @@ def variable_findings(path, card):
             if name != OBJECT_GRAPH
         }
     except (tf.errors.OpError, ValueError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        yield f"variables cannot be read: {reason}"
+        yield f"variables cannot be read: {reason(error)}"
         return
     size = sum(value.nbytes for value in values.values())
     expected = (card or {}).get("parameters", {}).get("bytes")
@@ -63,8 +60,9 @@ def _twin_findings(values):
 def asset_findings(path, graph):
     """Yields the assets that are missing, or lie outside the version."""
     for asset in graph.asset_file_def:
-        name = pathlib.PurePosixPath(asset.filename)
-        if name.is_absolute() or ".." in name.parts:
+        kinds = (pathlib.PurePosixPath, pathlib.PureWindowsPath)
+        names = [kind(asset.filename) for kind in kinds]
+        if any(name.is_absolute() or ".." in name.parts for name in names):
             yield f"asset {asset.filename} lies outside the version"
         elif not (path / "assets" / asset.filename).is_file():
             yield f"assets/{asset.filename} is missing"
@@ -108,23 +106,3 @@ def _request_findings(request, signature_def):
         if not tf.TensorShape(info.tensor_shape).is_compatible_with(value.shape):
             shape = tf.TensorShape(info.tensor_shape)
             yield f"input {name} has the shape {value.shape}, the signature takes {shape}"
-
-
-def path_findings(path):
-    """Yields the files of the version that hold paths of this machine."""
-    # `models.config` names the folder of a container, /models, on purpose.
-    beside = [file for file in (path / "assets.extra").glob("*") if file.name != "models.config"]
-    for file in [path / "saved_model.pb", *sorted(beside)]:
-        content = file.read_bytes() if file.is_file() else b""
-        for folder in sorted(_machine_paths()):
-            # Where a path can begin: names of nodes have such parts within.
-            if re.search(rb"(?<![\w./-])" + re.escape(folder.encode()) + b"/", content):
-                name = file.relative_to(path)
-                yield f"{name} holds the path {folder} of this machine"
-
-
-def _machine_paths():
-    here = pathlib.Path(__file__).resolve()
-    folders = {str(pathlib.Path.home()), os.getcwd(), sys.prefix}
-    folders |= {str(here.parents[1]), str(pathlib.Path(tf.__file__).parents[1])}
-    return folders - {"/"}

@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.export import wire
+from keras_attention.export.reasons import reason
 from keras_attention.export.tokenizers.base import SPECIAL_IDS
 from keras_attention.export.wire import MOST_RECORDS, WARM_UP_FILE
 
@@ -80,8 +81,9 @@ def read_requests(directory: str | os.PathLike) -> list[Request]:
         except StopIteration:
             return requests
         except (tf.errors.OpError, ValueError) as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise ValueError(f"record {len(requests) + 1} cannot be read: {reason}") from error
+            raise ValueError(
+                f"record {len(requests) + 1} cannot be read: {reason(error)}"
+            ) from error
         requests.append(Request(signature, inputs, outputs))
 
 

@@ -109,8 +109,8 @@ def train_sentencepiece(
         import sentencepiece
     except ImportError as error:
         raise ImportError(
-            "Training a SentencePiece tokenizer needs the `sentencepiece` library. Install it "
-            "with `pip install 'keras-attention-layers[examples]'`."
+            "Training a SentencePiece tokenizer needs the `sentencepiece` library. Install it in "
+            "the checkout of this project with `pip install '.[examples]'`."
         ) from error
     model = io.BytesIO()
     try:

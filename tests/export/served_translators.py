@@ -51,7 +51,7 @@ def export_bahdanau(base):
     source = tokenizers.train("words", LINES)
     target = tokenizers.train("sentencepiece", LINES, vocabulary_size=53, model_type="bpe")
     model = bahdanau_translator(source.vocabulary_size, target.vocabulary_size)
-    settings = {"system": "bahdanau", "lengths": {"source": 11, "target": 8}}
+    settings = {"system": "bahdanau", "lengths": {"source": 11, "target": 4}}
     runs.write_run(base / "run", model, settings, source, target)
     options = ["--version", "41", "--beam", str(N), "--length-penalty", "0.6"]
     options += ["--coverage-penalty", "0.2", "--min-length", "3", "--no-repeat-ngram", "2"]
@@ -59,7 +59,7 @@ def export_bahdanau(base):
     assert command.main([str(base / "run"), str(base / "served"), *options]) == 0
     search = {
         "beam_width": N,
-        "max_length": 8,
+        "max_length": 8,  # twice the longest target of training
         "min_length": 3,
         "no_repeat_ngram": 2,
         "banned_ids": (1, BANNED),

@@ -1,36 +1,42 @@
 """Compiled searches: any size goes through a few shapes, and the answers are the plain ones."""
 
 import answer
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from served_translators import TEXTS, column
 from toy_translator import toy_translator
 
+from examples.models import transformer
 from keras_attention.export import (
     Compilation,
     export_translator,
     model_card,
+    saved,
     tokenizers,
     validate_export,
     warmup,
 )
+from keras_attention.export.graphs import traced
+from keras_attention.export.translating import IDS, Translating
+from keras_attention.products import product
+
+
+def told(ids, length):
+    """Sums of ids, a matrix over the source, and the shape that the program had."""
+    shape = tf.stack([tf.shape(ids)[0], tf.shape(ids)[1]])
+    keep = tf.sequence_mask(length, tf.shape(ids)[1])
+    return {
+        "sum": tf.reduce_sum(tf.where(keep, ids, 0), axis=1),
+        "alignment": tf.cast(tf.stack([ids, 2 * ids], axis=1), tf.float32),
+        "shape": tf.tile(shape[None], [tf.shape(ids)[0], 1]),
+    }
 
 
 @pytest.fixture(scope="module")
 def bucketed():
-    """Sums of ids, a matrix over the source, and the shape that the program had."""
-
-    def function(ids, length):
-        shape = tf.stack([tf.shape(ids)[0], tf.shape(ids)[1]])
-        keep = tf.sequence_mask(length, tf.shape(ids)[1])
-        return {
-            "sum": tf.reduce_sum(tf.where(keep, ids, 0), axis=1),
-            "alignment": tf.cast(tf.stack([ids, 2 * ids], axis=1), tf.float32),
-            "shape": tf.tile(shape[None], [tf.shape(ids)[0], 1]),
-        }
-
-    return Compilation((2, 3), (4, 8)).in_buckets(function)
+    return Compilation((2, 3), (4, 8)).in_buckets(told)
 
 
 @pytest.mark.parametrize(
@@ -55,17 +61,53 @@ def test_every_size_goes_through_its_bucket(bucketed, rows, columns, shape):
     assert found["shape"].numpy().tolist() == [list(shape)] * rows
 
 
+def test_a_program_has_as_many_rows_as_it_must():
+    search = Compilation((1, 4), (4,)).in_buckets(told, least_rows=2)
+    for rows, part in ((0, 2), (1, 2), (2, 4), (5, 4)):
+        found = search(tf.ones([rows, 3], tf.int32), tf.fill([rows], 3))
+        assert found["sum"].numpy().tolist() == [3] * rows
+        assert found["shape"].numpy().tolist() == [[part, 4]] * rows
+
+
+@pytest.mark.parametrize(("rows", "part"), [(33, 32), (64, 32), (70, 32), (31, 31), (16, 31)])
+def test_a_large_batch_is_split_and_put_together_in_order(rows, part):
+    search = Compilation((31, 64), (4,), split=2).in_buckets(told)
+    ids = np.random.default_rng(rows).integers(1, 9, (rows, 3)).astype("int32")
+    found = search(tf.constant(ids), tf.fill([rows], 3))
+    assert found["sum"].numpy().tolist() == ids.sum(axis=1).tolist()
+    assert found["shape"].numpy().tolist() == [[part, 4]] * rows
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
         ({"batch_sizes": ()}, r"`batch_sizes` to be positive ints that increase.*\(\)"),
         ({"batch_sizes": (8, 1)}, "batch_sizes=.8, 1."),
+        ({"split": 0}, "`split` to be a positive int.*split=0"),
+        ({"precision": "int8"}, "`precision` to be.*bfloat16.*precision='int8'"),
         ({"source_lengths": (0, 4)}, "`source_lengths` to be a positive int.*source_lengths=0"),
     ],
 )
 def test_sizes_are_checked(options, text):
     with pytest.raises(ValueError, match=text):
         Compilation(**options)
+
+
+def test_programs_multiply_as_precisely_as_they_are_told():
+    inputs = np.random.default_rng(0).normal(size=(2, 7)).astype("float32")
+    kernel = np.random.default_rng(1).normal(size=(7, 3)).astype("float32")
+
+    def function(ids, length):
+        rows = tf.repeat(tf.constant(inputs), tf.shape(ids)[0] // 2, axis=0)
+        return {"product": product(rows, tf.constant(kernel))}
+
+    ids, length = tf.ones((2, 4), tf.int32), tf.constant([4, 3])
+    low = [np.asarray(tf.cast(tf.cast(x, "bfloat16"), "float32")) for x in (inputs, kernel)]
+    for precision, expected in (("float32", inputs @ kernel), ("bfloat16", low[0] @ low[1])):
+        search = Compilation((2,), (4,), precision=precision).in_buckets(function)
+        found = search(ids, length)["product"]
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    assert np.abs(low[0] @ low[1] - inputs @ kernel).max() > 1e-3
 
 
 @pytest.mark.slow
@@ -105,3 +147,50 @@ def test_compiled_signatures_say_what_plain_ones_say(tmp_path):
                 np.testing.assert_allclose(found[name], value, atol=1e-5)
             else:
                 assert np.array_equal(found[name], value), (signature, name)
+
+
+@pytest.mark.parametrize("compiled_first", [True, False])
+def test_programs_and_plain_signatures_have_each_their_encoder(compiled_first):
+    words = tokenizers.train("words", ["one two three four five six seven"])
+    sizes = (words.vocabulary_size, words.vocabulary_size)
+    model = transformer.build(*sizes, units=8, heads=2, layers=1, dropout=0.0)
+    translating = Translating(model, words, words, 5, 3)
+
+    def first_logits(ids, length):
+        state, memory = translating.encode(ids, length)
+        start = tf.fill(tf.shape(length), translating.start_id)
+        return {"logits": translating.step(start, state, memory)[0]}
+
+    ids, length = tf.constant([[5, 6, 7, 2], [7, 2, 0, 0]]), tf.constant([4, 2])
+    compiled = Compilation((2,), (4,), precision="bfloat16").in_buckets(first_logits)
+    plain = traced(first_logits, IDS, tf.TensorSpec([None], tf.int32))
+    searches = {"compiled": compiled, "plain": plain}
+    order = sorted(searches, reverse=not compiled_first)
+    found = {name: searches[name](ids, length)["logits"].numpy() for name in order}
+    start = tf.fill([2, 1], translating.start_id)
+    expected = model({"source": ids, "target": start})[:, 0]
+    np.testing.assert_allclose(found["plain"], expected, atol=1e-5)
+    np.testing.assert_allclose(found["compiled"], expected, atol=0.1)
+    assert np.abs(found["compiled"] - expected).max() > 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("dtype", "precision"), [("float32", "bfloat16"), ("mixed_bfloat16", "float32")]
+)
+def test_an_export_with_rounded_products_passes_its_own_warm_up(tmp_path, dtype, precision):
+    words = tokenizers.train("words", ["one two three four five six seven"])
+    sizes = (words.vocabulary_size, words.vocabulary_size)
+    keras.config.set_dtype_policy(dtype)
+    try:
+        model = transformer.build(*sizes, units=8, heads=2, layers=1, dropout=0.0)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    xla = Compilation((2,), (4,), precision=precision)
+    options = {"source": words, "target": words, "beam_width": 2, "max_length": 4}
+    path = export_translator(model, tmp_path, max_source_length=3, xla=xla, **options)
+    assert validate_export(path) == []
+    version = answer.Loaded(path)
+    found = version.ask("serving_default", text=column(["one two three", "seven"]))
+    assert b"_gradient_op_type" not in saved.read_bytes(path)
+    assert np.isfinite(found["score"]).all() and np.all(np.diff(found["score"], axis=1) <= 0)

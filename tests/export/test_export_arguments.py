@@ -174,6 +174,7 @@ def test_a_killed_export_leaves_no_version(pieces, tmp_path, quick):
         ({"banned_ids": "abc"}, "banned_ids='abc'"),
         ({"no_repeat_ngram": 0}, "`no_repeat_ngram` to be a positive int.*no_repeat_ngram=0"),
         ({"max_source_length": 0}, "max_source_length=0"),
+        ({"max_source_length": "all"}, "positive int.*Or None.*max_source_length='all'"),
         ({"version": 0}, "`version` to be a positive int.*version=0"),
         ({"version": "3"}, "version='3'"),
         ({"length_penalty": 99.0}, "alpha=99.0"),
@@ -218,14 +219,15 @@ def test_the_command_passes_its_options_on(pieces, tmp_path, monkeypatch, capsys
     words = "--version 7 --beam 2 --max-length 5 --min-length 3 --max-source-length 9"
     words += " --length-penalty 0.6 --coverage-penalty 0.2 --name m"
     words += " --no-repeat-ngram 3 --ban <unk>"
-    words += " --xla --xla-batch 1 8 --xla-length 16"
+    words += " --xla --xla-batch 1 8 --xla-length 16 --xla-precision bfloat16"
+    words += " --xla-split 2 --float32"
     assert command.main([run, str(tmp_path), *words.split()]) == 0
     defaults, given = ({k: v for k, v in o.items() if k not in SIDES} for _, o in seen)
     assert defaults == {
         "version": None,
         "beam_width": 4,
-        "max_length": 13,
-        "max_source_length": 512,
+        "max_length": 26,  # twice the longest target of training, as `examples export` has it
+        "max_source_length": "auto",
         "length_penalty": None,
         "coverage_penalty": None,
         "min_length": 0,
@@ -246,12 +248,27 @@ def test_the_command_passes_its_options_on(pieces, tmp_path, monkeypatch, capsys
         "banned_ids": (1,),
         "no_repeat_ngram": 3,
         "name": "m",
-        "xla": Compilation((1, 8), (16,)),
+        "xla": Compilation((1, 8), (16,), "bfloat16", 2),
         "run": settings,
     }
 
 
 SIDES = ("source", "target")
+
+
+def test_options_of_translators_are_refused_for_another_model(tmp_path, monkeypatch, capsys):
+    inputs = tf.keras.Input((3,))
+    model = tf.keras.Model(inputs, tf.keras.layers.Dense(2)(inputs))
+    run = str(runs.write_run(tmp_path / "run", model, {"system": "han"}))
+    monkeypatch.setattr(command, "export_model", lambda *_, **options: seen.append(options))
+    seen = []
+    words = "--beam 4 --ban x y --max-source-length 9 --xla --xla-batch 1 --version 7 --name m"
+    assert command.main([run, str(tmp_path), *words.split()]) == 1
+    error = capsys.readouterr().err
+    assert "is one of han, which does not translate" in error
+    told = error.rpartition("Received: ")[2].strip().split(", ")
+    assert sorted(told) == ["--ban", "--beam", "--max-source-length", "--xla", "--xla-batch"]
+    assert seen == []
 
 
 def test_numbers_become_penalties(pieces, tmp_path, quick, monkeypatch):
@@ -284,6 +301,10 @@ def test_the_command_fails_in_one_line(tmp_path, capsys):
         (["run", "base", "--xla-batch", "0"], "expected a positive integer, got '0'"),
         (["run"], "BASE_DIR"),
         (["run", "base", "--beam", "0"], "expected a positive integer, got '0'"),
+        (["run", "base", "--xla-batch", "1"], "argument --xla-batch: expected --xla beside it"),
+        (["run", "base", "--xla-length", "16"], "argument --xla-length: expected --xla beside it"),
+        (["run", "base", "--xla-split", "2"], "argument --xla-split: expected --xla beside it"),
+        (["--validate", "p", "--beam", "4"], "--validate: there is nothing to export beside it"),
         (["run", "base", "--version", "new"], "expected a positive integer, got 'new'"),
         (["run", "base", "--length-penalty", "x"], "invalid float value"),
     ],

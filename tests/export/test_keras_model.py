@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import answer
 import keras
@@ -122,10 +123,11 @@ def test_configurations_are_what_the_server_reads(path):
     assert (model.name, model.base_path) == ("my_model", "/models/my_model")
     assert model.model_platform == "tensorflow"
     batching = (folder / "batching.config").read_text()
-    assert "max_batch_size { value: 1024 }" in batching
-    assert "enable_large_batch_splitting { value: true }" in batching
-    assert "max_execution_batch_size { value: 32 }" in batching  # the largest allowed size
-    assert batching.count("allowed_batch_sizes") == 6
+    sizes = [int(size) for size in re.findall(r"^allowed_batch_sizes: (\d+)$", batching, re.M)]
+    assert sizes == [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    assert "max_batch_size { value: 256 }" in batching  # must be the last allowed size
+    # Parts of a request would be put together by bytes: see test_batching.py.
+    assert not re.search("^(enable_large_batch_splitting|max_execution_batch_size)", batching, re.M)
     # Only signatures that read a length may be padded with whatever stands first.
     assert "pad_variable_length_inputs" not in batching
     assert "prometheus" in (folder / "monitoring.config").read_text()
@@ -139,6 +141,14 @@ def test_a_list_of_outputs_has_the_names_of_its_layers(tmp_path):
     found = answer.Loaded(version).ask("serving_default", frames=np.ones((2, 5), "f4"))
     assert {name: value.shape for name, value in found.items()} == {"one": (2, 3), "two": (2, 2)}
     assert warmup.read_requests(version)[1].inputs["frames"].tolist() == [[1.0] * 5] * 8
+
+
+def test_examples_without_a_row_are_refused_and_nothing_is_written(tmp_path):
+    inputs = keras.Input((5,), name="frames")
+    model = keras.Model(inputs, keras.layers.Dense(3)(inputs))
+    with pytest.raises(ValueError, match="at least one row of every input.*no row of frames"):
+        export_model(model, tmp_path, examples={"frames": np.ones((0, 5))})
+    assert list(tmp_path.iterdir()) == []
 
 
 class Spelled(keras.layers.Layer):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from toy_translator import toy_translator
 
+from examples.models import transformer
 from keras_attention.export import runs, tokenizers
 
 SETTINGS = {
@@ -55,6 +56,25 @@ def test_a_run_comes_back(pieces, tmp_path):
     description = json.loads((directory / "run.json").read_text())
     assert description["schema_version"] == 1
     assert description["special_ids"] == {"padding": 0, "unknown": 1, "start": 2, "end": 3}
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
+def test_a_run_of_mixed_precision_may_be_read_in_float32(dtype, tmp_path):
+    words = tokenizers.WordTokenizer(["a", "b", "c"])
+
+    def build(dtype):
+        return transformer.build(7, 7, units=8, heads=2, layers=1, dropout=0.1, dtype=dtype)
+
+    mixed, exact = build(dtype), build(None)
+    exact.set_weights(mixed.get_weights())
+    runs.write_run(tmp_path / "run", mixed, SETTINGS, words, words)
+    same, widened = (runs.read_run(tmp_path / "run", float32=f).model for f in (False, True))
+    assert same.get_layer("decoder").compute_dtype == dtype.removeprefix("mixed_")
+    assert widened.get_layer("decoder").compute_dtype == "float32"
+    assert not np.array_equal(logits_of(same), logits_of(exact))
+    np.testing.assert_allclose(logits_of(widened), logits_of(exact), rtol=1e-6, atol=1e-6)
+    for one, other in zip(widened.get_weights(), mixed.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_run_is_replaced_only_on_request_and_training_files_stay(pieces, tmp_path):

@@ -2,10 +2,12 @@
 
 import json
 import os
+import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_text
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import op_def_registry
 
@@ -132,6 +134,41 @@ def test_names_that_only_look_like_paths_are_fine(folder, tmp_path, monkeypatch)
 def test_answers_that_depend_on_earlier_requests_are_found(answer, op, tmp_path):
     state = tf.Variable(0.0)
     path = saved_in(tmp_path, lambda x: {"y": answer(x, state)}, held=state)
+    (finding,) = [finding for finding in validate_export(path) if "keeps a state" in finding]
+    assert f"signature serving_default keeps a state (op {op})" in finding
+
+
+def _sliced(x, variable):
+    variable[:1].assign(x[:1])
+    return {"y": x + variable[0]}
+
+
+def _drawn(x, generator):
+    return {"y": x + generator.normal(tf.shape(x))}
+
+
+def _counted(x, table):
+    key = tf.strings.as_string(x)
+    before = table.lookup(key)
+    with tf.control_dependencies([table.insert(key, before + 1)]):
+        return {"y": tf.identity(before)}
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "op"),
+    [
+        (_sliced, lambda: tf.Variable([0.0, 0.0]), "ResourceStridedSliceAssign"),
+        (_drawn, lambda: tf.random.Generator.from_seed(1), "RngReadAndSkip"),
+        (
+            _counted,
+            lambda: tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, 0),
+            "LookupTableInsertV2",
+        ),
+    ],
+)
+def test_slices_generators_and_tables_are_states_too(answer, state, op, tmp_path):
+    held = state()
+    path = saved_in(tmp_path, lambda x: answer(x, held), held=held)
     (finding,) = [finding for finding in validate_export(path) if "keeps a state" in finding]
     assert f"signature serving_default keeps a state (op {op})" in finding
 
@@ -268,7 +305,25 @@ def test_the_command_says_what_is_wrong_and_exits_with_1(tmp_path, capsys):
         command.main(["run", "base", "--validate", str(path)])
 
 
-def test_the_listed_text_ops_exist():
-    missing = [op for op in server_ops.TEXT_OPS if op_def_registry.get(op) is None]
-    assert missing == []
-    assert not [op for op in server_ops.TEXT_OPS if hasattr(tf.raw_ops, op)]
+def test_the_text_ops_are_those_of_the_installed_wheel():
+    # `ops_lib`, which a server is linked with, has every library of the wheel: BUILD at v2.20.0.
+    folder = pathlib.Path(tensorflow_text.__file__).parent / "python"
+    names = {name for path in folder.rglob("*.so") for name in dir(tf.load_op_library(str(path)))}
+    names = {name.replace("TFText_", "TFText>") for name in names if not hasattr(tf.raw_ops, name)}
+    registered = {name for name in names if op_def_registry.get(name) is not None}
+    assert registered == server_ops.TEXT_OPS
+
+
+@pytest.mark.thorough
+def test_what_tensorflow_text_has_beside_our_tokenizers_is_fine(tmp_path):
+    joined = tensorflow_text.Reduction.STRING_JOIN
+
+    def split(x):
+        words = tensorflow_text.UnicodeScriptTokenizer().tokenize(x)
+        pairs = tensorflow_text.ngrams(words, 2, reduction_type=joined)
+        octets = tf.strings.as_string(tensorflow_text.ByteSplitter().split(x))
+        _, octets = tensorflow_text.RoundRobinTrimmer(3).trim([pairs, octets])
+        return {"y": octets.to_tensor()}
+
+    text = tf.TensorSpec([None], tf.string, name="x")
+    assert validate_export(saved_in(tmp_path, split, text)) == []

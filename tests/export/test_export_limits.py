@@ -1,0 +1,123 @@
+"""No source and no output is longer than the positions that a translator has learned."""
+
+import keras
+import pytest
+from toy_translator import toy_translator
+
+from keras_attention import (
+    ConvDecoder,
+    LearnedPositionalEmbedding,
+    ScheduledSampling,
+    TransformerDecoder,
+    TransformerEmbedding,
+)
+from keras_attention.export import export_translator, tokenizers, translator
+from keras_attention.export.limits import default_limit, learned_positions
+
+
+def self_attending(**options):
+    return TransformerDecoder(7, dim=4, num_layers=1, num_heads=1, name="decoder", **options)
+
+
+def encoded_by(position_layer):
+    """A translator whose encoder embeds with `position_layer(ids)`, in a layer or in a model."""
+    source = keras.Input((None,), dtype="int32", name="source")
+    encoder = keras.Model(source, {"memory": position_layer(source)}, name="encoder")
+    target = keras.Input((None,), dtype="int32", name="target")
+    logits = self_attending()(target, encoder(source)["memory"])
+    return keras.Model({"source": source, "target": target}, logits)
+
+
+def transformer(positions, length):
+    return encoded_by(TransformerEmbedding(7, 4, positions, max_length=length))
+
+
+def convolutional(length):
+    def embedded(ids):
+        words = keras.layers.Embedding(7, 4, mask_zero=True)(ids)
+        return LearnedPositionalEmbedding(length)(words)
+
+    return encoded_by(embedded)
+
+
+def decoded_by(decoder):
+    return toy_translator(7, 7, units=4, dim=4, decoder=decoder)
+
+
+def test_positions_are_found_wherever_they_are():
+    assert learned_positions(transformer("learned", 23)) == {"source": 23}
+    assert learned_positions(convolutional(29)) == {"source": 29}
+    assert learned_positions(transformer("sinusoidal", 23)) == {}
+    assert learned_positions(transformer("rotary", 23)) == {}
+    model = decoded_by(self_attending(positions="learned", max_length=31))
+    assert learned_positions(model) == {"target": 31}
+
+
+def test_the_default_output_fits_the_learned_positions():
+    decoder = ConvDecoder(7, 4, [(4, 3)], source_embeddings=False, max_length=31)
+    model = decoded_by(ScheduledSampling(decoder, 0.5, name="decoder"))
+    assert learned_positions(model) == {"target": 31}
+    assert [default_limit(model, trained) for trained in (12, 16, None)] == [24, 31, 31]
+    free = decoded_by(None)
+    assert [default_limit(free, trained) for trained in (12, 300, None)] == [24, 600, 128]
+
+
+@pytest.fixture
+def limits(monkeypatch):
+    """The limits that an export is made with; nothing is traced or written."""
+    seen = []
+
+    class Functions:
+        def __init__(self, model, source, target, max_source_length, max_length, *others):
+            seen.append((max_source_length, max_length))
+            self.translating = None
+
+        def signatures(self):
+            return {}
+
+    monkeypatch.setattr(translator, "TranslatorFunctions", Functions)
+    monkeypatch.setattr(translator, "translator_requests", lambda *arguments: [])
+    monkeypatch.setattr(
+        translator,
+        "write_version",
+        lambda owner, contents, *_: seen.append(contents.card["options"]),
+    )
+    return seen
+
+
+def export(model, base, **options):
+    words = tokenizers.WordTokenizer(["a", "b", "c"])
+    return export_translator(model, base, source=words, target=words, **options)
+
+
+@pytest.mark.parametrize("build", [lambda n: transformer("learned", n), convolutional])
+def test_sources_fit_the_learned_positions_of_the_encoder(build, limits, tmp_path):
+    model = build(10)
+    export(model, tmp_path)
+    limit, options = limits
+    assert limit == (9, 128)  # the end mark takes the tenth
+    assert options["max_source_length"] == 9
+    assert options["learned_source_positions"] == 10
+    export(model, tmp_path, max_source_length=9)
+    assert limits[2] == (9, 128)
+    for asked in (10, 512, None):
+        with pytest.raises(ValueError, match="at most 9: the encoder has learned 10 pos") as told:
+            export(model, tmp_path, max_source_length=asked)
+        assert str(told.value).endswith(f"Received: max_source_length={asked}")
+    assert len(limits) == 4
+
+
+def test_other_encoders_read_what_is_asked_for(limits, tmp_path):
+    model = transformer("sinusoidal", 10)
+    for asked in ("auto", 600, None):
+        export(model, tmp_path, max_source_length=asked)
+    assert limits[::2] == [(512, 128), (600, 128), (None, 128)]
+    assert "learned_source_positions" not in limits[1]
+
+
+def test_outputs_fit_the_learned_positions_of_the_decoder(limits, tmp_path):
+    model = decoded_by(self_attending(positions="learned", max_length=10))
+    export(model, tmp_path, max_length=10)
+    with pytest.raises(ValueError, match="`max_length` to be at most 10.*Received: max_length=11"):
+        export(model, tmp_path, max_length=11)
+    assert len(limits) == 2
