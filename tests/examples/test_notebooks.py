@@ -18,6 +18,7 @@ SHORT = {
     "lstmn": {"LINES": 200, "UNITS": 8, "EMBEDDING_DIM": 8, "EPOCHS": 1},
     "luong_local": {"WORDS": 100, "UNITS": 8, "EMBEDDING_DIM": 8, "EPOCHS": 1},
     "memory_network": {"STORIES": 200, "EPOCHS": 3, "LINEAR_EPOCHS": 1},
+    "mixed": {**NUMBERS, "ENCODERS": ("cnn", "lstmn"), "LAYERS": 1},
     "ntm_copy": {"LONGEST": 3, "SLOTS": 16, "UPDATES": 20, "EPOCHS": 2, "LENGTHS": (3, 5)},
     "ram_and_draw": {
         "PICTURES": 100,
