@@ -4,6 +4,7 @@ import argparse
 import errno
 import importlib
 import os
+import re
 import sys
 
 from examples.quiet import import_tensorflow
@@ -29,6 +30,8 @@ REMEDIES = {
     errno.ENOENT: "Check the path.",
     errno.ENOSPC: "Free some space and run again.",
 }
+#: What an error of a layer says, in bold between what Keras adds to it.
+OF_A_LAYER = re.compile(r"\x1b\[1m(.+?)\x1b\[0m", re.DOTALL)
 
 
 def main(text_arguments: list[str] | None = None) -> int:
@@ -74,8 +77,8 @@ def _run(text_arguments):
     if rest:
         arguments.texts = [*arguments.texts, *rest]
     module = _module(arguments.command, text_arguments)
-    if hasattr(module, "resumed"):
-        arguments = module.resumed(text_arguments, arguments)
+    if hasattr(module, "completed"):
+        arguments = module.completed(text_arguments, arguments)
     module.run(arguments)
     return 0
 
@@ -104,7 +107,8 @@ def _one_line(error):
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}. {REMEDIES.get(error.errno, '')}".rstrip()
-    text = " ".join(str(error).split())
+    wrapped = OF_A_LAYER.search(str(error))
+    text = " ".join((wrapped[1] if wrapped else str(error)).split())
     if isinstance(error, ModuleNotFoundError):
         return f"{text}. Install what the examples need: pip install -e '.[examples]'"
     return text if len(text) < 1000 else f"{text[:1000]} ..."

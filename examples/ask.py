@@ -66,9 +66,26 @@ def _answers(version, texts):
     signatures = tf.saved_model.load(str(version)).signatures
     if "serving_default" not in signatures:
         raise ValueError(f"{version} has no signature serving_default. Is it our export?")
-    result = signatures["serving_default"](text=tf.constant(texts))
+    answer = signatures["serving_default"]
+    _check_translator(version, answer)
+    result = answer(text=tf.constant(texts))
     best, scores = result["text"][:, 0].numpy(), result["score"][:, 0].numpy()
     return [(t, b.decode(), float(s)) for t, b, s in zip(texts, best, scores, strict=True)]
+
+
+def _check_translator(version, signature):
+    """Raises unless a signature takes texts and gives ranked texts, as a translator's does."""
+    takes, gives = signature.structured_input_signature[1], signature.structured_outputs
+    if set(takes) == {"text"} and set(gives) == {"text", "score"}:
+        return
+    card = version / "assets.extra" / "model_card.md"
+    told = f" {card} says what they mean." if card.is_file() else ""
+    raise ValueError(
+        f"This command asks translators, which take text and give text and score. {version} takes "
+        f"{', '.join(sorted(takes)) or 'nothing'} and gives {', '.join(sorted(gives))}.{told} Call "
+        "it with TensorFlow, tf.saved_model.load(path).signatures['serving_default'], or serve it "
+        "and ask with the Client of keras_attention.export.serving."
+    )
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ examples:
   python -m examples evaluate runs/captions --beam 4
 
 what the numbers mean:
-  tokens             share of the words, the end marks counted, that the caption written has in
+  right words        share of the words, the end marks counted, that the caption written has in
                      their place
   captions           share of the captions written that have no wrong word
   looks              share of the words of the true caption for which the largest weight lies in
@@ -81,7 +81,7 @@ def measure(opened: Opened, stream: SceneStream) -> dict:
     return {
         "scenes": sums["scenes"],
         "words_and_ends": sums["tokens"],
-        "tokens": sums["right"] / sums["tokens"],
+        "right_words": sums["right"] / sums["tokens"],
         "captions": sums["captions"] / sums["scenes"],
         "looks": sums["found"] / sums["places"],
         "next_token": told["accuracy"],

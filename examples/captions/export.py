@@ -6,6 +6,7 @@ import tensorflow as tf
 from examples.captions.opened import Opened, add_beam, open_run
 from examples.captions.words import GUIDE_WORDS
 from examples.commands import arguments as shared
+from examples.naming import Naming
 from keras_attention.export import TextInput, export_model, versions
 from keras_attention.export.tokenizers import WordTokenizer
 
@@ -41,12 +42,13 @@ class Spelling(keras.layers.Layer):
 
     def __init__(self, tokenizer: WordTokenizer, **kwargs):
         super().__init__(**kwargs)
-        self._words = [word.decode() for word in _all_words(tokenizer)]
+        words = [word.decode() for word in _all_words(tokenizer)]
+        self._name, self._end = Naming(words, name="words"), words[3]
         self.built = True
 
     def call(self, ids):
-        words = tf.gather(tf.constant(self._words), tf.clip_by_value(ids, 0, len(self._words) - 1))
-        spoken = tf.where(words == self._words[3], "", words)
+        words = self._name(ids)
+        spoken = tf.where(words == self._end, "", words)
         return {
             "caption": tf.strings.strip(tf.strings.reduce_join(spoken, axis=1, separator=" ")),
             "words": words,

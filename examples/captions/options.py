@@ -20,14 +20,23 @@ examples:
     python -m examples train {0} --mnist mnist --run runs/captions
   hard attention, which draws where it looks and learns by REINFORCE:
     python -m examples train show-attend-tell --mnist mnist --attention hard --run runs/hard
-  a sentence says which digit the caption is about; it begins with what a run above has learned
-  to see:
-    python -m examples train text-guided --mnist mnist --pictures-from runs/captions \\
-        --digits 1:4 --run runs/guided
   a network of keras.applications with your weights, not trained further:
     python -m examples train {0} --mnist mnist --backbone VGG16 --backbone-weights \\
         vgg16_notop.weights.h5 --run runs/vgg
 """
+GUIDED_EPILOG = """\
+examples:
+  a captioner learns to see digits; then a sentence says which of them the caption is about:
+    python -m examples train show-attend-tell --mnist mnist --run runs/captions
+    python -m examples train {0} --mnist mnist --pictures-from runs/captions --run runs/guided
+  larger scenes:
+    python -m examples train show-attend-tell --mnist mnist --grid 4 --digits 2:6 --run runs/large
+    python -m examples train {0} --mnist mnist --grid 4 --digits 1:6 \\
+        --pictures-from runs/large --run runs/guided-large
+
+Some scenes need to hold a single digit: from those it learns where to look.
+"""
+EPILOGS = {"text-guided": GUIDED_EPILOG}
 
 
 def digits(text: str) -> str:

@@ -34,6 +34,11 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         part: Painter(*read_mnist(arguments.mnist, part), arguments.grid, digits, guided)
         for part in ("train", "dev")
     }
+    if guided and digits[0] > 1:
+        print(
+            f"No scene holds a single digit (--digits {arguments.digits}): it may learn to look "
+            f"anywhere but at the digit that is named. --digits 1:{digits[1]} has such scenes."
+        )
     if is_new and workers.is_chief:
         words.make().save(directory / words.FOLDER)
     workers.wait()

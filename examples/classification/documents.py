@@ -78,6 +78,20 @@ def read_documents(path: str, folds: Iterable[int] | None = None) -> list[Docume
     return [document for document in documents if document.fold in wanted]
 
 
+def is_same_file(one: str, other: str) -> bool:
+    """Returns whether two paths lead to one file, however they are written.
+
+    Example:
+
+    >>> is_same_file("films.jsonl", "films.jsonl"), is_same_file("films.jsonl", "others.jsonl")
+    (True, False)
+    """
+    try:
+        return os.path.samefile(one, other)
+    except OSError:  # one of them is not there, which the reader tells
+        return os.fspath(one) == os.fspath(other)
+
+
 def split_sentences(text: str) -> tuple[str, ...]:
     """Returns the sentences of a tokenized text: they end at `.`, `!` or `?` between spaces,
     or with the line.

@@ -7,11 +7,12 @@ import time
 import numpy as np
 
 from examples.classification import naive_bayes
-from examples.classification.documents import read_documents
+from examples.classification.documents import is_same_file, read_documents
 from examples.classification.opened import open_run
 from examples.classification.options import folds
 from examples.classification.train import check_labels
 from examples.commands import arguments as shared
+from examples.data.report import DataError
 
 SUMMARY = "measure a run on documents it has not seen"
 EPILOG = """\
@@ -64,12 +65,15 @@ def run(arguments) -> None:
             "which --folds names."
         )
     opened = open_run(arguments.run)
+    learned = learned_folds(opened.run.settings, arguments.documents, arguments.folds)
     documents = read_documents(arguments.documents, arguments.folds)
     check_labels(documents, opened.classes, "evaluated")
     path = shared.check_writable(arguments.json)
     began = time.monotonic()
     batches = opened.batches(documents, arguments.batch_size)
     print(f"documents: {batches.encoded}")
+    if learned:
+        print(f"The run has learned from fold {', '.join(map(str, learned))}.")
     numbers = measured(opened.probabilities(batches), documents, opened.classes)
     if baseline:
         classify = naive_bayes.train(read_documents(arguments.documents, baseline))
@@ -82,6 +86,25 @@ def run(arguments) -> None:
         print(f"{name.replace('_', ' '):<15} {shown}")
     if path is not None:
         path.write_text(json.dumps(numbers, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def learned_folds(settings: dict, path: str, folds: list[int] | None) -> list[int]:
+    """Returns which folds of a file the run has learned from, of those that are asked for.
+
+    Raises:
+        DataError: If it has learned from some and none are asked for by number.
+    """
+    training = settings.get("training") or {}
+    if not is_same_file(training.get("documents") or "", path):
+        return []
+    known = training.get("folds")
+    if folds is None:
+        which = "this file" if known is None else f"fold {', '.join(map(str, known))} of this file"
+        raise DataError(
+            f"{path}: the run has learned from {which}. Name documents that it has not seen, or "
+            "with --folds those folds that are to be measured."
+        )
+    return [fold for fold in folds if known is None or fold in known]
 
 
 def measured(probabilities, documents, classes) -> dict:

@@ -5,6 +5,7 @@ from keras import ops
 
 from examples.classification.opened import open_run
 from examples.commands import arguments as shared
+from examples.naming import Naming
 from keras_attention.export import TextInput, export_model, versions
 
 SUMMARY = "write a SavedModel version that a model server loads"
@@ -14,8 +15,8 @@ examples:
   less served/1/assets.extra/model_card.md             what a client sends and gets
 
 A request holds `sentences`, texts `(batch, sentences)`, "" where a document has fewer; the
-answer holds `class`, the number of the likeliest class, `probabilities`, `word_weights` and
-`sentence_weights`.
+answer holds `class`, the name of the likeliest class, its number `class_id`, `probabilities`,
+`word_weights` and `sentence_weights`.
 """
 
 
@@ -44,8 +45,10 @@ def served_model(opened) -> keras.Model:
     """Returns the model from ids to class, probabilities and both levels' weights."""
     outputs = opened.model.output
     probabilities = keras.layers.Softmax(dtype="float32")(outputs["logits"])
+    likeliest = ops.argmax(probabilities, axis=-1)
     answers = {
-        "class": ops.argmax(probabilities, axis=-1),
+        "class": Naming(opened.classes, name="class_names")(likeliest),
+        "class_id": likeliest,
         "probabilities": probabilities,
         "word_weights": outputs["word_weights"],
         "sentence_weights": outputs["sentence_weights"],
@@ -58,7 +61,8 @@ def meanings(opened) -> dict[str, str]:
     named = ", ".join(f"{number} {name}" for number, name in enumerate(opened.classes))
     return {
         "sentences": 'the sentences of each document, their words between spaces; "" is none',
-        "class": f"number of the likeliest class: {named}",
+        "class": "name of the likeliest class",
+        "class_id": f"its number: {named}",
         "probabilities": f"of the classes, in this order: {', '.join(opened.classes)}",
         "word_weights": "how much each word counts in its sentence",
         "sentence_weights": "how much each sentence counts in its document",

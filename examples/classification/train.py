@@ -3,7 +3,7 @@
 import keras
 
 from examples.classification.batches import DocumentBatches, encode_documents
-from examples.classification.documents import read_documents
+from examples.classification.documents import is_same_file, read_documents
 from examples.classification.objective import ClassObjective
 from examples.commands import resuming
 from examples.commands.arguments import UsageError
@@ -28,7 +28,8 @@ def check(arguments) -> None:
         raise UsageError(
             "Name the dev documents: --dev-documents FILE, or --dev-folds of the same file."
         )
-    if arguments.dev_documents not in (None, arguments.documents):
+    dev_documents = arguments.dev_documents or arguments.documents
+    if not is_same_file(arguments.documents, dev_documents):
         return
     if arguments.folds is None or arguments.dev_folds is None:
         raise UsageError(

@@ -103,7 +103,7 @@ def _checked(convert, inside, what):
 positive_int = int_at_least(1)
 not_negative = _checked(float, lambda value: 0 <= value < math.inf, "a number of at least 0")
 positive_number = _checked(float, lambda value: 0 < value < math.inf, "a positive number")
+finite = _checked(float, math.isfinite, "a finite number")
 share = _checked(float, lambda value: 0 < value < 1, "a number between 0 and 1")
 fraction = _checked(float, lambda value: 0 <= value < 1, "a number from 0 to below 1")
-penalty = _checked(float, lambda value: -10 <= value <= 10, "a number from -10 to 10")
 seed = int_at_least(0, 2**32 - 1)

@@ -6,7 +6,8 @@ from examples.systems import SYSTEMS
 
 SUMMARY = "list the systems"
 EPILOG = """\
-Train one with `python -m examples train SYSTEM --run DIR`.
+Train one with `python -m examples train SYSTEM --run DIR`, those marked [--paper] with that option
+in the sizes of their papers.
 """
 
 
@@ -23,4 +24,5 @@ def run(arguments) -> None:
         print(f"{family}:")
         for system in members:
             title, paper = system.module.TITLE, system.module.REFERENCE
-            print(f"  {system.name:<{width}}  {title:<{title_width}}  {paper}")
+            mark = " [--paper]" if hasattr(system.module, "PAPER") else ""
+            print(f"  {system.name:<{width}}  {title:<{title_width}}  {paper}{mark}")

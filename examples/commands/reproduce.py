@@ -8,7 +8,7 @@ import sys
 
 from examples.commands.arguments import UsageError
 from examples.data.report import DataError
-from examples.reproduce import results, running
+from examples.reproduce import results, running, seeds
 from examples.reproduce.experiments import EXPERIMENTS
 
 SUMMARY = "run the experiments of docs/results.md, one after another"
@@ -112,7 +112,8 @@ def _run(name, data, runs, page, quick):
     row = results.row(experiment, outcome, others)
     commands = results.command_text(experiment, quick)
     page.parent.mkdir(parents=True, exist_ok=True)
-    results.write(page, {name: (row, commands)}, list(EXPERIMENTS))
+    table = seeds.table(experiment, outcome.parts)
+    results.write(page, {name: (row, commands, table)}, list(EXPERIMENTS))
     print(f"{row}\nThe row is in {page}.", flush=True)
     return True
 

@@ -30,20 +30,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         train_options.make_parser(name, add)
 
 
-def resumed(text_arguments: list[str], arguments: argparse.Namespace) -> argparse.Namespace:
-    """Returns the arguments of a run that goes on: as it began, but for what is given now."""
+def completed(text_arguments: list[str], arguments: argparse.Namespace) -> argparse.Namespace:
+    """Returns the arguments, what they leave open as the run began or as the paper has it."""
     began = resuming.read_record(pathlib.Path(arguments.run)) if arguments.resume else None
-    if began is None:
-        return arguments
-    if began["system"] != arguments.system:
+    if began is not None and began["system"] != arguments.system:
         raise ValueError(
             f"The run in {arguments.run} is one of {began['system']}. Resume it as that. "
             f"Received: {arguments.system}"
         )
-    parser = train_options.make_parser(arguments.system)
-    known = resuming.plain(arguments)
-    parser.set_defaults(**{name: began[name] for name in known if name in began})
-    told = parser.parse_args(text_arguments[text_arguments.index(arguments.system) + 1 :])
+    words = text_arguments[text_arguments.index(arguments.system) + 1 :]
+    told = train_options.parse(arguments.system, words, began)
     return argparse.Namespace(**{**vars(arguments), **vars(told)})
 
 
@@ -157,6 +153,9 @@ def _train(arguments, directory, job, strategy):
             f"Done in {minutes:.1f} minutes ({result.reason}): best dev {job.settings.monitor} "
             f"{result.best:.4f} in epoch {result.best_epoch}. The run is in {directory}."
         )
+        warning = job.warning and job.warning(result)
+        if warning:
+            print(warning)
     return result
 
 

@@ -16,11 +16,12 @@ def make_parser(name: str, add=argparse.ArgumentParser) -> argparse.ArgumentPars
     """Returns the parser of `train NAME`; `add` makes it, alone or among the subcommands."""
     system = systems.find(name)
     module, options = system.module, system.part("options")
+    epilog = getattr(options, "EPILOGS", {}).get(name, options.EPILOG)
     parser = add(
         prog=f"python -m examples train {name}",
         usage=USAGE.format(name),
         description=f"{module.TITLE} ({module.REFERENCE}).\n\n{options.DESCRIPTION}",
-        epilog=options.EPILOG.format(name) + INTERRUPTION,
+        epilog=epilog.format(name) + INTERRUPTION,
         formatter_class=shared.formatter,
     )
     run = parser.add_argument_group("the run")
@@ -34,11 +35,45 @@ def make_parser(name: str, add=argparse.ArgumentParser) -> argparse.ArgumentPars
     model = parser.add_argument_group("model")
     for option_name, option in module.OPTIONS.items():
         option.add_to(model, option_name)
+    if hasattr(module, "PAPER"):
+        _add_paper(model, module.PAPER)
     options.add_data(parser)
     training = parser.add_argument_group("training")
     options.add_training(training)
     _add_training(training)
+    parser.set_defaults(**getattr(module, "DEFAULTS", {}))
     return parser
+
+
+def parse(name: str, words: list[str], began: dict | None = None) -> argparse.Namespace:
+    """Returns the options of `train NAME`.
+
+    Args:
+        name: The system.
+        words: The command line after it.
+        began: What a run began with, which holds for all that the words leave open. Without it
+            `--paper` says that for the sizes of the model.
+    """
+    parser = make_parser(name)
+    arguments = parser.parse_args(words)
+    if began is not None:
+        open_ones = {name: began[name] for name in vars(arguments) if name in began}
+    elif getattr(arguments, "paper", False):
+        open_ones = systems.find(name).module.PAPER
+    else:
+        return arguments
+    parser.set_defaults(**open_ones)
+    return parser.parse_args(words)
+
+
+def _add_paper(model, sizes):
+    flags = {name.replace("_", "-"): value for name, value in sizes.items()}
+    told = [flag if value is True else f"{flag} {value}" for flag, value in flags.items()]
+    model.add_argument(
+        "--paper",
+        action="store_true",
+        help=f"the paper's {', '.join(told)}, but for those given (default: sizes for a laptop)",
+    )
 
 
 def _add_training(training):
@@ -52,12 +87,8 @@ def _add_training(training):
     shared.number(
         training, "--patience", None, "stop after N epochs that were not the best (default: do not)"
     )
-    training.add_argument(
-        "--goal",
-        type=float,
-        metavar="X",
-        help="stop once what decides the best weights is this good (default: do not)",
-    )
+    text = "stop once what decides the best weights is this good (default: do not)"
+    shared.number(training, "--goal", None, text, shared.finite)
     average = training.add_mutually_exclusive_group()
     average.add_argument(
         "--average",

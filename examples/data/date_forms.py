@@ -157,7 +157,7 @@ def _babel():
     except ImportError as error:
         raise DataError(
             "The dates are written with Babel, which is not installed. Install it with "
-            "`pip install 'keras-attention-layers[examples]'`."
+            "`pip install '.[examples]'`."
         ) from error
     if babel.__version__ != BABEL_VERSION:
         warnings.warn(

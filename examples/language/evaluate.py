@@ -16,6 +16,8 @@ what the numbers mean:
   perplexity         e to the mean cost of a token in nats; the end of a line is a token, and so
                      is an unknown word
   loss               the cost itself
+  cut lines, tokens  lines longer than what the run reads (--max-tokens of its training), and their
+                     tokens beyond it: those, and the ends of those lines, are not measured
   accuracy           share of the tokens that are the likeliest, in %
   unknown            share of the tokens that are not in the vocabulary, in %. Perplexities compare
                      only on the same tokens and the same vocabulary
@@ -37,8 +39,12 @@ def run(arguments) -> None:
     lines = read_texts(arguments.text, arguments.max_texts)
     began = time.monotonic()
     measured = opened.numbers(lines)
+    length = measured["length"]
+    print(f"text: {length}")
     numbers = {
         "lines": len(lines),
+        "cut_lines": length.cut_texts,
+        "cut_tokens": length.cut_tokens,
         "tokens": measured["tokens"],
         "perplexity": measured["perplexity"],
         "loss": measured["loss"],
@@ -47,6 +53,7 @@ def run(arguments) -> None:
         "seconds": time.monotonic() - began,
     }
     for name, value in numbers.items():
+        name = name.replace("_", " ")
         print(f"{name:<18} {value:.3f}" if isinstance(value, float) else f"{name:<18} {value:,}")
     if path is not None:
         path.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")

@@ -15,6 +15,7 @@ from keras_attention.export.tokenizers import Tokenizer
 
 BATCH_SIZE = 64
 SHAPES = 6
+WRITTEN = ("words", "characters")  # tokens that are parts of a text, as they stand in it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,23 +43,37 @@ class Opened:
         return "weights" in self.model.output
 
     def numbers(self, lines: list[str]) -> dict:
-        """Returns loss a token, perplexity and accuracy on texts, their tokens and unknown ones."""
-        groups, _ = texts.encoded(lines, self.tokenizer, self.max_tokens, SHAPES, BATCH_SIZE)
+        """Returns loss a token, perplexity and accuracy on texts, their tokens and unknown ones.
+
+        `length` is a `texts.Length`: tokens beyond `max_tokens` count for nothing.
+        """
+        groups, _, length = texts.encoded(
+            lines, self.tokenizer, self.max_tokens, SHAPES, BATCH_SIZE
+        )
         batches = RowBatches(groups, BATCH_SIZE, is_training=False)
         # A compilation for each of a few batches would take longer than the batches.
         measured = Evaluation(self.model, jit_compile=False, objective=LanguageObjective())(batches)
         unknown = sum(int((labels["target"] == 1).sum()) for _, labels in groups)
-        return {**measured, "tokens": int(measured["tokens"]), "unknown": unknown}
+        return {
+            **measured,
+            "tokens": int(measured["tokens"]),
+            "unknown": unknown,
+            "length": length,
+        }
 
     def weights(self, text: str) -> tuple[list[str], np.ndarray]:
         """Returns what is read of a text, and the weights of each layer when reading it.
 
         Returns:
-            The tokens, the start mark first, and an array `(layers, time, time)`: how much each
-            step attended to the state before the first, and to those of all tokens but the last.
+            The tokens, the start mark first, unknown words and characters as they were written,
+            and an array `(layers, time, time)`: how much each step attended to the state before
+            the first, and to those of all tokens but the last.
         """
-        ((inputs, _),), _ = texts.encoded([text], self.tokenizer, self.max_tokens, 1, 1)
+        ((inputs, _),), _, _ = texts.encoded([text], self.tokenizer, self.max_tokens, 1, 1)
         tokens = [token.decode() for token in self.tokenizer.tokens(inputs["ids"][0]).numpy()]
+        if self.tokenizer.kind in WRITTEN:
+            pieces = self.tokenizer.split(self.tokenizer.normalize([text]))[0].numpy()
+            tokens[1:] = [piece.decode() for piece in pieces[: len(tokens) - 1]]
         # Nothing reads the state of the last token: its slot is left out.
         return tokens, self.model.predict_on_batch(inputs)["weights"][0, :, :, :-1]
 

@@ -45,7 +45,7 @@ def add_data(parser) -> None:
     )
     shared.number(data, "--minimum-count", 1, "characters or words seen less often are unknown")
     data.add_argument("--lowercase", action="store_true", help="lower-case it (default: keep)")
-    shared.number(data, "--max-tokens", 200, "tokens of a line that are read")
+    shared.number(data, "--max-tokens", 200, "tokens of a line that are read, the rest is cut off")
     shared.number(data, "--batch-size", 64, "lines in a batch")
     shared.number(data, "--shapes", 4, "lengths to pad to; each is compiled once")
 

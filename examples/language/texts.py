@@ -1,5 +1,9 @@
-"""Lines of text as ids: the same in training, evaluation and the exported graph."""
+"""Lines of text as ids: the same in training, evaluation and the exported graph.
 
+A line of more tokens than the limit is cut there. No end follows it: it did not end.
+"""
+
+import dataclasses
 import os
 
 import numpy as np
@@ -12,7 +16,31 @@ from keras_attention.export.tokenizers import Tokenizer
 from keras_attention.protocol import FIRST_ID
 
 FOLDER = "text.tokenizer"
-CHUNK = 4096
+CHUNK, CHUNK_OF_LONG = 4096, 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Length:
+    """How much of texts is read.
+
+    Attributes:
+        texts: How many texts there are.
+        tokens: How many tokens they have together, their ends not counted.
+        cut_texts: How many texts were cut off.
+        cut_tokens: How many tokens were.
+    """
+
+    texts: int
+    tokens: int
+    cut_texts: int
+    cut_tokens: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.texts:,} lines of {self.tokens:,} tokens, "
+            f"{100 * self.cut_tokens / max(self.tokens, 1):.1f} % of them cut off, from "
+            f"{self.cut_texts:,} lines"
+        )
 
 
 def read_texts(path: str, limit: int | None = None) -> list[str]:
@@ -48,7 +76,7 @@ def read_texts(path: str, limit: int | None = None) -> list[str]:
 def encoded(
     texts: list[str], tokenizer: Tokenizer, max_tokens: int, max_shapes: int, batch_size: int
 ):
-    """Returns groups of `(inputs, labels)` of few shapes, and which texts each holds.
+    """Returns groups of `(inputs, labels)` of few shapes, which texts each holds, and how long.
 
     Args:
         texts: The texts.
@@ -59,25 +87,39 @@ def encoded(
 
     Returns:
         A list of `({"ids": (rows, time)}, {"target": (rows, time)})`, int32 and padded with 0:
-        the start id and the tokens, and the tokens and the end id; and a list of arrays, the
-        places of their texts.
+        the start id and the tokens, and the tokens and the end id, without which a text that is
+        cut off goes; a list of arrays, the places of their texts; and the `Length` of all.
     """
-    rows = []
+    rows, long = [], []
     for start in range(0, len(texts), CHUNK):
-        ids, lengths = tokenizer.encode(texts[start : start + CHUNK], max_tokens)
-        rows += [row[:n] for row, n in zip(ids.numpy(), lengths.numpy(), strict=True)]
-    lengths = np.array([len(row) + 1 for row in rows])
+        ids, lengths = tokenizer.encode(texts[start : start + CHUNK], max_tokens + 1)
+        for row, n in zip(ids.numpy(), lengths.numpy(), strict=True):
+            if n > max_tokens:
+                long.append(texts[len(rows)])
+            rows.append(row[:max_tokens] if n > max_tokens else np.append(row[:n], END_ID))
+    lengths = np.array([len(row) for row in rows])
     buckets = split_into_buckets(
         lengths, lengths, lambda length, _: batch_size + 0 * length, max_shapes
     )
-    return [_group(rows, bucket) for bucket in buckets], buckets
+    read = int(lengths.sum()) - (len(texts) - len(long))
+    cut = _tokens(long, tokenizer) - max_tokens * len(long)
+    length = Length(len(texts), read + cut, len(long), cut)
+    return [_group(rows, bucket) for bucket in buckets], buckets, length
+
+
+def _tokens(texts, tokenizer):
+    """How many tokens texts have."""
+    return sum(
+        int(tokenizer.encode(texts[start : start + CHUNK_OF_LONG])[1].numpy().sum())
+        for start in range(0, len(texts), CHUNK_OF_LONG)
+    )
 
 
 def _group(rows, places):
-    width = 1 + max(len(rows[place]) for place in places)
+    width = max(len(rows[place]) for place in places)
     ids, target = (np.zeros((len(places), width), np.int32) for _ in range(2))
     for line, place in enumerate(places):
         row = rows[place]
-        ids[line, : len(row) + 1] = [FIRST_ID, *row]
-        target[line, : len(row) + 1] = [*row, END_ID]
+        ids[line, : len(row)] = [FIRST_ID, *row[:-1]]
+        target[line, : len(row)] = row
     return {"ids": ids}, {"target": target}

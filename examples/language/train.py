@@ -33,14 +33,14 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
     tokenizer = tokenizers.load(directory / texts.FOLDER)
     batches = {}
     for name, part in parts.items():
-        groups, _ = texts.encoded(
+        groups, _, length = texts.encoded(
             part, tokenizer, arguments.max_tokens, arguments.shapes, arguments.batch_size
         )
         is_training = name == "training"
         batches[name] = RowBatches(
             groups, arguments.batch_size, arguments.seed if is_training else 0, is_training
         )
-        print(f"{name}: {batches[name]}")
+        print(f"{name}: {length}; {batches[name]}")
     flags = {name: getattr(arguments, name) for name in system.module.OPTIONS}
     model = system.build(
         tokenizer.vocabulary_size,

@@ -4,9 +4,10 @@
     v   = sum_i a_i h_i        h_i  = BiGRU(s_i)           sentences into the document
     p   = softmax(W_c v + b_c)
 
-The two levels are `keras_attention.HierarchicalAttention`. What the paper does not have is
-dropout, without which some hundred documents are learned by heart: of whole words, of the
-numbers of words' vectors, and of those of the document's.
+The two levels are `keras_attention.HierarchicalAttention`. The encoders are Keras' GRU: the
+paper's unit with the update gate the other way round and a second bias. What the paper does not
+have is dropout, without which some hundred documents are learned by heart: of whole words, of
+the numbers of words' vectors, and of those of the document's.
 """
 
 import keras

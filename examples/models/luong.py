@@ -26,6 +26,7 @@ PAPER = {
     "units": 1000,
     "embedding_dim": 1000,
     "layers": 4,
+    "score": "general",
     "locality": "predictive",
     "reverse": True,
     "uniform": 0.1,
@@ -35,8 +36,9 @@ OPTIONS = {
     "embedding_dim": Option(256, "size of both embeddings"),
     "layers": Option(2, "LSTM layers of the encoder, and of the decoder"),
     "score": Option(
-        "general",
-        "how a state is compared with the source's",
+        "dot",
+        "how a state is compared with the source's; trained with Adam, the others may end up "
+        "reading one position alone, where dot learns to look (docs/results.md)",
         str,
         ("dot", "general", "concat", "location"),
     ),
@@ -64,7 +66,7 @@ def build(
     units: int = 256,
     embedding_dim: int = 256,
     layers: int = 2,
-    score: str = "general",
+    score: str = "dot",
     locality: str = "global",
     window: int = 21,
     positions: int = 256,

@@ -8,6 +8,7 @@ inverse-sigmoid:SPEED      SPEED / (SPEED + exp(minibatches / SPEED))
 """
 
 import argparse
+import math
 
 import keras
 
@@ -35,7 +36,10 @@ def schedule(text: str):
     """
     name, _, numbers = text.partition(":")
     try:
-        made = SCHEDULES[name](*map(float, numbers.split(",")))
+        values = [float(number) for number in numbers.split(",")]
+        if not all(map(math.isfinite, values)):
+            raise ValueError("its numbers must be finite")
+        made = SCHEDULES[name](*values)
         if name == "constant" and not 0 <= made <= 1:
             raise ValueError(f"the share must lie between 0 and 1, not be {made}")
     except (KeyError, TypeError, ValueError) as error:

@@ -20,6 +20,8 @@ TITLE = "Text-guided attention: a sentence says where to look before a caption i
 REFERENCE = "Mun et al. 2017, arXiv 1612.03557"
 INPUTS = ("image", "guide", "target")
 GUIDED = True
+#: With more digits on every scene it learns to look anywhere but at the one that is named.
+DEFAULTS = {"digits": "1:4"}
 OPTIONS = {
     "units": Option(128, "size of the decoder's state and of the attention"),
     "embedding_dim": Option(64, "size of the embeddings"),

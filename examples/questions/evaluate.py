@@ -4,7 +4,7 @@ import json
 import time
 
 from examples.commands import arguments as shared
-from examples.questions.opened import add_stories, open_run, read_part
+from examples.questions.opened import add_stories, linear_text, open_run, read_part
 
 SUMMARY = "measure a run on questions it has not seen"
 EPILOG = """\
@@ -68,6 +68,8 @@ def measure(directory: str, arguments) -> dict:
     `dev_error` is measured only where there are other runs to compare with.
     """
     opened = open_run(directory)
+    if opened.reader.is_linear():
+        print(linear_text(directory))
     questions = read_part(opened.run, arguments.part, arguments.stories)
     tasks = _percent(opened.errors(questions))
     numbers = {

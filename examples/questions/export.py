@@ -3,7 +3,8 @@
 import keras
 
 from examples.commands import arguments as shared
-from examples.questions.opened import Opened, open_run
+from examples.naming import Naming
+from examples.questions.opened import Opened, linear_text, open_run
 from keras_attention.export import TextInput, export_model, versions
 
 SUMMARY = "write a SavedModel version that a model server loads"
@@ -13,15 +14,16 @@ examples:
   less served/1/assets.extra/model_card.md             what a client sends and gets
 
 A request holds `story` (batch, sentences), texts from the oldest sentence to the most recent, ""
-where a story has fewer, and `question` (batch). The answer holds `answer`, the number of a word,
-`probability` and `probabilities` of all words, and `attention` (batch, hops, sentences). The model
-card lists the words by number.
+where a story has fewer, and `question` (batch). The answer holds `answer`, a word, its number
+`answer_id` and its `probability`, `probabilities` of all words, and `attention` (batch, hops,
+sentences). The model card lists the words by number.
 """
 
 MEANINGS = {
     "story": 'sentences, the oldest first; "" is padding',
     "question": "what is asked; upper case and the marks that end sentences count for nothing",
-    "answer": "number of the answer's word in the run's `vocabulary`",
+    "answer": "the word that answers",
+    "answer_id": "its number in the run's `vocabulary`",
     "probability": "its probability",
     "probabilities": "those of all words",
     "attention": "how much each reading attended to each sentence",
@@ -37,6 +39,8 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     """Writes the version and says where."""
     opened = open_run(arguments.run)
+    if opened.reader.is_linear():
+        raise ValueError(linear_text(arguments.run))
     versions.new_version(arguments.base, arguments.version)  # refused before the long work
     text = TextInput(opened.tokenizer, max_length=opened.words)
     path = export_model(
@@ -54,8 +58,10 @@ def served_model(opened: Opened) -> keras.Model:
     """Returns the model from ids to the answer, its probability and the weights."""
     outputs = opened.model.output
     probabilities = keras.layers.Softmax(dtype="float32")(outputs["logits"])
+    likeliest = keras.ops.argmax(outputs["logits"], axis=-1)
     answers = {
-        "answer": keras.ops.argmax(outputs["logits"], axis=-1),
+        "answer": Naming(opened.vocabulary, name="words")(likeliest),
+        "answer_id": likeliest,
         "probability": keras.ops.max(probabilities, axis=-1),
         "probabilities": probabilities,
         "attention": outputs["weights"],

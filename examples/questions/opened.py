@@ -122,6 +122,14 @@ def open_run(directory: str) -> Opened:
     return opened
 
 
+def linear_text(directory: str) -> str:
+    """Returns what to say of a run whose best weights are without softmax."""
+    return (
+        f"The best weights in {directory} are of the linear start, in which sentences have "
+        "scores and no weights. Train on: --resume --epochs N."
+    )
+
+
 def read_part(run: Run, part: str, paths: list[str] | None = None) -> list[Question]:
     """Returns the questions of a part, from where the run has learned or from other paths.
 
@@ -156,8 +164,8 @@ def add_stories(parser) -> None:
         "--stories",
         nargs="+",
         metavar="PATH",
-        help="folder or archive of the bAbI tasks, or files of stories (default: where the run "
-        "has learned)",
+        help="folder or archive of the bAbI tasks, ARCHIVE:FOLDER for a folder of it, or files of "
+        "stories (default: where the run has learned)",
     )
     parser.add_argument(
         "--part",

@@ -18,6 +18,8 @@ examples:
   the first bAbI task, from the archive as it is, or from the folder it holds:
     python -m examples train {0} --stories babi_en_1k.tar.xz --task 1 --run runs/task1
     python -m examples train {0} --stories tasks_1-20_v1-2/en --task 1 --run runs/task1
+  from the official archive, which has them in six folders (en, en-10k, hn, shuffled, ...):
+    python -m examples train {0} --stories tasks_1-20_v1-2.tar.gz:en --task 1 --run runs/task1
   all tasks together, larger, as the paper has it:
     python -m examples train {0} --stories babi_en_1k.tar.xz --units 50 --epochs 80 \\
         --halve-every 15 --run runs/joint
@@ -42,7 +44,8 @@ def add_data(parser) -> None:
         "--stories",
         nargs="+",
         metavar="PATH",
-        help="folder or tar archive of the bAbI tasks, or files of stories in their format",
+        help="folder or tar archive of the bAbI tasks, ARCHIVE:FOLDER where it has them in several "
+        "folders, or files of stories in their format",
     )
     data.add_argument(
         "--task",

@@ -6,10 +6,10 @@ import numpy as np
 
 from examples.commands import arguments as shared
 from examples.commands.arguments import UsageError
-from examples.questions.opened import add_stories, open_run, read_part
+from examples.questions.opened import add_stories, linear_text, open_run, read_part
 from examples.questions.stories import Question
 from keras_attention import plotting
-from keras_attention.plotting.lettering import Lettering
+from keras_attention.plotting.lettering import Lettering, write_above
 
 SUMMARY = "draw which sentences each reading of a story attends to"
 EPILOG = """\
@@ -47,10 +47,7 @@ def run(arguments) -> None:
         raise UsageError("A story of your own needs both --sentences and --question.")
     opened = open_run(arguments.run)
     if opened.reader.is_linear():
-        raise ValueError(
-            f"The best weights in {arguments.run} are of the linear start, in which sentences have "
-            "scores and no weights. Train on: --resume --epochs N."
-        )
+        raise ValueError(linear_text(arguments.run))
     questions = _questions(arguments, opened)
     directory = pathlib.Path(arguments.out)
     directory.mkdir(parents=True, exist_ok=True)
@@ -83,12 +80,8 @@ def draw(question: Question, said: str, probability: float, weights: np.ndarray)
         marked[first:],
     )
     expected = f", expected {question.answer}" if question.answer not in ("", said) else ""
-    lines = [question.question, f"{said} ({100 * probability:.0f} %){expected}"]
-    figure.set_figheight(figure.get_figheight() + 0.5)
-    # Above all of the picture: the map itself is narrow.
-    figure.suptitle(
-        "\n".join(lines), x=0.02, ha="left", fontsize="medium", **Lettering(lines).style
-    )
+    lines = f"{question.question}\n{said} ({100 * probability:.0f} %){expected}"
+    write_above(figure, lines, Lettering([lines]))  # the map itself is narrow
     return figure
 
 

@@ -14,6 +14,7 @@ from examples.training.settings import Metric
 from keras_attention import checks
 
 LINEAR_SHARE = 0.5  # of the rate while the softmax is missing: 0.005 for 0.01
+LINEAR_CHOICE = 2.0  # no `choice` without softmax is smaller, every one with softmax is
 
 
 class SummedCostDescent(keras.optimizers.SGD):
@@ -103,7 +104,7 @@ def choice(reader, dev_batches, jit_compile: bool = True) -> Metric:
             evaluations[0] = Evaluation(model, jit_compile, AnswerObjective())
         numbers = evaluations[0](dev_batches)
         if reader.is_linear():
-            return 2.0 + numbers["loss"]
+            return LINEAR_CHOICE + numbers["loss"]
         tie = numbers["loss"] / (1.0 + numbers["loss"])
         return numbers["error"] + tie / (numbers["questions"] + 1.0)
 

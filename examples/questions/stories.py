@@ -6,7 +6,8 @@
 
 Lines are numbered; 1 begins a new story. A question is about the sentences before it in its
 story; after its answer stand the numbers of the sentences that it needs, or nothing. The 20 tasks
-lie in files named `qa1_single-supporting-fact_train.txt`, in a folder or in a tar archive.
+lie in files named `qa1_single-supporting-fact_train.txt`, in a folder or in a tar archive. The
+official archive has them in six folders: of `tasks_1-20_v1-2.tar.gz:en` those of one are read.
 """
 
 import dataclasses
@@ -19,10 +20,10 @@ import tarfile
 import zlib
 from collections.abc import Iterator, Sequence
 
-from examples.data.lines import decoded
+from examples.data.lines import decoded, lines_of
 from examples.data.report import DataError
 
-TASK_FILE = re.compile(r"qa(\d+)_.*_(train|test)\.txt")
+TASK_FILE = re.compile(r"qa(\d+)_.*_(train|test)\.txt(?:\.gz)?")
 JOINT = "joint"
 NEW_STORY = 1
 
@@ -53,12 +54,13 @@ def read_questions(paths: Sequence[str], part: str, task: str = JOINT) -> list[Q
 
     Args:
         paths: Folders or tar archives, of which the files of the part are read, and files,
-            which are read whatever they are called.
+            which are read whatever they are called. `ARCHIVE:FOLDER` is a folder in an archive.
         part: "train" or "test".
         task: Number of a task as text, or "joint" for all there are.
 
     Raises:
-        DataError: If a path cannot be read, a line is not as described, or nothing is found.
+        DataError: If a path cannot be read, a line is not as described, nothing is found, or a
+            path holds a task in several folders.
 
     Example:
 
@@ -69,10 +71,14 @@ def read_questions(paths: Sequence[str], part: str, task: str = JOINT) -> list[Q
     [('garden', 'Where is Ann?', 'garden', (0,))]
     """
     found = {}
-    for path in map(pathlib.Path, paths):
-        for name, read in _files(path, part):
+    for path in paths:
+        folders = {}
+        for folder, name, read in _files(path, part):
             matched = TASK_FILE.fullmatch(pathlib.PurePath(name).name)
-            found.setdefault(matched[1] if matched else _stem(name), []).append((name, read))
+            known = matched[1] if matched else _stem(name)
+            found.setdefault(known, []).append((name, read))
+            folders.setdefault(known, {})[folder] = None
+        _refuse_mixed(folders, part)
     tasks = sorted(found, key=lambda known: (not known.isdecimal(), known.zfill(9)))
     chosen = tasks if task == JOINT else [known for known in tasks if known == task]
     if not chosen:
@@ -96,14 +102,17 @@ def parse(content: bytes, name: str, task: str) -> Iterator[Question]:
     Raises:
         DataError: The first line that is not as described, and what was expected.
     """
-    sentences, places, story, last, asked = [], {}, -1, 0, False
-    for line, raw in enumerate(_lines(content, name), 1):
+    sentences, places, story, last, asked = [], {}, -1, 0, 0
+    lines = _lines(content, name)
+    for line, raw in enumerate(lines, 1):
         number, _, text = raw.partition(" ")
         if number not in (str(last + 1), str(NEW_STORY)) or (last == 0 and number != "1"):
             expected = "1" if last == 0 else f"{last + 1}, or 1 for a new story"
             raise _bad(name, line, f"the number {expected}, a space and a sentence", raw)
         last = int(number)
         if last == NEW_STORY:
+            if asked == story >= 0:
+                raise _unasked(name, line - 1, lines)
             sentences, places, story = [], {}, story + 1
         if "\t" not in text:
             if not text.strip():
@@ -117,11 +126,13 @@ def parse(content: bytes, name: str, task: str) -> Iterator[Question]:
         unknown = [number for number in support if number not in places]
         if unknown:
             raise _bad(name, line, "the numbers of sentences that stand before", raw)
-        asked = True
+        asked = story + 1  # the stories up to here have questions
         needed = tuple(places[number] for number in support)
         yield Question(task, story, tuple(sentences), question, answer, needed)
     if not asked:
         raise DataError(f"{name}: expected stories with questions; there is no question.")
+    if asked == story:
+        raise _unasked(name, len(lines), lines)
 
 
 def split(questions: Sequence[Question], every: int = 10) -> tuple[list, list]:
@@ -164,34 +175,71 @@ def is_one_file(path: str) -> bool:
     return path.is_file() and not tarfile.is_tarfile(path)
 
 
+def _refuse_mixed(folders, part):
+    """Raises if a path holds a task in several folders, as the official archive does."""
+    for task, held in folders.items():
+        if len(held) > 1:
+            raise DataError(
+                f"The {part} file of task {task} lies in {len(held)} folders: "
+                f"{', '.join(sorted(held))}. Name the one to read."
+            )
+
+
 def _files(path, part):
-    """Yields (name, function that reads it) of the files that a path stands for."""
+    """Yields (folder, name, function that reads it) of the files that a path stands for."""
+    path, inside = _split_path(path)
     try:
         if path.is_dir():
             for file in sorted(path.rglob("*.txt")):
                 if _is_of(part, file.name):
-                    yield str(file), file.read_bytes
-        elif tarfile.is_tarfile(path):
-            yield from _members(path, part)
+                    yield str(file.parent), str(file), _reader(file)
+        elif inside or tarfile.is_tarfile(path):
+            yield from _members(path, part, inside)
         else:
-            yield str(path), path.read_bytes
+            yield str(path.parent), str(path), _reader(path)
     except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise DataError(f"{path}: expected a tar archive that can be read ({error}).") from None
+        raise DataError(
+            f"{path}: expected a file or tar archive that is not damaged ({error})."
+        ) from None
     except OSError as error:
         raise DataError(f"{path}: {error.strerror or error}. Check the path.") from None
 
 
-def _members(path, part):
+def _reader(path):
+    """A function that reads a file of stories, plain or gzip."""
+    return lambda: b"\n".join(lines_of(path))
+
+
+def _split_path(path):
+    """The path of a file or folder, and the folder to read in it where an archive has one."""
+    archive, _, inside = os.fspath(path).rpartition(":")
+    if inside and not os.path.exists(path) and os.path.isfile(archive):
+        return pathlib.Path(archive), inside.strip("/")
+    return pathlib.Path(path), ""
+
+
+def _members(path, part, inside):
+    """Yields the files of an archive, of all of it or of the folder `inside`."""
+    there = set()
     with tarfile.open(path) as archive:
         for member in archive:
-            if member.isfile() and _is_of(part, os.path.basename(member.name)):
+            folder = os.path.normpath(os.path.dirname(member.name))
+            if not member.isfile() or not _is_of(part, os.path.basename(member.name)):
+                continue
+            there.add(folder)
+            if f"/{inside}/" in f"/{folder}/" or not inside:
                 content = archive.extractfile(member).read()
-                yield f"{path}:{member.name}", lambda content=content: content
+                yield f"{path}:{folder}", f"{path}:{member.name}", lambda content=content: content
+    if inside and not any(f"/{inside}/" in f"/{folder}/" for folder in there):
+        raise DataError(
+            f"{path}: expected a folder {inside} with {part} files of tasks. "
+            f"Those are in {', '.join(sorted(there)) or 'none'}."
+        )
 
 
 def _is_of(part, name):
     matched = TASK_FILE.fullmatch(name)
-    return matched is not None and matched[2] == part
+    return matched is not None and matched[2] == part and name.endswith(".txt")
 
 
 def _stem(name):
@@ -203,6 +251,11 @@ def _lines(content, name):
     while lines and not lines[-1].strip():
         lines.pop()
     return [decoded(line.removesuffix(b"\r"), name, n) for n, line in enumerate(lines, 1)]
+
+
+def _unasked(name, line, lines):
+    """The error of a story that ends without a question, as where a file is cut off."""
+    return _bad(name, line, "a question about the story before it ends", lines[line - 1])
 
 
 def _bad(name, line, expected, raw):

@@ -7,7 +7,13 @@ from examples.data.report import DataError
 from examples.data.rows import RowBatches
 from examples.questions import options, words
 from examples.questions.objective import AnswerObjective
-from examples.questions.schedule import LinearStartSchedule, SummedCostDescent, choice
+from examples.questions.opened import linear_text
+from examples.questions.schedule import (
+    LINEAR_CHOICE,
+    LinearStartSchedule,
+    SummedCostDescent,
+    choice,
+)
 from examples.questions.stories import read_questions, split
 from examples.training import averaging
 from examples.training.job import Job
@@ -71,6 +77,7 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         metrics=(choice(reader, dev_batches, not arguments.no_jit),),
         average=averaging.make_average(arguments.average, arguments.average_last),
         plateau=schedule,
+        warning=lambda result: _warning(arguments, result),
     )
 
 
@@ -94,10 +101,21 @@ def _tell(arguments, parts, model, tokenizer, longest):
             f"{cut:,} training stories are longer than --memory-size {arguments.memory_size}; "
             "of those the most recent sentences are read."
         )
+    if arguments.linear_start and arguments.epochs <= arguments.linear_epochs:
+        print(
+            f"The linear start may last for all of --epochs {arguments.epochs}, as --linear-epochs "
+            f"is {arguments.linear_epochs}: train for more, or with --no-linear-start."
+        )
     print(
         f"{arguments.system}: {model.count_params():,} parameters, a vocabulary of "
         f"{tokenizer.vocabulary_size:,}, sentences of at most {longest} words"
     )
+
+
+def _warning(arguments, result):
+    """What there is to say when a training is over: whether the softmax never came back."""
+    is_linear = arguments.linear_start and result.best >= LINEAR_CHOICE
+    return linear_text(arguments.run) if is_linear else None
 
 
 def _optimizer(arguments, reader, batches_per_epoch):

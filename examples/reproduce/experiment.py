@@ -19,12 +19,14 @@ class Goal:
         at_most: The most that is good enough, or None; added to the same number of the
             experiment `above`, if that is named.
         above: Name of another experiment, or None.
+        tasks: Of an error, the tasks for each of which it holds; none for that of all together.
     """
 
     measure: str
     at_least: float | None = None
     at_most: float | None = None
     above: str | None = None
+    tasks: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,4 +106,7 @@ def _filled(line, data, runs, part):
 
 
 def _words(line, quickly, quick):
-    return shlex.split(f"{line} {quickly}" if quick else line)
+    words = shlex.split(f"{line} {quickly}" if quick else line)
+    if quick and "--cool-down" in words:  # one epoch has no six to cool down in
+        words += ["--cool-down", "1"]
+    return words

@@ -11,6 +11,7 @@ import shlex
 import statistics
 import textwrap
 
+from examples.reproduce import seeds
 from examples.reproduce.experiment import Experiment, Goal
 from examples.training.files import write_atomically
 
@@ -32,13 +33,14 @@ MEASURES = {
     "most_frequent": "the most frequent candidate",
     "error": "error",
     "perplexity": "perplexity",
+    "perplexity_own_words": "perplexity, own words fed",
     "bound": "bound in nats",
-    "tokens": "right words",
+    "right_words": "right words",
     "captions": "right captions",
     "looks": "looks at the digit",
 }
 #: Numbers that are shares, and stand in the page as percent; numbers in percent.
-SHARES = ("exact_match", "position_within_one", "tokens", "captions", "looks")
+SHARES = ("exact_match", "position_within_one", "right_words", "captions", "looks")
 PERCENT = ("accuracy", "naive_bayes", "most_frequent", "error")
 
 
@@ -58,6 +60,10 @@ class Outcome:
         """Returns a number, the mean over the parts; None if it was not measured."""
         found = [numbers[measure] for numbers in self.parts.values() if measure in numbers]
         return statistics.fmean(found) if found else None
+
+    def tasks(self) -> dict[str, float]:
+        """Returns the error of each task, of all parts together; none where there are no tasks."""
+        return {task: e for n in self.parts.values() for task, e in n.get("tasks", {}).items()}
 
 
 def row(experiment: Experiment, outcome: Outcome, others: dict[str, Outcome]) -> str:
@@ -88,8 +94,12 @@ def goal_text(goal: Goal) -> str:
 
     >>> goal_text(Goal("bleu", at_least=30)), goal_text(Goal("wer", at_most=1, above="x"))
     ('BLEU >= 30', 'WER <= that of x + 1')
+    >>> goal_text(Goal("error", at_most=5, tasks=("1", "4")))
+    'error of each of the tasks 1, 4 <= 5 %'
     """
     name = MEASURES[goal.measure]
+    if goal.tasks:
+        name += f" of each of the tasks {', '.join(goal.tasks)}"
     sign, bound = (">=", goal.at_least) if goal.at_most is None else ("<=", goal.at_most)
     text = f"{100 * bound:g} %" if goal.measure in SHARES else f"{bound:g}"
     text += " %" if goal.measure in PERCENT else ""
@@ -97,13 +107,15 @@ def goal_text(goal: Goal) -> str:
 
 
 def is_met(goal: Goal, outcome: Outcome, others: dict[str, Outcome]) -> bool | None:
-    """Returns whether a goal is met, None if that cannot be told."""
+    """Returns whether a goal of all tasks together is met, None if that cannot be told."""
     number = outcome.number(goal.measure)
     base = 0.0
     if goal.above is not None:
         base = others[goal.above].number(goal.measure) if goal.above in others else None
-    if number is None or base is None:
-        return None
+    return None if number is None or base is None else _holds(goal, number, base)
+
+
+def _holds(goal, number, base=0.0):
     if goal.at_least is not None:
         return number >= base + goal.at_least
     return number <= base + goal.at_most
@@ -118,12 +130,13 @@ def command_text(experiment: Experiment, quick: bool = False) -> str:
     return "\n".join([f"# {experiment.name}{each}", *lines])
 
 
-def write(path: pathlib.Path, rows: dict[str, tuple[str, str]], order: list[str]) -> None:
+def write(path: pathlib.Path, rows: dict[str, tuple[str, str, str]], order: list[str]) -> None:
     """Puts rows into the page, in place of those of the same names.
 
     Args:
         path: The page; made if it does not exist, the marks appended if it has none.
-        rows: For each experiment its line of the table and its commands.
+        rows: For each experiment its line of the table, its commands, and a table of its own or
+            nothing.
         order: Names in the order of the table; unknown ones come last.
 
     Raises:
@@ -150,17 +163,29 @@ def _measured(experiment, outcome, others):
     present = [name for name in MEASURES if outcome.number(name) is not None]
     if "wer" in present or "bleu" in present:
         present.remove("exact_match")
-    goals = {goal.measure: goal for goal in experiment.goals}
+    goals = {goal.measure: goal for goal in experiment.goals if not goal.tasks}
     texts = []
     for name in present:
-        met = name in goals and is_met(goals[name], outcome, others)
+        met = is_met(goals[name], outcome, others) if name in goals else None
         number = _number(name, outcome.number(name))
-        text = f"{MEASURES[name]} {f'**{number}**' if met else number}"
-        if experiment.parts:
-            each = (f"{part} {_number(name, n[name])}" for part, n in outcome.parts.items())
-            text += f" ({', '.join(each)})"
-        texts.append(text if met is not False or name not in goals else f"{text} (missed)")
+        text = f"{MEASURES[name]} {_bold(number, met)}"
+        each = [_of_task(*one, experiment) for one in outcome.tasks().items() if name == "error"]
+        if experiment.parts and not each:
+            each = [f"{part} {_number(name, n[name])}" for part, n in outcome.parts.items()]
+        text += f" ({', '.join(each)})" if each else ""
+        texts.append(f"{text} (missed)" if met is False else text)
     return texts
+
+
+def _of_task(task, error, experiment):
+    """The error of a task, bold or missed if there is a goal for it."""
+    held = [_holds(goal, error) for goal in experiment.goals if task in goal.tasks]
+    met = all(held) if held else None
+    return f"{task} {_bold(_number('error', error), met)}{' (missed)' if met is False else ''}"
+
+
+def _bold(text, met):
+    return f"**{text}**" if met else text
 
 
 def _number(measure, value):
@@ -179,9 +204,10 @@ def _shown(arguments):
 def _block(rows, names):
     if not names:
         return "\n"
-    table = HEAD + "".join(f"{rows[name][0]}\n" for name in names)
-    commands = "\n\n".join(rows[name][1] for name in names)
-    return f"\n\n{table}\n```sh\n{commands}\n```\n\n"
+    lines, commands, tables = zip(*(rows[name] for name in names), strict=True)
+    table = HEAD + "".join(f"{line}\n" for line in lines)
+    fence = "```sh\n" + "\n\n".join(commands) + "\n```\n"
+    return "\n\n" + "\n".join([table, *filter(None, tables), fence]) + "\n"
 
 
 def _read(block):
@@ -190,4 +216,8 @@ def _read(block):
     fence = re.search(r"^```sh\n(.*?)^```$", block, re.M | re.S)
     commands = re.split(r"\n\n(?=# )", fence[1].rstrip("\n")) if fence else []
     by_name = {text.split()[1]: text for text in commands}
-    return {name: (line, by_name.get(name, f"# {name}")) for name, line in lines.items()}
+    tables = seeds.read(block)
+    return {
+        name: (line, by_name.get(name, f"# {name}"), tables.get(name, ""))
+        for name, line in lines.items()
+    }

@@ -85,7 +85,7 @@ def is_trained(run: pathlib.Path, training: list[str]) -> bool:
     record = resuming.read_record(run)
     if record is None:
         return False
-    given = resuming.plain(train_options.make_parser(training[1]).parse_args(training[2:]))
+    given = resuming.plain(train_options.parse(training[1], training[2:]))
     resuming.check_arguments(run, record, given)
     return resuming.finished_text(run, record, given) is not None
 

@@ -25,6 +25,7 @@ class Job:
         metrics: Measured after each epoch.
         average: A `WeightAverage`, or None.
         plateau: A `ReduceOnPlateau`, or None.
+        warning: Returns what to tell of a `TrainingResult` that is not as hoped for, or None.
     """
 
     model: keras.Model
@@ -38,3 +39,4 @@ class Job:
     metrics: tuple[Metric, ...] = ()
     average: averaging.WeightAverage | None = None
     plateau: schedules.ReduceOnPlateau | None = None
+    warning: Callable[[object], str | None] | None = None

@@ -72,9 +72,7 @@ class BarProgress:
         try:
             from rich import console, progress
         except ImportError as error:
-            raise ImportError(
-                "The progress bar needs rich: pip install 'keras-attention-layers[examples]'"
-            ) from error
+            raise ImportError("The progress bar needs rich: pip install '.[examples]'") from error
         self._bar = progress.Progress(
             progress.TextColumn("{task.description}"),
             progress.BarColumn(bar_width=20),

@@ -1,6 +1,6 @@
 """Learning rates over time.
 
-The first two are Keras schedules: pass them to the optimizer. They count updates from
+The first three are Keras schedules: pass them to the optimizer. They count updates from
 0, as Keras does; the papers count steps from 1, so step = updates done + 1.
 `ReduceOnPlateau` follows the dev loss instead and is asked by the loop after each
 evaluation. None of them reaches a `.keras` file, which holds no optimizer here.
@@ -97,6 +97,41 @@ def halving_after_epoch(
     return HalvingSchedule(
         rate, max(1, round(epoch * batches_per_epoch)), max(1, round(every * batches_per_epoch))
     )
+
+
+class CoolDownSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """Follows another schedule, and at the end brings its rate down to nothing in a line.
+
+        rate = base * min(1, (total - step) / cooling)
+
+    Args:
+        base: A schedule, or a positive float, the rate until then.
+        total: Positive int, updates of the whole training.
+        cooling: Positive int, updates of its end in which the rate falls.
+
+    Example:
+
+    >>> rate = CoolDownSchedule(2.0, total=10, cooling=4)
+    >>> [float(rate(step)) for step in (0, 6, 7, 9, 12)]
+    [2.0, 2.0, 1.5, 0.5, 0.0]
+
+    Reference: the last phase of Zhai et al. 2022, https://arxiv.org/abs/2106.04560, section 3.5.
+    """
+
+    def __init__(self, base, total: int, cooling: int):
+        if not callable(base):
+            checks.number_in_range("CoolDownSchedule", "base", base, 0.0)
+        self.base = base
+        self.total = checks.positive_int("CoolDownSchedule", "total", total)
+        self.cooling = checks.positive_int("CoolDownSchedule", "cooling", cooling)
+
+    def __call__(self, step):
+        rate = self.base(step) if callable(self.base) else self.base
+        left = self.total - ops.cast(step, "float32")
+        return rate * ops.clip(left / self.cooling, 0.0, 1.0)
+
+    def get_config(self):
+        return {"base": self.base, "total": self.total, "cooling": self.cooling}
 
 
 @dataclasses.dataclass

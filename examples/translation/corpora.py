@@ -4,6 +4,7 @@ import dataclasses
 import fractions
 
 from examples.data import dates, parallel
+from examples.data.lines import lines_of
 from examples.data.report import DataError
 
 
@@ -39,6 +40,15 @@ class Files:
             print(f"{part}: {corpus.report}")
         return corpus
 
+    def count_lines(self) -> int:
+        """Returns how many lines the files have, the longer one of two.
+
+        Raises:
+            DataError: If they cannot be read.
+        """
+        paths = [path for path in (self.source, self.target, self.pairs) if path]
+        return max(sum(1 for _ in lines_of(path)) for path in paths)
+
 
 def training_pairs(
     files: Files,
@@ -51,7 +61,7 @@ def training_pairs(
 
     Args:
         files: Training files; none stands for the embedded dates.
-        dev_files: Dev files; none holds out every n-th pair of the training files.
+        dev_files: Dev files; none holds out every n-th source of the training files.
         dev_share: The share held out.
         on_bad_line: `"skip"` or `"refuse"`.
         max_pairs: Take only the first so many of each part; None takes all.

@@ -5,10 +5,20 @@ import time
 
 from examples.commands import arguments as shared
 from examples.data.batches import Batches
+from examples.data.parallel import Corpus
 from examples.training.evaluation import Evaluation
 from examples.translation import corpora, error_rates, positions, scoring
 from examples.translation.arguments import add_files, add_search, files_of
-from examples.translation.opened import learned_from_files, open_run, trained_format, translator
+from examples.translation.lengths import pair_limits, tell_cut_sources
+from examples.translation.opened import (
+    has_attention,
+    learned_from_files,
+    open_run,
+    output_limit,
+    trained_format,
+    translator,
+)
+from examples.translation.own_words import own_words_perplexity
 from keras_attention.protocol import first_id
 
 SUMMARY = "measure a run on unseen dates, or on your own test files"
@@ -20,6 +30,7 @@ examples:
 
 what the numbers mean:
   perplexity, token accuracy   of the reference's tokens, each after the right ones before it
+  perplexity own words         the same, after the likeliest tokens of the model itself
   exact match                  share of outputs that equal their reference, or one of them
   wer, per                     percent of words that equal no reference of theirs; edits to the
                                nearest reference in percent of its phonemes, summed over words
@@ -37,6 +48,13 @@ def add_arguments(parser) -> None:
     shared.add_run(parser)
     hint = " (default: unseen dates, for a run on dates)"
     add_files(parser, "test", hint=hint, default_format="that of the training, or tsv")
+    parser.add_argument(
+        "--on-bad-line",
+        choices=("refuse", "skip"),
+        default="refuse",
+        help="what to do with empty, overlong or undecodable lines of the files; skip measures "
+        "without them, and --output has an empty line in the place of each (default: %(default)s)",
+    )
     parser.add_argument(
         "--max-pairs",
         type=shared.positive_int,
@@ -62,7 +80,12 @@ def add_arguments(parser) -> None:
         help="for attention that predicts positions: the run, on the same tokens, whose "
         "alignment they are compared with (default: the run itself)",
     )
-    parser.add_argument("--output", metavar="FILE", help="write the outputs, one a line")
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help="write the outputs, one for each line of the file, or for each source where its "
+        "lines are joined",
+    )
     parser.add_argument("--json", metavar="FILE", help="write the numbers")
     add_search(parser)
 
@@ -77,9 +100,10 @@ def run(arguments) -> None:
             "--target, or --pairs."
         )
     _check_measures(arguments, files)
+    output_limit(opened, arguments)  # refused before the work
     paths = [shared.check_writable(path) for path in (arguments.output, arguments.json)]
     if files:
-        pairs = files.read("test").pairs
+        corpus = files.read("test", arguments.on_bad_line)
     else:
         pairs = corpora.date_pairs("test", arguments.max_pairs)
     other = _aligned_by(opened, arguments.aligned_by)
@@ -92,17 +116,24 @@ def run(arguments) -> None:
                 "Leave it out, or add --measure bleu."
             )
         several = measure == "wer" or files.form == "targets"
-        texts, references = scoring.grouped(pairs) if several else zip(*pairs, strict=True)
-        texts, references = (list(side)[: arguments.max_pairs] for side in (texts, references))
+        texts, references, lines = _rows(corpus, several, arguments.max_pairs)
+        names = [f"{corpus.name}:{line}" for line in lines]
+        batches = _reference_batches(opened, other, _with_lines(corpus, texts, references, lines))
+        tell_cut_sources(opened, texts, names)
         measured, outputs = _on_files(opened, arguments, measure, texts, references)
-        pairs = scoring.ungrouped(texts, references)
+        if corpus.report.left_out:
+            whole = arguments.max_pairs is None or len(lines) < arguments.max_pairs
+            last = files.count_lines() if whole else lines[-1]
+            outputs = _in_place(outputs, lines, corpus, last)
     else:
         texts, references = map(list, zip(*pairs, strict=True))
+        batches = _reference_batches(opened, other, pairs)
+        tell_cut_sources(opened, texts, [f"date {place}" for place in range(1, len(texts) + 1)])
         measured, outputs = _on_dates(opened, arguments, texts, references)
     numbers = {
         "pairs": len(texts),
         "beam": arguments.beam,
-        **_teacher_forced(opened, pairs, other),
+        **_of_references(opened, batches, other),
         **measured,
         "seconds": time.monotonic() - began,
     }
@@ -133,6 +164,35 @@ def _default_measure(opened, form):
     return "wer" if kinds == ("characters", "words") else "bleu"
 
 
+def _rows(corpus, several, most):
+    """Texts, the reference or references of each, and the (first) line of each."""
+    if several:
+        texts, references = scoring.grouped(corpus)
+        first = {}
+        for (source, _), line in zip(corpus, corpus.lines, strict=True):
+            first.setdefault(source, line)
+        lines = list(first.values())
+    else:
+        texts, references = map(list, zip(*corpus, strict=True))
+        lines = corpus.lines
+    return texts[:most], references[:most], lines[:most]
+
+
+def _with_lines(corpus, texts, references, lines):
+    """A pair for each reference, under the line of its text."""
+    pairs = scoring.ungrouped(texts, references)
+    counts = (1 if isinstance(one, str) else len(one) for one in references)
+    lines = [line for line, count in zip(lines, counts, strict=True) for _ in range(count)]
+    return Corpus(pairs, lines, corpus.name, corpus.report)
+
+
+def _in_place(outputs, lines, corpus, last):
+    """The outputs, with an empty one for each line up to `last` that was left out."""
+    left_out = set(range(1, last + 1)).difference(corpus.lines)
+    rows = [*zip(lines, outputs, strict=True), *((line, "") for line in left_out)]
+    return [output for _, output in sorted(rows)]
+
+
 def _on_files(opened, arguments, measure, texts, references):
     """Exact match and the measure asked for, and the outputs."""
     tokenizer = opened.target_tokenizer
@@ -155,12 +215,10 @@ def _on_dates(opened, arguments, texts, references):
     """Exact match and where the year's digits look, and the outputs."""
     found = translator(opened, arguments).translate(texts)
     outputs = [one.texts[0] for one in found]
-    share, count = scoring.years_attended(found, texts)
-    numbers = {
-        "exact_match": scoring.exact_match(outputs, references),
-        "year_attended": share,
-        "years_in_digits": count,
-    }
+    numbers = {"exact_match": scoring.exact_match(outputs, references)}
+    if has_attention(opened.model):
+        share, count = scoring.years_attended(found, texts)
+        numbers |= {"year_attended": share, "years_in_digits": count}
     return numbers, outputs
 
 
@@ -184,19 +242,26 @@ def _aligned_by(opened, directory):
     return other
 
 
-def _teacher_forced(opened, pairs, other):
-    """Perplexity and token accuracy with the reference words fed, and predicted positions."""
-    batches = Batches.from_pairs(
-        pairs,
-        opened.source_tokenizer,
-        opened.target_tokenizer,
-        max_shapes=3,
-        first_id=first_id(opened.model.get_layer("decoder")),
-    )
+def _reference_batches(opened, other, pairs):
+    """Sources and references, without those that are longer than the learned positions."""
+    sides = opened.source_tokenizer, opened.target_tokenizer
+    limits = pair_limits(opened.model, *([] if other is None else [other.model]))
+    first = first_id(opened.model.get_layer("decoder"))
+    batches = Batches.from_pairs(pairs, *sides, max_shapes=3, first_id=first, **limits)
     if batches.report.left_out:
-        print(f"teacher-forced: {batches.report}")
-    result = Evaluation(opened.model, jit_compile=False)(batches)  # once: compiling takes longer
-    numbers = {"perplexity": result["perplexity"], "token_accuracy": result["accuracy"]}
+        print(f"references: {batches.report}")
+    return batches
+
+
+def _of_references(opened, batches, other):
+    """What the model says to the references: perplexities, accuracy and predicted positions."""
+    sides = opened.source_tokenizer, opened.target_tokenizer
+    forced = Evaluation(opened.model, jit_compile=False)(batches)  # once: compiling takes longer
+    numbers = {
+        "perplexity": forced["perplexity"],
+        "perplexity_own_words": own_words_perplexity(opened.model, *sides, batches),
+        "token_accuracy": forced["accuracy"],
+    }
     if other is not None:
         numbers |= positions.predicted_positions(opened.model, batches.evaluation(), other.model)
     return numbers
@@ -205,4 +270,4 @@ def _teacher_forced(opened, pairs, other):
 def _tell(numbers):
     for name, value in numbers.items():
         shown = f"{value:.4f}" if isinstance(value, float) else value
-        print(f"{name.replace('_', ' '):<18} {shown}")
+        print(f"{name.replace('_', ' '):<20} {shown}")

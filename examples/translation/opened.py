@@ -1,10 +1,12 @@
 """A run, opened for a command."""
 
-from examples.translation.translating import TextTranslator
-from keras_attention import ConvDecoder
-from keras_attention.export.runs import Run, read_run
+import keras
 
-OUTPUT_LIMIT = 128  # for a run that does not say how long its training targets were
+from examples.commands.arguments import UsageError
+from examples.translation.translating import TextTranslator
+from keras_attention import Seq2SeqDecoder, SummaryDecoder
+from keras_attention.export.limits import default_limit, learned_positions
+from keras_attention.export.runs import Run, read_run
 
 
 def open_run(directory: str) -> Run:
@@ -36,18 +38,27 @@ def translator(run: Run, arguments) -> TextTranslator:
 
 
 def output_limit(run: Run, arguments) -> int:
-    """The longest output: what was asked for, or what fits the targets of training."""
+    """The longest output: what was asked for, or what fits the targets of training.
+
+    Raises:
+        UsageError: If the decoder has not learned as many positions as were asked for.
+    """
     trained = (run.settings.get("lengths") or {}).get("target")
-    return arguments.max_length or default_limit(run.model, trained)
+    limit = arguments.max_length or default_limit(run.model, trained)
+    learned = learned_positions(run.model).get("target", limit)
+    if limit > learned:
+        raise UsageError(
+            f"--max-length expects at most {learned}, the positions that the decoder of "
+            f"{run.directory} has learned. Received: --max-length {limit}"
+        )
+    return limit
 
 
-def default_limit(model, trained: int | None) -> int:
-    """Twice the longest target of training, if the decoder has learned that many positions."""
-    limit = 2 * trained if trained else OUTPUT_LIMIT
+def has_attention(model: keras.Model) -> bool:
+    """Returns whether the decoder of a translator attends to the source."""
     decoder = model.get_layer("decoder")
-    decoder = getattr(decoder, "decoder", decoder)  # scheduled sampling wraps one
-    learned = isinstance(decoder, ConvDecoder) or getattr(decoder, "positions", None) == "learned"
-    return min(limit, decoder.max_length) if learned else limit
+    decoder = getattr(decoder, "decoder", decoder)  # scheduled sampling has one within
+    return not isinstance(decoder, (SummaryDecoder, Seq2SeqDecoder))
 
 
 def trained_format(run: Run) -> str:

@@ -23,6 +23,8 @@ SCHEDULES = ("constant", "plateau", "halving", "noam")
 BELONGS_TO = {
     "beta_2": ("optimizer", "adam"),
     "warmup": ("schedule", "noam"),
+    "plateau_factor": ("schedule", "plateau"),
+    "plateau_patience": ("schedule", "plateau"),
     "halve_after": ("schedule", "halving"),
     "halve_every": ("schedule", "halving"),
 }
@@ -37,6 +39,13 @@ def check(arguments: argparse.Namespace) -> None:
                 f"{flag} is for --{owner} {value}. Leave it out, or choose that. Received: "
                 f"{flag} {getattr(arguments, name)} --{owner} {getattr(arguments, owner)}"
             )
+    cooling = arguments.cool_down
+    if cooling is not None and (arguments.schedule == "plateau" or cooling > arguments.epochs):
+        raise UsageError(
+            "--cool-down takes its epochs from the end of --epochs, and is not for --schedule "
+            f"plateau. Received: --cool-down {cooling:g} --epochs {arguments.epochs} "
+            f"--schedule {arguments.schedule}"
+        )
     if arguments.schedule == "noam" and not getattr(arguments, "units", None):
         raise UsageError(
             "--schedule noam needs the width of the model, and this system has no --units. "
@@ -51,7 +60,7 @@ def make_optimizer(
 
     Args:
         arguments: The options of `train`.
-        batches_per_epoch: What an epoch is to `--schedule halving`.
+        batches_per_epoch: What an epoch is to `--schedule halving` and `--cool-down`.
     """
     rate = _rate(arguments, batches_per_epoch)
     name = arguments.optimizer
@@ -70,10 +79,22 @@ def make_optimizer(
 
 def make_plateau(arguments: argparse.Namespace) -> schedules.ReduceOnPlateau | None:
     """Returns what lowers the rate when the run stops improving, or None."""
-    return schedules.ReduceOnPlateau() if arguments.schedule == "plateau" else None
+    if arguments.schedule != "plateau":
+        return None
+    factor, patience = arguments.plateau_factor or 0.5, arguments.plateau_patience or 2
+    return schedules.ReduceOnPlateau(factor, patience)
 
 
 def _rate(arguments, batches_per_epoch):
+    rate = _rate_before_cooling(arguments, batches_per_epoch)
+    if arguments.cool_down is None:
+        return rate
+    epochs = (arguments.epochs, arguments.cool_down)
+    total, cooling = (max(1, round(number * batches_per_epoch)) for number in epochs)
+    return schedules.CoolDownSchedule(rate, total, cooling)
+
+
+def _rate_before_cooling(arguments, batches_per_epoch):
     if arguments.schedule == "noam":
         scale = arguments.learning_rate or 1.0
         return schedules.NoamSchedule(arguments.units, arguments.warmup or 4000, scale)

@@ -32,7 +32,7 @@ def add_data(parser) -> None:
 
 
 def _add_reading(data):
-    text = "share of the training pairs held out where no dev files are named"
+    text = "share of the sources held out with all their targets where no dev files are named"
     shared.number(data, "--dev-share", 0.02, text, shared.share)
     shared.number(
         data,
@@ -44,8 +44,8 @@ def _add_reading(data):
         "--on-bad-line",
         choices=("skip", "refuse"),
         default="skip",
-        help="what to do with empty, overlong or undecodable lines; all are told by line "
-        "number (default: %(default)s)",
+        help="what to do with empty, overlong or undecodable lines; all are counted, the first "
+        "of each kind told by line number (default: %(default)s)",
     )
     data.add_argument(
         "--tokens",
@@ -143,8 +143,25 @@ def _add_optimizer(training):
         "--schedule",
         choices=SCHEDULES,
         default="constant",
-        help="plateau halves the rate when --monitor stops improving, halving after so many "
-        "epochs; noam is the Transformer's, for a system with --units (default: %(default)s)",
+        help="plateau lowers the rate when --monitor stops improving, halving halves it after so "
+        "many epochs; noam is the Transformer's, for a system with --units (default: %(default)s)",
+    )
+    shared.number(
+        training,
+        "--plateau-factor",
+        None,
+        "what --schedule plateau multiplies the rate by; the ConvS2S paper's is 0.1 (default: 0.5)",
+        shared.share,
+    )
+    text = "epochs without a new best before it does (default: 2)"
+    shared.number(training, "--plateau-patience", None, text)
+    shared.number(
+        training,
+        "--cool-down",
+        None,
+        "the last epochs of --epochs, in which the rate falls to nothing in a line; stop the run "
+        "by nothing else then (default: none)",
+        shared.positive_number,
     )
     shared.number(training, "--warmup", None, "updates until noam's highest rate (default: 4000)")
     shared.number(

@@ -7,7 +7,13 @@ import warnings
 from examples.commands import arguments as shared
 from examples.data import dates
 from examples.translation.arguments import add_search
-from examples.translation.opened import learned_from_files, open_run, translator
+from examples.translation.lengths import tell_cut_sources
+from examples.translation.opened import (
+    has_attention,
+    learned_from_files,
+    open_run,
+    translator,
+)
 from keras_attention import fonts, plotting
 
 SUMMARY = "draw the alignments of texts"
@@ -57,9 +63,15 @@ def run(arguments) -> None:
             if learned_from_files(opened)
             else "The texts to draw are empty. Name others, or none for unseen dates."
         )
+    if not has_attention(opened.model):
+        raise ValueError(
+            f"{arguments.run} is a run of {opened.settings['system']} whose decoder has no "
+            "attention to draw. Draw one of a system with attention, such as rnnsearch."
+        )
     directory = pathlib.Path(arguments.out)
     directory.mkdir(parents=True, exist_ok=True)
     texts = texts or drawn_dates()
+    tell_cut_sources(opened, texts, [f"text {number}" for number in range(1, len(texts) + 1)])
     found = translator(opened, arguments).translate(texts)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "No installed font holds")

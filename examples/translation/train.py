@@ -13,9 +13,9 @@ from examples.training.settings import Metric, TrainingSettings
 from examples.training.workers import Workers
 from examples.translation import corpora, error_rates, optimizing, scoring
 from examples.translation.arguments import files_of
-from examples.translation.opened import default_limit
 from examples.translation.translating import TextTranslator
 from keras_attention.export import runs, tokenizers
+from keras_attention.export.limits import default_limit, learned_positions
 from keras_attention.protocol import first_id
 
 #: What a run may hold before it has a record.
@@ -29,7 +29,8 @@ def check(arguments) -> None:
     _kinds(arguments)
     if getattr(arguments, "share_embeddings", False) and not arguments.joint_vocabulary:
         raise UsageError(
-            "--share-embeddings needs one vocabulary of both sides. Add --joint-vocabulary."
+            "--share-embeddings needs one vocabulary of both sides. Add --joint-vocabulary, or "
+            "--no-share-embeddings."
         )
     optimizing.check(arguments)
 
@@ -60,15 +61,13 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         f"and {sizes[1]:,}"
     )
     parts = _batches(arguments, pairs, sides, first_id(model.get_layer("decoder")))
-    lengths = {
-        side: max(shape[place] for shape in parts["training"].shapes())
-        for place, side in enumerate(runs.SIDES, 1)
-    }
+    lengths = {name: _longest(part) for name, part in parts.items()}
+    _check_positions(arguments, learned_positions(model), lengths)
     description = {
         "system": arguments.system,
         "flags": options,
         "seed": arguments.seed,
-        "lengths": lengths,
+        "lengths": lengths["training"],
         "training": resuming.plain(arguments),
     }
     return Job(
@@ -81,7 +80,7 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         save=lambda best: runs.write_run(directory, best, description, *sides, replace=True),
         digests={name: resuming.data_digest(part.encoded) for name, part in parts.items()},
         metrics=_metrics(
-            arguments.monitor, sides, pairs[1], default_limit(model, lengths["target"])
+            arguments.monitor, sides, pairs[1], default_limit(model, lengths["training"]["target"])
         ),
         average=averaging.make_average(arguments.average, arguments.average_last),
         plateau=optimizing.make_plateau(arguments),
@@ -162,6 +161,27 @@ def _batches(arguments, pairs, sides, first):
         if parts[name].report.left_out:
             print(f"{name}: {parts[name].report}")
     return parts
+
+
+def _longest(batches):
+    """The tokens of the longest row of each side, end marks counted."""
+    return {
+        side: max(shape[place] for shape in batches.shapes())
+        for place, side in enumerate(runs.SIDES, 1)
+    }
+
+
+def _check_positions(arguments, positions, lengths):
+    """Raises if a row is longer than the positions that the model learns."""
+    larger = "Give a larger --max-length, or leave" if hasattr(arguments, "max_length") else "Leave"
+    for name, longest in lengths.items():
+        for side, limit in positions.items():
+            if longest[side] > limit:
+                raise ValueError(
+                    f"{arguments.system} learns {limit} positions of the {side}, fewer than the "
+                    f"{name} data needs. {larger} out what is longer with --max-{side}-tokens "
+                    f"{limit}. Received: a {side} of {longest[side]} tokens, the end mark counted"
+                )
 
 
 def _metrics(name, sides, pairs, max_length):

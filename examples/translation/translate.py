@@ -5,7 +5,9 @@ import sys
 from examples.commands import arguments as shared
 from examples.data.report import DataError
 from examples.translation.arguments import add_search
+from examples.translation.lengths import tell_cut_sources
 from examples.translation.opened import open_run, translator
+from keras_attention.decoding.steps import IMPOSSIBLE
 
 SUMMARY = "translate texts, or standard input line by line"
 EPILOG = """\
@@ -33,6 +35,9 @@ def run(arguments) -> None:
     texts = arguments.texts or _lines(sys.stdin)
     rows = [row for row, text in enumerate(texts) if text.strip()]
     translate = translator(opened, arguments)
+    kind = "text" if arguments.texts else "line"
+    named = [f"{kind} {row + 1}" for row in rows]
+    tell_cut_sources(opened, [texts[row] for row in rows], named)
     work = translate.translate if arguments.all else translate.best
     answers = dict(zip(rows, work([texts[row] for row in rows]), strict=True))
     for row, text in enumerate(texts):
@@ -42,7 +47,8 @@ def run(arguments) -> None:
         print(text)
         if row in answers:
             for output, score in zip(answers[row].texts, answers[row].scores, strict=True):
-                print(f"  {score:9.4f}  {output}")
+                if score > IMPOSSIBLE:  # fewer were found than the beam holds
+                    print(f"  {score:9.4f}  {output}")
 
 
 def _lines(stream):

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.decoding import GNMTLengthPenalty
+from examples.translation.lengths import check_pairs, source_limit
 from keras_attention.export.signatures import TranslatorFunctions
 
 
@@ -31,18 +31,21 @@ class Translation:
 class TextTranslator:
     """Beam search from text to text.
 
+    Of a source that is longer than what the encoder has learned positions for, it reads as many
+    tokens as there are positions; `lengths.tell_cut_sources` says which these are.
+
     Args:
         model: A translator.
         source, target: Its tokenizers.
         beam_width: Number of hypotheses.
         max_length: Longest output in tokens, the end mark counted.
-        length_penalty: Alpha of the GNMT length penalty, or None.
+        length_penalty: What ranks hypotheses of different lengths, see `beam_search`, or None.
     """
 
     def __init__(self, model, source, target, beam_width=4, max_length=128, length_penalty=None):
-        penalty = None if length_penalty is None else GNMTLengthPenalty(length_penalty)
-        options = {"beam_width": beam_width, "length_penalty": penalty}
-        functions = TranslatorFunctions(model, source, target, None, max_length, options, {})
+        options = {"beam_width": beam_width, "length_penalty": length_penalty}
+        longest = source_limit(model)
+        functions = TranslatorFunctions(model, source, target, longest, max_length, options, {})
         spec = tf.TensorSpec([None], tf.string)
         self._plain = tf.function(
             functions.serving_default, input_signature=[spec], autograph=False
@@ -91,7 +94,17 @@ class PairScorer:
         self._model, self._source, self._target = model, source, target
 
     def log_probs(self, pairs, batch_size: int = 64) -> list[list[float]]:
-        """Returns for each pair of texts the log-probability of each token and of the end."""
+        """Returns for each pair of texts the log-probability of each token and of the end.
+
+        Args:
+            pairs: A `Corpus`, or a list of `(source, target)` texts.
+            batch_size: How many pairs are scored at a time.
+
+        Raises:
+            DataError: If a side of a pair is longer than what the model has learned positions
+                for.
+        """
+        check_pairs(self._model, self._source, self._target, pairs)
         texts, targets = (tf.constant(list(side)) for side in zip(*pairs, strict=True))
         longest = int(tf.reduce_max(self._target.encode(targets)[1])) + 1
         functions = TranslatorFunctions(

@@ -57,6 +57,17 @@ def test_texts_may_follow_an_option_and_have_ranked_outputs(command, words_run):
     assert scores == sorted(scores, reverse=True)
 
 
+def test_only_what_was_found_is_told(command, words_run, monkeypatch):
+    class Short(Echo):
+        def translate(self, texts):
+            empty = np.zeros((0, 0))
+            return [Translation(["a", "b", ""], [-0.5, -2.0, -1e9], [], [], empty) for _ in texts]
+
+    monkeypatch.setattr(translate, "translator", lambda *_: Short())
+    status, out, _ = command("translate", words_run, "--all", "ein hund")
+    assert (status, out) == (0, "ein hund\n    -0.5000  a\n    -2.0000  b\n")
+
+
 def test_each_line_of_standard_input_has_its_line_of_output(
     command, words_run, standard_input, monkeypatch
 ):
@@ -98,7 +109,8 @@ def test_evaluation_on_files(command, words_run, parallel_files, tmp_path):
     assert 50 < told["bleu"] <= 100.0001
     assert 50 < told["chrf"] <= 100.0001
     assert 0 < told["token_accuracy"] <= 1 <= told["perplexity"]
-    assert f"exact match        {told['exact_match']:.4f}" in out
+    assert told["perplexity_own_words"] >= 1
+    assert f"exact match          {told['exact_match']:.4f}" in out
 
 
 def test_bleu_is_measured_as_asked(command, words_run, parallel_files, monkeypatch):
@@ -107,7 +119,7 @@ def test_bleu_is_measured_as_asked(command, words_run, parallel_files, monkeypat
     status, out, _ = command("evaluate", words_run, *files, "--bleu-tokenize", "intl")
     assert status == 0
     assert "tok:intl" in out
-    assert "bleu               100.0000" in out
+    assert "bleu                 100.0000" in out
 
 
 def test_raw_text_is_tokenized_for_bleu_and_tokenized_text_is_not():
@@ -128,9 +140,22 @@ def test_evaluation_on_dates(command, dates_run):
         "evaluate", dates_run, "--max-pairs", 40, *GREEDY, "--max-length", 11
     )
     assert (status, err) == (0, "")
-    for name in ("perplexity", "token accuracy", "exact match", "year attended"):
+    for name in (
+        "perplexity",
+        "perplexity own words",
+        "token accuracy",
+        "exact match",
+        "year attended",
+    ):
         assert f"{name} " in out
     assert "bleu" not in out
+
+
+def test_a_run_without_attention_is_not_asked_where_it_looked(command, dates_run, monkeypatch):
+    monkeypatch.setattr(evaluate, "has_attention", lambda model: False)
+    status, out, _ = command("evaluate", dates_run, "--max-pairs", 8, *GREEDY, "--max-length", 11)
+    assert status == 0
+    assert "exact match" in out and "year" not in out
 
 
 def test_pictures_of_texts(command, words_run, tmp_path):

@@ -1,3 +1,5 @@
+import contextlib
+import io
 import json
 import shutil
 
@@ -7,6 +9,7 @@ import tensorflow as tf
 
 from examples.captions.opened import open_run
 from examples.captions.plot import draw
+from examples.commands import train_options
 from examples.training.history import read_history
 from keras_attention.export import validate_export
 
@@ -16,6 +19,7 @@ TINY = (
     "--grid 2 --digits 1:2 --units 16 --embedding-dim 8 --annotation-dim 16 --batch-size 16 "
     "--epoch-size 320 --dev-size 64 --epochs 2 --learning-rate 0.01 --no-jit --seed 1"
 ).split()
+SYSTEMS = ("show-attend-tell", "text-guided")
 TIMES = ("seconds", "tokens_per_second")
 
 
@@ -83,7 +87,7 @@ def test_evaluate_measures_written_captions_and_looks(command, captions_run, tmp
     numbers = json.loads((tmp_path / "numbers.json").read_text())
     assert numbers["scenes"] == 64  # two batches
     assert 64 * 2 <= numbers["words_and_ends"] <= 64 * 3
-    for name in ("tokens", "captions", "looks", "next_token", "next_look"):
+    for name in ("right_words", "captions", "looks", "next_token", "next_look"):
         assert 0 <= numbers[name] <= 1
     assert "looks" in out and " %" in out
 
@@ -201,6 +205,23 @@ def test_wrong_options_and_files_are_told_in_a_line(
     assert (found, err.count("\n") == 1 or status == 2) == (status, True)
     assert all(part in err for part in told.split(".*"))
     assert not (tmp_path / "run").exists()
+
+
+def test_a_guided_run_has_scenes_of_a_single_digit_unless_told_otherwise(command, mnist, tmp_path):
+    # Where all scenes have several it learns to look anywhere but at the digit that is named.
+    assert train_options.parse("text-guided", ["--run", "r"]).digits == "1:4"
+    assert train_options.parse("show-attend-tell", ["--run", "r"]).digits == "2:4"
+    with contextlib.redirect_stdout(io.StringIO()) as shown, pytest.raises(SystemExit):
+        train_options.parse("text-guided", ["--help"])
+    first, second = (shown.getvalue().index(f"train {name} --mn") for name in SYSTEMS)
+    assert first < second
+    assert "digits on a scene (default: 1:4)" in shown.getvalue()
+    options = [*TINY, "--epochs", 1, "--epoch-size", 16, "--dev-size", 16, "--mnist", mnist]
+    for digits, warned in (("2:2", True), ("1:2", False)):
+        more = ["--digits", digits, "--run", tmp_path / digits]
+        status, out, err = command("train", "text-guided", *options, *more)
+        assert (status, err) == (0, "")
+        assert ("No scene holds a single digit (--digits 2:2)" in out) == warned
 
 
 def test_a_run_without_its_words_or_scenes_is_refused(command, captions_run, tmp_path):

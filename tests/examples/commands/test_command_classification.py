@@ -85,6 +85,40 @@ def test_evaluate_measures_by_fold_and_class_and_naive_bayes_beside(
     assert 100 * best >= numbers["by_fold"]["3"] > 60
 
 
+def test_folds_that_were_learned_from_are_measured_only_where_they_are_named(
+    command, han_run, documents, tmp_path
+):
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(documents)
+    for path in (documents, link):
+        status, _, err = command("evaluate", han_run, "--documents", path)
+        assert (status, err.count("\n")) == (1, 1)
+        assert "learned from fold 0, 1, 2 of this file" in err and "--folds" in err
+    for folds, told in (("2-4", "learned from fold 2."), ("3,4", "")):
+        line = ["evaluate", han_run, "--documents", documents, "--folds", folds]
+        status, out, err = command(*line)
+        assert (status, err) == (0, "")
+        assert ("learned from" in out) == bool(told) and told in out
+    copy = shutil.copy(documents, tmp_path / "copy.jsonl")  # another file, as far as one can see
+    assert command("evaluate", han_run, "--documents", copy)[0] == 0
+    run = shutil.copytree(han_run, tmp_path / "run")
+    settings = json.loads((run / "run.json").read_text())
+    settings["training"]["folds"] = None
+    (run / "run.json").write_text(json.dumps(settings))
+    status, _, err = command("evaluate", run, "--documents", documents)
+    assert (status, "has learned from this file" in err) == (1, True)
+
+
+def test_a_file_is_one_however_its_path_is_written(command, documents, tmp_path):
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(documents)
+    other = documents.parent / "." / ".." / documents.parent.name / documents.name
+    for dev in (link, other):
+        line = ["--documents", documents, "--dev-documents", dev, "--run", tmp_path / "run"]
+        status, _, err = command("train", "han", *line)
+        assert (status, "are one file" in err) == (2, True)
+
+
 def test_a_batch_measures_as_documents_one_by_one(han_run):
     opened = open_run(han_run)
     films = [
@@ -125,8 +159,12 @@ def test_the_export_answers_texts_as_the_run_does(command, han_run, tmp_path):
     served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures["serving_default"]
     films = [("a good film", "it was the cast"), ("bad plot", ""), ("", "")]
     answers = {k: v.numpy() for k, v in served(sentences=tf.constant(films)).items()}
-    assert set(answers) == {"class", "probabilities", "word_weights", "sentence_weights"}
-    np.testing.assert_array_equal(answers["class"], answers["probabilities"].argmax(axis=1))
+    assert set(answers) == {
+        *("class", "class_id", "probabilities", "word_weights", "sentence_weights")
+    }
+    np.testing.assert_array_equal(answers["class_id"], answers["probabilities"].argmax(axis=1))
+    names = [[b"neg", b"pos"][number] for number in answers["class_id"]]
+    assert answers["class"].tolist() == names
     opened = open_run(han_run)
     for row, film in enumerate(films[:2]):
         reading = opened.read(Document("", "", tuple(text for text in film if text)))

@@ -31,7 +31,10 @@ def assert_one_line(err, told):
         ("plot x", "the following arguments are required: --out"),
         ("translate x --max-length 0", "--max-length: expected a positive whole number, got '0'"),
         ("translate x --beam 0", "--beam: expected a positive whole number, got '0'"),
-        ("translate x --length-penalty 11", "expected a number from -10 to 10, got '11'"),
+        (
+            "translate x --length-penalty 11",
+            "expected average or a number from -10 to 10, got '11'",
+        ),
         ("export x y --version 0", "--version: expected a positive whole number, got '0'"),
     ],
 )
@@ -57,6 +60,9 @@ def test_wrong_usage_ends_with_status_2(command, line, told):
         ("--epochs 1.5", "expected a positive whole number, got '1.5'"),
         ("--seed -1", "expected a whole number of at least 0"),
         ("--vocabulary-size 4", "expected a whole number of at least 5, got '4'"),
+        ("--goal nan", "expected a finite number, got 'nan'"),
+        ("--goal inf", "expected a finite number, got 'inf'"),
+        ("--sampling linear:inf", "Scheduled sampling is "),
     ],
 )
 def test_numbers_out_of_range_are_refused(command, tmp_path, option, told):
@@ -201,6 +207,17 @@ def test_unforeseen_errors_keep_their_traceback(command, monkeypatch):
         command("list")
 
 
+def test_an_error_of_a_layer_is_told_in_its_own_words(command, monkeypatch):
+    from examples.commands import list as listing
+
+    def run(arguments):
+        message = "Exception encountered when calling A.call().\n\n\x1b[1mA expects\nb.\x1b[0m\n"
+        raise ValueError(f"{message}\nArguments received by A.call():\n  • c=1")
+
+    monkeypatch.setattr(listing, "run", run)
+    assert command("list") == (1, "", "error: A expects b.\n")
+
+
 def test_what_is_not_installed_is_named(command, monkeypatch):
     from examples.commands import list as listing
 
@@ -247,15 +264,39 @@ def test_the_module_runs_as_a_command():
     assert lines[lines.index("algorithms:") + 1].split()[0] == "ntm"
 
 
-@pytest.mark.parametrize("was_there", [False, True])
-def test_a_run_that_cannot_be_built_leaves_nothing(command, tmp_path, was_there):
-    # The sizes are refused by a layer, after the tokenizers were written.
+@pytest.mark.parametrize(
+    ("was_there", "system", "sizes", "told"),
+    [
+        # By a layer, after the tokenizers were written.
+        (False, "transformer", "--units 15 --heads 2", "num_heads"),
+        (True, "transformer", "--units 15 --heads 2", "num_heads"),
+        (
+            False,
+            "transformer",
+            "--units 4 --heads 2 --layers 1 --positions learned --max-length 10",
+            "transformer learns 10 positions of the source, fewer than the training data needs. "
+            "Give a larger --max-length, or leave out what is longer with --max-source-tokens 10. "
+            "Received: a source of ",
+        ),
+        (
+            True,
+            "convs2s",
+            "--units 4 --embedding-dim 4 --max-length 10 --max-source-tokens 10 --dev-share 0.2",
+            "convs2s learns 10 positions of the target, fewer than the training data needs. "
+            "Give a larger --max-length, or leave out what is longer with --max-target-tokens 10. "
+            "Received: a target of 11 tokens, the end mark counted",
+        ),
+    ],
+)
+def test_a_run_that_cannot_be_built_leaves_nothing(
+    command, tmp_path, was_there, system, sizes, told
+):
     directory = tmp_path / "run"
     if was_there:
         directory.mkdir()
-    sizes = ["--units", 15, "--heads", 2, "--max-pairs", 40]
-    status, _, err = command("train", "transformer", "--run", directory, *sizes)
+    options = [*sizes.split(), "--max-pairs", 400]
+    status, _, err = command("train", system, "--run", directory, *options)
     assert status == 1
-    assert_one_line(err, "num_heads")
+    assert_one_line(err, told)
     assert directory.exists() == was_there
     assert not was_there or list(directory.iterdir()) == []

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -66,6 +67,12 @@ def test_pictures_are_of_texts_or_of_a_file(command, language_run, texts, tmp_pa
     assert "Name the texts to draw" in err
 
 
+def test_unknown_words_are_drawn_as_they_were_written(language_run):
+    tokens, weights = open_run(language_run).weights("a  zebra sleeps in Übersee .")
+    assert tokens == ["<s>", "a", "zebra", "sleeps", "in", "Übersee", "."]
+    assert weights.shape == (1, 7, 7)
+
+
 def test_the_export_tells_what_a_text_costs(command, language_run, tmp_path):
     status, _, err = command("export", language_run, tmp_path / "served")
     assert (status, err) == (0, "")
@@ -81,6 +88,34 @@ def test_the_export_tells_what_a_text_costs(command, language_run, tmp_path):
     assert answers["tokens"][1, 3:].tolist() == [3, 0]
     assert answers["log_probabilities"][1, 4] == 0
     assert answers["attention"].shape == (2, 1, 5, 6)
+
+
+def test_a_text_that_is_cut_off_has_no_end_and_is_told(command, language_run, tmp_path):
+    run = shutil.copytree(language_run, tmp_path / "run")
+    settings = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**settings, "max_tokens": 3}))
+    lines = tmp_path / "lines"
+    lines.write_text("a dog sleeps .\na dog .\n")
+    status, out, err = command("evaluate", run, "--text", lines, "--json", tmp_path / "numbers")
+    assert (status, err) == (0, "")
+    assert "text: 2 lines of 7 tokens, 14.3 % of them cut off, from 1 lines" in out
+    numbers = json.loads((tmp_path / "numbers").read_text())
+    kept = {name: numbers[name] for name in ("lines", "cut_lines", "cut_tokens", "tokens")}
+    assert kept == {"lines": 2, "cut_lines": 1, "cut_tokens": 1, "tokens": 3 + 4}
+    assert command("export", run, tmp_path / "served")[0] == 0
+    served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures["serving_default"]
+    texts = ["a dog sleeps .", "a dog sleeps . . . .", "a dog sleeps", ""]
+    answers = {name: value.numpy() for name, value in served(text=tf.constant(texts)).items()}
+    assert answers["is_cut"].tolist() == [1, 1, 0, 0]
+    ends = [np.flatnonzero(row == 3).tolist() for row in answers["tokens"]]
+    assert ends == [[], [], [3], [0]]
+    np.testing.assert_array_equal(answers["tokens"][0, :3], answers["tokens"][2, :3])
+    np.testing.assert_allclose(
+        answers["log_probability"][:2], answers["log_probabilities"][2, :3].sum(), rtol=1e-5
+    )
+    card = (tmp_path / "served" / "1" / "assets.extra" / "model_card.md").read_text()
+    assert "of which the first 3 are read" in card and "more than 3 tokens" in card
+    assert command("plot", run, "--out", tmp_path / "drawn", "a dog sleeps .")[0] == 0
 
 
 @pytest.mark.slow

@@ -124,6 +124,27 @@ def test_pictures_show_the_sentences_of_a_question(command, stories_run, tmp_pat
     assert (status, "needs both --sentences and --question" in err) == (2, True)
 
 
+def test_weights_of_the_linear_start_are_told_and_neither_drawn_nor_served(
+    command, tasks, tmp_path
+):
+    run, text = tmp_path / "run", "are of the linear start, in which sentences have scores"
+    options = [*TINY, "--epochs", 1, "--no-jit", "--stories", tasks, "--run", run]
+    status, out, err = command("train", "memory-network", *options)
+    assert (status, err) == (0, "")
+    assert "may last for all of --epochs 1, as --linear-epochs is 5" in out
+    assert out.count(text) == 1 and out.index("Done in") < out.index(text)
+    status, out, err = command("evaluate", run)
+    assert (status, err, text in out) == (0, "", True)
+    status, _, err = command("export", run, tmp_path / "served")
+    assert (status, text in err, err.count("\n")) == (1, True, 1)
+    assert not (tmp_path / "served").exists()
+    status, _, err = command("plot", run, "--out", tmp_path / "pictures")
+    assert (status, text in err) == (1, True)
+    assert command("train", "memory-network", "--run", run, "--resume", "--epochs", 6)[0] == 0
+    status, out, err = command("evaluate", run)
+    assert (status, err, text in out) == (0, "", False)
+
+
 def test_the_export_answers_as_the_model_does(command, stories_run, tmp_path):
     status, out, err = command("export", stories_run, tmp_path / "served")
     assert (status, err) == (0, "")
@@ -136,8 +157,8 @@ def test_the_export_answers_as_the_model_does(command, stories_run, tmp_path):
     answers = served(
         story=tf.constant(told), question=tf.constant(["Where is Ann?", "where is cy"])
     )
-    said = [opened.vocabulary[number] for number in answers["answer"]]
-    assert said == ["shed", "park"]
+    assert answers["answer"].numpy().tolist() == [b"shed", b"park"]
+    assert [opened.vocabulary[number] for number in answers["answer_id"]] == ["shed", "park"]
     assert answers["attention"].shape == (2, 2, 3)
     np.testing.assert_allclose(answers["attention"][1], [[1, 0, 0]] * 2, atol=1e-6)
     probabilities = answers["probabilities"].numpy()

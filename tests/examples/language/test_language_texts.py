@@ -33,8 +33,8 @@ def test_a_file_that_is_no_text_is_refused_by_name(tmp_path, content, told):
 
 
 def test_every_token_and_the_end_is_predicted_from_those_before(tokenizer):
-    lines = ["a dog runs .", "dog", "a cat .", "a dog runs runs runs ."]
-    groups, places = texts.encoded(lines, tokenizer, 5, max_shapes=2, batch_size=2)
+    lines = ["a dog runs .", "dog", "a cat .", "a dog runs runs runs runs ."]
+    groups, places, length = texts.encoded(lines, tokenizer, 5, max_shapes=2, batch_size=2)
     found = {
         int(place): (ids[ids > 0].tolist(), target[target > 0].tolist())
         for (inputs, labels), rows in zip(groups, places, strict=True)
@@ -44,8 +44,17 @@ def test_every_token_and_the_end_is_predicted_from_those_before(tokenizer):
         0: ([2, 4, 5, 6, 7], [4, 5, 6, 7, 3]),
         1: ([2, 5], [5, 3]),
         2: ([2, 4, 1, 7], [4, 1, 7, 3]),
-        3: ([2, 4, 5, 6, 6, 6], [4, 5, 6, 6, 6, 3]),  # five tokens are read
+        # Five tokens are read of seven, and an end that is none is not learned.
+        3: ([2, 4, 5, 6, 6], [4, 5, 6, 6, 6]),
     }
+    assert length == texts.Length(texts=4, tokens=4 + 1 + 3 + 7, cut_texts=1, cut_tokens=2)
+    assert str(length) == "4 lines of 15 tokens, 13.3 % of them cut off, from 1 lines"
+
+
+def test_a_line_of_just_as_many_tokens_as_are_read_has_its_end(tokenizer):
+    groups, _, length = texts.encoded(["a dog runs ."], tokenizer, 4, max_shapes=1, batch_size=1)
+    assert groups[0][1]["target"].tolist() == [[4, 5, 6, 7, 3]]
+    assert (length.tokens, length.cut_texts, length.cut_tokens) == (4, 0, 0)
 
 
 def test_the_loss_is_a_mean_over_tokens_and_leaves_padding_out():

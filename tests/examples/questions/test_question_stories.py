@@ -1,3 +1,4 @@
+import gzip
 import io
 import pathlib
 import random
@@ -24,10 +25,14 @@ def questions(text):
     return list(parse(text.encode(), "mine.txt", "7"))
 
 
-def archive(path, **files):
+def archive(path, folder="tasks/en", **files):
+    archive_of(path, {f"{folder}/{name}.txt": text for name, text in files.items()})
+
+
+def archive_of(path, files):
     with tarfile.open(path, f"w:{path.suffix[1:]}") as tar:
         for name, text in files.items():
-            member = tarfile.TarInfo(f"tasks/en/{name}.txt")
+            member = tarfile.TarInfo(name)
             member.size = len(text.encode())
             tar.addfile(member, io.BytesIO(text.encode()))
 
@@ -64,6 +69,8 @@ def test_supporting_sentences_may_be_left_out():
         ("1 It rains.\n2 Is it dry?\tno\t1\tyes\n", 2, "question<TAB>answer"),
         ("1 It rains.\n2 Is it dry?\tno\tone\n", 2, "numbers of sentences"),
         ("1 It rains.\n2 Is it dry?\tno\t2\n", 2, "sentences that stand before"),
+        ("1 It rains.\n2 It snows.\n1 It is dry.\n2 Is it?\tyes\n", 2, "a question about the"),
+        ("1 It rains.\n2 Is it?\tyes\n1 It is dry.\n2 Is it\n", 4, "a question about the story"),
     ],
 )
 def test_a_malformed_line_is_refused_with_its_name_and_what_was_expected(text, line, expected):
@@ -79,6 +86,20 @@ def test_a_file_that_is_not_utf_8_or_empty_is_refused():
     for text in ("\n", "1 It rains.\n"):
         with pytest.raises(DataError, match="mine.txt: expected stories with questions"):
             questions(text)
+
+
+def test_a_file_may_be_gzip_and_one_that_is_damaged_or_utf_16_is_told(tmp_path):
+    plain, packed = tmp_path / "qa2_two_train.txt", tmp_path / "qa2_two_train.txt.gz"
+    plain.write_text(STORY)
+    packed.write_bytes(gzip.compress(STORY.encode()))
+    assert read_questions([packed], "train") == read_questions([plain], "train")
+    plain.write_text(STORY, encoding="utf-16")
+    with pytest.raises(DataError, match=r"qa2_two_train\.txt is UTF-16\. Convert it"):
+        read_questions([plain], "train")
+    drawn = "".join(random.Random(1).choices("abcdefgh ", k=20_000))
+    packed.write_bytes(gzip.compress(f"1 {drawn}.\n2 Is it dry?\tno\t1\n".encode())[:-200])
+    with pytest.raises(DataError, match=r"qa2_two_train\.txt\.gz is damaged after line"):
+        read_questions([packed], "train")
 
 
 def test_folder_archive_and_file_give_the_same_questions(tmp_path):
@@ -99,6 +120,35 @@ def test_folder_archive_and_file_give_the_same_questions(tmp_path):
         read_questions([folder], "train", "3")
     with pytest.raises(DataError, match="missing: No such file"):
         read_questions([tmp_path / "missing"], "train")
+
+
+def test_a_task_in_several_folders_is_refused_until_one_is_named(tmp_path):
+    # The official archive has en, en-10k, hn, ...: all of them at once are no data set.
+    hindi = STORY.replace("Ann", "Sita")
+    files = {
+        "tasks/en/qa1_one_train.txt": STORY,
+        "tasks/en-10k/qa1_one_train.txt": STORY,
+        "tasks/hn/qa1_one_train.txt": hindi,
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+    path = tmp_path / "all.tar.gz"
+    archive_of(path, files)
+    with pytest.raises(DataError) as refused:
+        read_questions([tmp_path / "tasks"], "train")
+    folders = ", ".join(str(tmp_path / "tasks" / name) for name in ("en", "en-10k", "hn"))
+    assert f"The train file of task 1 lies in 3 folders: {folders}." in str(refused.value)
+    with pytest.raises(DataError, match=r"all\.tar\.gz:tasks/en, .*all\.tar\.gz:tasks/hn\."):
+        read_questions([path], "train")
+    english = read_questions([tmp_path / "tasks" / "en"], "train")
+    for name in ("en", "tasks/en", "tasks/en/"):
+        assert read_questions([f"{path}:{name}"], "train") == english
+    assert read_questions([f"{path}:hn"], "train")[0].question == "Where is Sita?"
+    with pytest.raises(DataError, match=r"expected a folder fr .* tasks/en, tasks/en-10k, tasks"):
+        read_questions([f"{path}:fr"], "train")
+    with pytest.raises(DataError, match="No such file"):
+        read_questions([f"{tmp_path / 'none.tar.gz'}:en"], "train")
 
 
 @pytest.mark.parametrize("suffix", ["tar.xz", "tar.gz"])

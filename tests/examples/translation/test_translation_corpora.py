@@ -8,7 +8,7 @@ from examples.data.report import DataError
 from examples.models import convs2s, rnnsearch, transformer
 from examples.translation import train
 from examples.translation.corpora import held_out
-from examples.translation.opened import OUTPUT_LIMIT, default_limit
+from keras_attention.export.limits import OUTPUT_LIMIT, default_limit
 
 PAIRS = [(f"word {n}", f"{n} {k}") for n in range(30) for k in range(1 + n % 3)]
 

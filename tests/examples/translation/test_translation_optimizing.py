@@ -67,10 +67,37 @@ def test_halving_counts_in_epochs():
     assert rates(line, [19, 20, 24, 25]) == pytest.approx([0.7, 0.35, 0.35, 0.175])
 
 
+def test_the_rate_cools_down_at_the_end_of_the_epochs():
+    line = "--epochs 9 --cool-down 2.5 --learning-rate 0.4"
+    steps = [0, 64, 65, 70, 89, 90, 99]
+    expected = [0.4, 0.4, 0.4, 0.32, 0.016, 0, 0]
+    assert rates(line, steps) == pytest.approx(expected)
+    noam = "--epochs 9 --schedule noam --warmup 40 --units 64"
+    cooled, plain = rates(f"{noam} --cool-down 9", steps), rates(noam, steps)
+    left = [max(0, 90 - step) / 90 for step in steps]
+    assert cooled == pytest.approx([rate * share for rate, share in zip(plain, left, strict=True)])
+
+
 def test_a_plateau_is_for_the_loop():
     assert optimizing.make_plateau(asked("--schedule plateau")) is not None
     assert optimizing.make_plateau(asked()) is None
     assert rates("--schedule plateau", [0, 9]) == pytest.approx([1e-3, 1e-3])
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("", [0.25, 0.125, 0.125, 0.0625]),
+        ("--plateau-factor 0.1 --plateau-patience 1", [0.025, 0.0025, 0.00025, 0.000025]),
+    ],
+)
+def test_a_plateau_lowers_the_rate_as_asked(line, expected):
+    plateau = optimizing.make_plateau(asked(f"--schedule plateau {line}"))
+    rate, found = 0.25, []
+    for _ in expected:
+        rate = plateau.update(False, rate)
+        found.append(rate)
+    assert found == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +107,10 @@ def test_a_plateau_is_for_the_loop():
         ("--warmup 9", "--warmup is for --schedule noam. .* --warmup 9 --schedule constant"),
         ("--halve-after 2 --schedule plateau", "--halve-after is for --schedule halving"),
         ("--halve-every 2", "--halve-every is for --schedule halving"),
+        ("--plateau-factor 0.1", "--plateau-factor is for --schedule plateau"),
+        ("--plateau-patience 1 --schedule noam", "--plateau-patience is for --schedule plateau"),
+        ("--cool-down 2 --schedule plateau", "not for --schedule plateau. .* --cool-down 2"),
+        ("--cool-down 3 --epochs 2", "from the end of --epochs, .* --cool-down 3 --epochs 2"),
     ],
 )
 def test_options_without_what_they_belong_to_are_refused(line, told):

@@ -1,0 +1,60 @@
+"""Perplexity of references while a model reads its own words, as it does where it translates.
+
+    perplexity = e^(-mean of log p(y_t | source, w_1 .. w_{t-1}))
+    w_t = the likeliest token after w_1 .. w_{t-1}, never padding or the start
+
+y: the reference with its end mark, w: what greedy decoding writes, past an end mark of its own
+too. The mean is over all tokens y_t. Teacher forcing has y_1 .. y_{t-1} in the place of w.
+"""
+
+import keras
+import tensorflow as tf
+
+from examples.data.batches import Batches
+from examples.training.objectives import perplexity
+from keras_attention.decoding import score_sequences
+from keras_attention.decoding.constraints import without_ids
+from keras_attention.export.tokenizers.base import END_ID, PADDING_ID
+from keras_attention.export.translating import IDS, Translating
+
+
+def own_words_perplexity(model: keras.Model, source, target, batches: Batches) -> float:
+    """Returns the perplexity of references with the model's own likeliest tokens fed.
+
+    Args:
+        model: A translator.
+        source, target: Its tokenizers.
+        batches: The `Batches` of sources and references.
+    """
+    longest = max(steps for _, _, steps in batches.shapes())
+    translating = Translating(model, source, target, None, longest)
+    start_id = translating.start_id
+
+    @tf.function(input_signature=[IDS, IDS], autograph=False)
+    def scored(ids, references):
+        state, memory = translating.encode(ids, tf.math.count_nonzero(ids, 1, dtype=tf.int32))
+        found = score_sequences(
+            _feeding_own_words(translating.step, start_id),
+            {"decoder": state, "ids": tf.fill(tf.shape(ids)[:1], start_id)},
+            memory,
+            references,
+            return_alignments=False,
+            start_id=start_id,
+        )
+        return tf.reduce_sum(found["token_log_probs"]), tf.reduce_sum(found["lengths"])
+
+    sums = [scored(inputs["source"], labels) for inputs, labels, _ in batches.evaluation()]
+    log_prob, count = (sum(map(float, side)) for side in zip(*sums, strict=True))
+    return perplexity(-log_prob / count)
+
+
+def _feeding_own_words(step, start_id):
+    """A step that reads the likeliest token of the last one, whatever ids it is given."""
+
+    def own(_, state, memory):
+        logits, decoder, alignment = step(state["ids"], state["decoder"], memory)
+        words = without_ids(logits, {PADDING_ID, start_id} - {END_ID})
+        ids = tf.argmax(words, axis=-1, output_type=tf.int32)
+        return logits, {"decoder": decoder, "ids": ids}, alignment
+
+    return own

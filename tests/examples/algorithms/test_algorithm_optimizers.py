@@ -1,0 +1,31 @@
+"""The optimizers that papers name, step by step: the numbers of SPEC 23."""
+
+import keras
+import pytest
+
+from examples.algorithms.train import _optimizer
+from examples.commands.train_options import make_parser
+from examples.translation.optimizing import make_optimizer
+
+
+def after_steps(optimizer, steps):
+    """Where a variable stands that begins at 0 and has the gradient 0.5 in every step."""
+    variable = keras.Variable(0.0)
+    optimizer.build([variable])
+    for _ in range(steps):
+        optimizer.apply([keras.ops.convert_to_tensor(0.5)])
+    return float(variable)
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(1, -4.569117e-4), (2, -1.204482e-3)])
+def test_rmsprop_of_the_algorithms_is_centred_with_epsilon_in_the_root(steps, expected):
+    line = "--run x --task copy --optimizer rmsprop --learning-rate 1e-4"
+    optimizer = _optimizer(make_parser("ntm").parse_args(line.split()))
+    assert after_steps(optimizer, steps) == pytest.approx(expected, rel=1e-5)
+
+
+def test_adadelta_begins_as_small_as_its_epsilon_makes_it():
+    optimizer = make_optimizer(
+        make_parser("rnnsearch").parse_args(["--run", "x", "--optimizer", "adadelta"]), 10
+    )
+    assert after_steps(optimizer, 1) == pytest.approx(-0.004472, abs=5e-7)
