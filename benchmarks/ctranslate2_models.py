@@ -30,7 +30,9 @@ def write(model, directory: Path, longest: int = 512) -> None:
     encoder, decoder = model.get_layer("encoder"), model.get_layer("decoder")
     layers = decoder.num_layers
     is_pre = decoder.normalization == "pre"
-    spec = specs.TransformerSpec.from_config(layers, decoder.num_heads, pre_norm=is_pre)
+    spec = specs.TransformerSpec.from_config(
+        layers, decoder.num_heads, pre_norm=is_pre, alignment_heads=decoder.num_heads
+    )  # the alignment is the mean over the heads of the last layer, as ours
     embedding = encoder.get_layer("source_embedding")
     spec.encoder.embeddings[0].weight = _array(embedding.table.embeddings)
     spec.decoder.embeddings.weight = _array(decoder.embed.table.embeddings)

@@ -1,47 +1,108 @@
-"""Speed of decoding: our Transformer beside CTranslate2, the same weights.
+"""Speed of decoding: our Transformer beside CTranslate2, our RNNsearch beside PyTorch.
 
     python -m benchmarks decode
     python -m benchmarks decode --beams 4 --repeats 21 --json decode.json
+    python -m benchmarks decode --system rnnsearch
 
 A call translates a batch of source ids, encoder included, into `--length` tokens a hypothesis:
 the end mark is forbidden until then, so that every side does the same work. Weights are random;
-a test holds that both give the same hypotheses and scores. Ours is the encoder and the searches of
-`keras_attention.decoding` in one graph, as the export makes it: under XLA, as a plain graph, and as
-a plain graph with products in bfloat16. CTranslate2 runs in float32 and in int8. A token is a
-token of the output, of the best hypothesis.
+tests hold that both sides give the same hypotheses and scores. Ours is the encoder and the searches
+of `keras_attention.decoding` in one graph, as the export makes it: under XLA, there with products
+in bfloat16 too, once more in two parts side by side (`Compilation`), as a plain graph, and as a
+plain graph under the policy `mixed_bfloat16`. CTranslate2, which has no RNNsearch, runs in float32
+and in int8; PyTorch runs `benchmarks.torch_models` in eager mode. A token is a token of the output,
+of the best hypothesis.
 """
+
+import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
 from benchmarks import report as reports
 from benchmarks.arguments import add_number
-from benchmarks.harness import Case, measure_times
+from benchmarks.harness import BenchmarkError, Case, measure_times
 from examples.memory import keep_freed_memory
 
 REPEATS = 15
 END_ID = 3
-PEER = "CTranslate2, float32"
 OURS = {
     "xla": ("ours, XLA", {"jit_compile": True, "dtype": "float32"}),
+    "xla-bfloat16": (
+        "ours, XLA, bfloat16 products",
+        {"jit_compile": True, "dtype": "float32", "precision": "bfloat16"},
+    ),
+    "xla-split": (
+        "ours, XLA, bfloat16 products, split",
+        {"jit_compile": True, "dtype": "float32", "precision": "bfloat16", "split": 2},
+    ),
     "graph": ("ours, graph", {"jit_compile": False, "dtype": "float32"}),
     "bfloat16": ("ours, graph, bfloat16", {"jit_compile": False, "dtype": "bfloat16"}),
 }
 PEERS = {
-    "float32": (PEER, {"compute_type": "float32"}),
-    "int8": ("CTranslate2, int8", {"compute_type": "int8"}),
+    "float32": ("CTranslate2, float32", "ctranslate2", {"compute_type": "float32"}),
+    "int8": ("CTranslate2, int8", "ctranslate2", {"compute_type": "int8"}),
+    "torch": ("PyTorch, eager", "torch", {}),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class System:
+    """A model that is measured.
+
+    Attributes:
+        title: Its name; `{layers}` and `{heads}` stand for those flags.
+        build: Callable of `(width, layers, heads, vocabulary, dtype)` that returns our model.
+        peers: Keys of `PEERS`; the first has the speed 1.
+    """
+
+    title: str
+    build: Callable
+    peers: tuple[str, ...]
+
+
+def our_transformer(width, layers, heads, vocabulary, dtype):
+    """Returns our Transformer; its inner width is 4 times `width`."""
+    from examples.models import transformer
+
+    sizes = {"units": width, "layers": layers, "heads": heads}
+    return transformer.build(vocabulary, vocabulary, **sizes, dropout=0.0, dtype=dtype)
+
+
+def our_rnnsearch(width, layers, heads, vocabulary, dtype):
+    """Returns our RNNsearch of `width` units throughout; it has one layer and no heads."""
+    from examples.models import rnnsearch
+
+    sizes = {"units": width, "embedding_dim": width, "maxout_units": width}
+    return rnnsearch.build(vocabulary, vocabulary, **sizes, dtype=dtype)
+
+
+SYSTEMS = {
+    "transformer": System(
+        "Transformer of {layers} + {layers} layers, {heads} heads",
+        our_transformer,
+        ("float32", "int8"),
+    ),
+    "rnnsearch": System("RNNsearch", our_rnnsearch, ("torch",)),
 }
 
 
 def add_arguments(parser) -> None:
     """Adds this suite's sizes to its parser; the shared flags are there already."""
+    parser.add_argument(
+        "--system",
+        choices=SYSTEMS,
+        default="transformer",
+        help="which model (default: %(default)s)",
+    )
     sizes = parser.add_argument_group("sizes")
     for flag, default, text in (
         ("--batch", 32, "sources in a call"),
         ("--source-length", 20, "tokens of a source"),
         ("--length", 32, "tokens of an output"),
-        ("--width", 256, "units of embeddings and layers; the inner width is 4 times that"),
-        ("--layers", 3, "layers of encoder and of decoder"),
-        ("--heads", 4, "heads"),
+        ("--width", 256, "units of embeddings and layers"),
+        ("--layers", 3, "layers of the Transformer's encoder and of its decoder"),
+        ("--heads", 4, "heads of the Transformer"),
         ("--vocabulary", 8000, "words in each of the two vocabularies"),
     ):
         add_number(sizes, flag, default, text)
@@ -56,36 +117,42 @@ def add_arguments(parser) -> None:
         "--sides",
         choices=[*OURS, *PEERS],
         nargs="+",
-        default=[*OURS, *PEERS],
-        help="which sides take part (default: all)",
+        help="which sides take part (default: all of the system)",
     )
 
 
 def run(arguments, command: str, progress) -> dict:
     """Measures all sides at every beam width and returns the filled report."""
-    sizes = {
-        name: getattr(arguments, name)
-        for name in ("batch", "source_length", "length", "width", "layers", "heads", "vocabulary")
-    }
+    system = SYSTEMS[arguments.system]
+    sides = arguments.sides or [*OURS, *system.peers]
+    strange = sorted(set(sides) & set(PEERS) - set(system.peers))
+    if strange:
+        raise BenchmarkError(
+            f"--system {arguments.system} has the peers {', '.join(system.peers)}. "
+            f"Received: --sides {' '.join(strange)}"
+        )
+    names = ("system", "batch", "source_length", "length", "width", "layers", "heads")
+    sizes = {name: getattr(arguments, name) for name in (*names, "vocabulary")}
     settings = {**sizes, "beams": arguments.beams, "threads": arguments.threads}
     title = (
-        f"Transformer decoding: batch {arguments.batch}, source {arguments.source_length}, "
-        f"{arguments.length} tokens, {arguments.layers} + {arguments.layers} layers, width "
-        f"{arguments.width}, vocabulary {arguments.vocabulary:,}, {arguments.threads} threads, "
-        f"median of {arguments.repeats} rounds"
+        f"Decoding, {system.title.format(**sizes)}: batch {arguments.batch}, source "
+        f"{arguments.source_length}, {arguments.length} tokens, width {arguments.width}, "
+        f"vocabulary {arguments.vocabulary:,}, {arguments.threads} threads, median of "
+        f"{arguments.repeats} rounds"
     )
+    peer = PEERS[system.peers[0]][0]
     report = reports.new_report("decode", title, command, settings)
     report["columns"] = ["beam", "side", "a call", "quartiles", "tokens/s"]
-    report["columns"] += ["speed, CTranslate2 = 1"]
+    report["columns"] += [f"speed, {peer} = 1"]
     for beam in arguments.beams:
         results = measure_times(
-            cases({**sizes, "beam": beam}, arguments.sides),
+            cases({**sizes, "beam": beam}, sides),
             arguments.repeats,
             threads=arguments.threads,
             warmup=arguments.warmup,
             progress=progress,
         )
-        fill(report, beam, results, arguments.batch * arguments.length)
+        fill(report, beam, results, arguments.batch * arguments.length, peer)
     report["notes"].append("Every output has its full length: the end mark is forbidden before.")
     return report
 
@@ -98,27 +165,23 @@ def cases(options: dict, sides) -> list[Case]:
             name, given = OURS[side]
             found.append(Case(name, "benchmarks.decode:keras_side", {**options, **given}))
         else:
-            name, given = PEERS[side]
-            case = Case(
-                name,
-                "benchmarks.decode:ctranslate2_side",
-                {**options, **given},
-                needs=("ctranslate2",),
-            )
+            name, package, given = PEERS[side]
+            factory = f"benchmarks.decode:{package}_side"
+            case = Case(name, factory, {**options, **given}, needs=(package,))
             found.append(case)
     return found
 
 
-def fill(report: dict, beam: int, results: dict[str, dict], tokens: int) -> None:
+def fill(report: dict, beam: int, results: dict[str, dict], tokens: int, peer: str) -> None:
     """Writes the rows and the lines of one beam width into `report`."""
-    peer = results.get(PEER, {}).get("median_seconds")
+    one = results.get(peer, {}).get("median_seconds")
     for name, result in results.items():
         if "missing" in result:
             report["rows"].append({"beam": beam, "name": name, "missing": result["missing"]})
             report["lines"].append([str(beam), f"{name}: {result['missing']}"])
             continue
         median = result["median_seconds"]
-        ratio = peer / median if peer else None
+        ratio = one / median if one else None
         row = {"beam": beam, "name": name, **result}
         row |= {"tokens_per_second": tokens / median, "speed_ratio": ratio}
         report["rows"].append(row)
@@ -134,22 +197,12 @@ def fill(report: dict, beam: int, results: dict[str, dict], tokens: int) -> None
         )
 
 
-def example_model(width, layers, heads, vocabulary, dtype=None):
-    """Returns our Transformer with random weights, the same on every side."""
+def example_model(width, layers, heads, vocabulary, dtype=None, system="transformer"):
+    """Returns our model with random weights, the same on every side."""
     import keras
 
-    from examples.models import transformer
-
     keras.utils.set_random_seed(1)
-    return transformer.build(
-        vocabulary,
-        vocabulary,
-        units=width,
-        layers=layers,
-        heads=heads,
-        dropout=0.0,
-        dtype=dtype,
-    )
+    return SYSTEMS[system].build(width, layers, heads, vocabulary, dtype)
 
 
 def example_sources(batch, source_length, vocabulary):
@@ -164,6 +217,7 @@ def searcher(model, beam: int, length: int):
     from keras import ops
 
     from keras_attention.decoding import beam_search, greedy_search
+    from keras_attention.protocol import reordering, started
 
     encoder, decoder = model.get_layer("encoder"), model.get_layer("decoder")
     forbidden = np.where(np.arange(decoder.vocabulary_size) == END_ID, -1e9, 0).astype("float32")
@@ -175,13 +229,14 @@ def searcher(model, beam: int, length: int):
 
     def search(ids):
         mask = ids != 0
-        memory = decoder.prepare(encoder(ids, training=False)["memory"], memory_mask=mask)
-        state = decoder.start(memory, max_length=length)
+        encoded = encoder(ids, training=False)
+        memory = decoder.prepare(encoded["memory"], memory_mask=mask)
+        state = started(decoder, memory, encoded.get("initial_state"), length)
         options = {"max_length": length, "return_alignments": False}
         if beam == 1:
             found = greedy_search(step, state, memory, **options)
             return ops.expand_dims(found["ids"], 1), ops.expand_dims(found["log_probs"], 1)
-        options["reorder"] = decoder.reorder
+        options["reorder"] = reordering(decoder)
         found = beam_search(step, state, memory, beam_width=beam, **options)
         return found["ids"], found["log_probs"]
 
@@ -189,6 +244,7 @@ def searcher(model, beam: int, length: int):
 
 
 def keras_side(
+    system,
     batch,
     source_length,
     length,
@@ -199,20 +255,34 @@ def keras_side(
     beam,
     jit_compile=False,
     dtype="float32",
+    precision="float32",
+    split=1,
 ):
     """Returns a function that translates a batch with this project."""
     keep_freed_memory()
     import tensorflow as tf
 
+    from keras_attention.export import Compilation
+
     policy = None if dtype == "float32" else f"mixed_{dtype}"
-    model = example_model(width, layers, heads, vocabulary, policy)
-    search = tf.function(searcher(model, beam, length), jit_compile=jit_compile, autograph=False)
+    model = example_model(width, layers, heads, vocabulary, policy, system)
     ids = tf.constant(example_sources(batch, source_length, vocabulary))
-    return lambda: float(search(ids)[1][0, 0])
+    found = searcher(model, beam, length)
+
+    def search(ids, length):
+        return dict(zip(("ids", "log_probs"), found(ids), strict=True))
+
+    if jit_compile:
+        compilation = Compilation((batch,), (source_length,), precision, split)
+        search = compilation.in_buckets(search, least_rows=2 if beam == 1 else 1)
+    else:
+        search = tf.function(search, autograph=False)
+    lengths = tf.fill([batch], source_length)
+    return lambda: float(search(ids, lengths)["log_probs"][0, 0])
 
 
 def ctranslate2_side(
-    batch, source_length, length, width, layers, heads, vocabulary, beam, compute_type="float32"
+    system, batch, source_length, length, width, layers, heads, vocabulary, beam, compute_type
 ):
     """Returns a function that translates a batch with CTranslate2."""
     import os
@@ -223,7 +293,7 @@ def ctranslate2_side(
 
     from benchmarks import ctranslate2_models
 
-    model = example_model(width, layers, heads, vocabulary)
+    model = example_model(width, layers, heads, vocabulary, system=system)
     with tempfile.TemporaryDirectory() as folder:
         ctranslate2_models.write(model, Path(folder) / "model")
         translator = ctranslate2.Translator(
@@ -250,3 +320,19 @@ def ctranslate2_side(
         return float(found[0].scores[0])
 
     return work
+
+
+def torch_side(system, batch, source_length, length, width, layers, heads, vocabulary, beam):
+    """Returns a function that translates a batch with PyTorch, RNNsearch alone."""
+    import os
+
+    import torch
+
+    from benchmarks.torch_models.decoding import beam_search
+    from benchmarks.torch_models.rnnsearch import TorchRNNsearch
+
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    torch.manual_seed(1)
+    model = TorchRNNsearch(vocabulary, width).eval()
+    ids = torch.from_numpy(example_sources(batch, source_length, vocabulary)).long()
+    return lambda: float(beam_search(model, ids, beam, length)[1][0, 0])

@@ -53,10 +53,7 @@ class Case:
         absent = [module for module in self.needs if importlib.util.find_spec(module) is None]
         if not absent:
             return None
-        return (
-            f"not measured: {' and '.join(absent)} not installed "
-            f'(pip install "keras-attention-layers[{self.extra}]")'
-        )
+        return f'not measured: {" and ".join(absent)} not installed (pip install ".[{self.extra}]")'
 
 
 class Side:

@@ -1,4 +1,4 @@
-"""RNNsearch in eager PyTorch, the peer of the training benchmark.
+"""RNNsearch in eager PyTorch, the peer of the training benchmark and of its decoding.
 
     e_ij  = va . tanh(Wa s_{i-1} + Ua h_j)        a_i = softmax_j(e_i)      c_i = sum_j a_ij h_j
     z_i   = sig(Wz E y_{i-1} + Uz s_{i-1} + Cz c_i)                         r_i likewise
@@ -93,28 +93,45 @@ class AttentionDecoder(nn.Module):
 
     def forward(self, ids, annotations, state, mask):
         """Returns logits `(batch, target, vocabulary)` for the inputs `[start, y_1, ...]`."""
-        attention_units, gates_dim = self.sizes
-        units = gates_dim // 2
-        keys = self.key(annotations)
-        padding = ~mask
+        memory = self.prepare(annotations, mask)
         words = self.embedding(ids)
         # y_0 embeds to zero, as in the article.
         words = torch.cat([torch.zeros_like(words[:, :1]), words[:, 1:]], dim=1)
-        inputs = self.words(words).unbind(1)
-        states, contexts = [], []
+        inputs = self.words(words)[:, :, None].unbind(1)
+        state, states, contexts = state[:, None], [], []
         for word in inputs:
-            query, gates_in = self.state(state).split(self.sizes, dim=-1)
-            scores = torch.tanh(query[:, None] + keys) @ self.score  # (batch, source)
-            weights = torch.softmax(scores.masked_fill(padding, -1e9), dim=-1)
-            context = torch.bmm(weights[:, None], annotations).squeeze(1)
-            word = word + self.context(context)
-            gates = torch.sigmoid(word[:, :gates_dim] + gates_in)
-            update, reset = gates.split(units, dim=-1)
-            candidate = torch.tanh(word[:, gates_dim:] + self.candidate(reset * state))
-            state = torch.lerp(state, candidate, update)
+            state, context = self.recur(word, state, memory)
             states.append(state)
             contexts.append(context)
-        read = torch.cat([torch.stack(states, 1), words, torch.stack(contexts, 1)], dim=-1)
+        return self.read(torch.cat(states, dim=1), words, torch.cat(contexts, dim=1))
+
+    def prepare(self, annotations, mask):
+        """Returns what every step reads of the source: keys, annotations and their padding."""
+        return self.key(annotations)[:, None], annotations, ~mask[:, None]
+
+    def recur(self, word, state, memory):
+        """Returns the next state and the context of a step.
+
+        Args:
+            word: What depends on the last word alone, `(batch, beams, 3 * units)`.
+            state: `(batch, beams, units)`.
+            memory: What `prepare` returned; all beams of a row share it.
+        """
+        keys, annotations, padding = memory
+        gates_dim = self.sizes[1]
+        query, gates_in = self.state(state).split(self.sizes, dim=-1)
+        scores = torch.tanh(query[:, :, None] + keys) @ self.score  # (batch, beams, source)
+        weights = torch.softmax(scores.masked_fill(padding, -1e9), dim=-1)
+        context = torch.bmm(weights, annotations)
+        word = word + self.context(context)
+        gates = torch.sigmoid(word[..., :gates_dim] + gates_in)
+        update, reset = gates.chunk(2, dim=-1)
+        candidate = torch.tanh(word[..., gates_dim:] + self.candidate(reset * state))
+        return torch.lerp(state, candidate, update), context
+
+    def read(self, states, words, contexts):
+        """Returns the logits after states, `(batch, any, vocabulary)`."""
+        read = torch.cat([states, words, contexts], dim=-1)
         pairs = self.readout(read).unflatten(-1, (-1, 2))
         return self.logits(pairs.amax(dim=-1))
 

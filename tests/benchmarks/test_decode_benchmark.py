@@ -1,11 +1,13 @@
 """CTranslate2 gives what our searches give, with the same weights."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from benchmarks import decode
 from benchmarks.__main__ import main
+from keras_attention.decoding import CoveragePenalty, beam_search
 
 ctranslate2 = pytest.importorskip(
     "ctranslate2", reason="CTranslate2 is not installed: the decode benchmark's peer is NOT tested"
@@ -42,6 +44,100 @@ def test_both_find_the_same_hypotheses_and_scores(tmp_path, beam):
         for number, hypothesis in enumerate(found.hypotheses):
             assert [names[token] for token in ids[row, number]] == hypothesis
         np.testing.assert_allclose(scores[row], found.scores, atol=1e-4)
+
+
+class PowerPenalty:
+    """CTranslate2's rule: log-probability over the length to a power, the end mark counted."""
+
+    def __init__(self, power):
+        self.power = power
+
+    def __call__(self, log_probs, lengths):
+        return log_probs / keras.ops.cast(lengths, log_probs.dtype) ** self.power
+
+    def bound(self, log_probs, shortest, longest):
+        return self(log_probs, longest)
+
+
+def ending_model(vocabulary):
+    """A Transformer that ends some hypotheses early: its end mark looks like its bias."""
+    model = decode.example_model(**{**SIZES, "vocabulary": vocabulary})
+    generator = np.random.default_rng(3)
+    for weight in model.weights:
+        weight.assign(weight + generator.normal(scale=0.3, size=weight.shape))
+    decoder = model.get_layer("decoder")
+    bias = np.array(decoder.stack[-1].feed_forward_normalization.beta)
+    table = np.array(decoder.embed.table.embeddings)
+    table[3] += 3 * bias / np.linalg.norm(bias)
+    decoder.embed.table.embeddings.assign(table)
+    return model
+
+
+@pytest.mark.parametrize(
+    "power, beta, limit",
+    [(0, 0, 16), (1, 0, 8), (0.6, 0, 16), (0, 0.3, 16), (1, 0.3, 8)],
+)
+def test_both_rank_hypotheses_of_any_length_and_align_them_alike(tmp_path, power, beta, limit):
+    """The whole n-best list, its scores and alignments: end marks, penalties, the length limit.
+
+    CTranslate2 gets the patience to see more hypotheses than it would, since ours stops when the
+    answer is certain, and one source a call, since its alignments of a batch are not in order.
+    """
+    from benchmarks import ctranslate2_models
+
+    vocabulary = 37
+    model, names = ending_model(vocabulary), ctranslate2_models.tokens(vocabulary)
+    ctranslate2_models.write(model, tmp_path / "model")
+    translator = ctranslate2.Translator(str(tmp_path / "model"), intra_threads=1)
+    sources = decode.example_sources(5, 7, vocabulary)
+    sources[1, 3:] = sources[2, 5:] = 0
+    sources[1, 2] = sources[2, 4] = 3
+    encoder, decoder = model.get_layer("encoder"), model.get_layer("decoder")
+    real = tf.constant(sources != 0)
+    memory = decoder.prepare(encoder(sources)["memory"], memory_mask=real)
+    tokens = tf.range(vocabulary)[None]
+
+    def step(ids, state, memory):
+        """No padding, no start, no end at first: forbidden before the softmax, as there."""
+        logits, decoder_state, alignment = decoder.step(ids, state["decoder"], memory)
+        is_first = (state["time"] == 0)[:, None]
+        forbidden = (tokens == 0) | (tokens == 2) | (tokens == 3) & is_first
+        state = {"decoder": decoder_state, "time": state["time"] + 1}
+        return tf.where(forbidden, -1e9, logits), state, alignment
+
+    state = {"decoder": decoder.start(memory, max_length=limit), "time": tf.zeros([5], "int32")}
+    found = beam_search(
+        step,
+        state,
+        memory,
+        beam_width=4,
+        max_length=limit,
+        memory_mask=real,
+        length_penalty=PowerPenalty(power) if power else None,
+        coverage_penalty=CoveragePenalty(beta) if beta else None,
+    )
+    found = {name: np.array(tensor) for name, tensor in found.items()}
+    assert len(set(found["lengths"].ravel())) > 2
+    for row, source in enumerate(sources):
+        (theirs,) = translator.translate_batch(
+            [[names[token] for token in source if token]],
+            beam_size=4,
+            num_hypotheses=4,
+            patience=60,
+            length_penalty=power,
+            coverage_penalty=beta,
+            min_decoding_length=1,
+            max_decoding_length=limit,
+            suppress_sequences=[["<s>"], ["<blank>"]],
+            return_scores=True,
+            return_attention=True,
+        )
+        np.testing.assert_allclose(found["scores"][row], theirs.scores, atol=1e-4)
+        for number, hypothesis in enumerate(theirs.hypotheses):
+            ids = [token for token in found["ids"][row, number] if token not in (0, 3)]
+            assert [names[token] for token in ids] == hypothesis
+            alignment = found["alignments"][row, number, : len(ids), : np.sum(source != 0)]
+            np.testing.assert_allclose(alignment, theirs.attention[number], atol=1e-5)
 
 
 @pytest.mark.slow
