@@ -71,7 +71,7 @@ def beam_search(
         row_max_length: Optional int tensor of shape `(batch,)`: each row's own limit, from 1 to
             `max_length`. Inside a compiled graph it is clipped to that range.
         min_length: Int, or an int tensor of shape `(batch,)`: no hypothesis ends with fewer
-            tokens. The end mark counts.
+            tokens. The end mark counts. A row's own `row_max_length` wins over it.
         banned_ids: Ids never produced, ints, the same for every row.
         no_repeat_ngram: None, or a positive int `n`: no hypothesis contains the same `n` ids in
             a row twice. Ids of the prefix count.

@@ -45,6 +45,7 @@ def greedy_search(
         row_max_length: Optional int tensor of shape `(batch,)`: each row's own limit, from 1 to
             `max_length`. Inside a compiled graph it is clipped to that range.
         min_length: Int, or an int tensor of shape `(batch,)`: no row ends with fewer tokens.
+            A row's own `row_max_length` wins over it.
         banned_ids: Ids never produced, as in `beam_search`.
         no_repeat_ngram: None or a positive int, as in `beam_search`.
         prefix: None, or int ids `(batch, prefix)` to start with, as in `beam_search`.

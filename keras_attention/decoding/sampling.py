@@ -56,6 +56,7 @@ def sample_search(
             counts.
         row_max_length: Optional int tensor of shape `(batch,)`, as in `beam_search`.
         min_length: Int, or an int tensor of shape `(batch,)`: no row ends with fewer tokens.
+            A row's own `row_max_length` wins over it.
         banned_ids: Ids never drawn, as in `beam_search`.
         no_repeat_ngram: None or a positive int, as in `beam_search`.
         prefix: None, or int ids `(batch, prefix)` to start with, as in `beam_search`.

@@ -226,13 +226,26 @@ def int_tensor(owner, name, value, rank, meaning):
 
     What an int32 cannot hold becomes the nearest that it can: out of range it stays.
     """
-    if isinstance(value, (list, tuple, np.ndarray)):  # JAX would wrap them before it can be asked
-        array = np.asarray(value)
-        value = np.clip(array, INT32.min, INT32.max) if array.dtype.kind in "iu" else value
-    tensor = ints(owner, name, value, rank, meaning)
+    tensor = ints(owner, name, _within_int32(value), rank, meaning)
     if keras.backend.standardize_dtype(tensor.dtype) in ("int64", "uint32", "uint64"):
         tensor = ops.clip(ops.cast(tensor, "int64"), INT32.min, INT32.max)
     return ops.cast(tensor, "int32")
+
+
+def _within_int32(value):
+    """An array or a list of ints held to what an int32 can be; anything else as it is.
+
+    JAX would wrap ints of 64 bits on the way to a tensor, where nothing can be asked of them.
+    """
+    if not isinstance(value, (list, tuple, np.ndarray)):
+        return value
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, NotImplementedError):  # rows of several lengths, or tensors
+        return value
+    if array.dtype.kind not in "iu":
+        return value
+    return np.clip(array, INT32.min, INT32.max).astype("int32")
 
 
 def ints(owner, name, value, rank, meaning):

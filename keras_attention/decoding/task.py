@@ -43,20 +43,4 @@ class Task(NamedTuple):
         run = steps.CheckedStep(owner, step, state, memory)
         limits = steps.row_limits(owner, max_length, row_max_length, run.batch)
         constraints = Constraints(owner, run.batch, max_length, special_ids, **rules)
-        _check_room(owner, limits, constraints.shortest)
         return cls(run, max_length, limits, constraints)
-
-
-def _check_room(owner, limits, shortest):
-    """Raises where a row's own limit is known to be below its minimum.
-
-    Inside a compiled graph nothing is known: there the limit wins.
-    """
-    limits = steps.concrete(limits)
-    shortest = None if limits is None or shortest is None else steps.concrete(shortest)
-    if shortest is not None and (shortest > limits).any():
-        row = int((shortest > limits).argmax())
-        raise ValueError(
-            f"{owner} expects `min_length` to be at most the row's own `row_max_length`. Received: "
-            f"min_length[{row}]={shortest[row]}, row_max_length[{row}]={limits[row]}"
-        )

@@ -296,6 +296,14 @@ def test_each_row_keeps_its_own_length_limit():
         np.testing.assert_allclose(together["scores"][row], alone["scores"][0], rtol=1e-6)
 
 
+def test_a_rows_own_limit_wins_over_a_minimum():
+    model = HashModel(seed=13, batch=3, vocabulary=6, end_bias=3.0)
+    limits = np.array([2, 4, 1])
+    result = search(model, beam_width=2, max_length=4, row_max_length=limits, min_length=3)
+    assert (result["lengths"] <= limits[:, None]).all()
+    assert (result["lengths"][1] >= 3).all()
+
+
 def test_no_hypothesis_ends_before_its_minimum_length():
     model = HashModel(seed=13, batch=3, vocabulary=6, end_bias=3.0)
     minimum = [1, 4, 3]
