@@ -11,6 +11,7 @@ from examples.data.parallel import Corpus
 from examples.data.report import BadLine, DataError, Report
 
 END_ID = 3
+CHUNK_OF_LONG = 64  # texts that may be long are padded to the longest of as many
 
 
 @dataclasses.dataclass
@@ -106,6 +107,19 @@ def encode_pairs(
         raise DataError(f"No pair is left after tokenization. {report.summary()}.")
     source, target = (Ragged.from_rows(side) for side in kept)
     return EncodedPairs(source, target, np.array(index, np.int64), report)
+
+
+def count_tokens(tokenizer, texts: Iterable[str]) -> np.ndarray:
+    """Returns how many tokens each text has, its end mark not counted, int64.
+
+    Args:
+        tokenizer: Tokenizer with `encode(texts) -> ids, lengths`.
+        texts: The texts, of any length.
+    """
+    texts, counts = iter(texts), [np.zeros(0, np.int64)]
+    while chunk := list(itertools.islice(texts, CHUNK_OF_LONG)):
+        counts.append(np.asarray(tokenizer.encode(chunk)[1], np.int64))
+    return np.concatenate(counts)
 
 
 def _encoded_rows(pairs, tokenizers, chunk):

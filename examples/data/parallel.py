@@ -193,7 +193,8 @@ def _check(corpus, on_bad_line):
         told = "; ".join(str(bad) for bad in report.examples())
         raise DataError(
             f"{report.left_out:,} bad line{'s' if report.left_out > 1 else ''} in {corpus.name}: "
-            f"{told}. Repair them or leave them out with on_bad_line='skip'."
+            f"{told}. Repair them or leave them out with --on-bad-line skip (from Python, "
+            "on_bad_line='skip')."
         )
     if not corpus.pairs:
         told = "; ".join(str(bad) for bad in report.examples())

@@ -9,14 +9,14 @@ import os
 import numpy as np
 
 from examples.data.buckets import split_into_buckets
-from examples.data.encoding import END_ID
+from examples.data.encoding import END_ID, count_tokens
 from examples.data.lines import decoded, lines_of
 from examples.data.report import DataError
 from keras_attention.export.tokenizers import Tokenizer
 from keras_attention.protocol import FIRST_ID
 
 FOLDER = "text.tokenizer"
-CHUNK, CHUNK_OF_LONG = 4096, 64
+CHUNK = 4096
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,17 +102,9 @@ def encoded(
         lengths, lengths, lambda length, _: batch_size + 0 * length, max_shapes
     )
     read = int(lengths.sum()) - (len(texts) - len(long))
-    cut = _tokens(long, tokenizer) - max_tokens * len(long)
+    cut = int(count_tokens(tokenizer, long).sum()) - max_tokens * len(long)
     length = Length(len(texts), read + cut, len(long), cut)
     return [_group(rows, bucket) for bucket in buckets], buckets, length
-
-
-def _tokens(texts, tokenizer):
-    """How many tokens texts have."""
-    return sum(
-        int(tokenizer.encode(texts[start : start + CHUNK_OF_LONG])[1].numpy().sum())
-        for start in range(0, len(texts), CHUNK_OF_LONG)
-    )
 
 
 def _group(rows, places):

@@ -10,13 +10,13 @@ import sys
 import keras
 import numpy as np
 
+from examples.data.encoding import count_tokens
 from examples.data.parallel import Corpus
 from examples.data.report import BadLine, DataError, Report
 from keras_attention.export.limits import learned_positions
 from keras_attention.export.runs import SIDES, Run
 
 MOST_NAMED = 5
-CHUNK = 256
 
 
 def source_limit(model: keras.Model) -> int | None:
@@ -53,7 +53,7 @@ def tell_cut_sources(run: Run, texts: list[str], names: list[str]) -> None:
     limit = source_limit(run.model)
     if limit is None:
         return
-    lengths = _lengths(run.source_tokenizer, texts)
+    lengths = count_tokens(run.source_tokenizer, texts)
     cut = [
         f"{name} ({length:,} tokens)"
         for name, length in zip(names, lengths, strict=True)
@@ -91,7 +91,7 @@ def check_pairs(model: keras.Model, source, target, pairs) -> None:
         SIDES, (source, target), zip(*pairs, strict=True), strict=True
     ):
         limit = learned.get(side, np.inf)
-        for line, length in zip(lines, _lengths(tokenizer, texts), strict=True):
+        for line, length in zip(lines, count_tokens(tokenizer, texts), strict=True):
             if length + 1 > limit:
                 detail = f"{length + 1:,} with the end mark, learned are {limit:,}"
                 report.add(BadLine(name, line, f"too many {side} tokens", detail))
@@ -102,11 +102,3 @@ def check_pairs(model: keras.Model, source, target, pairs) -> None:
             f"{', '.join(f'{count:,} {reason}' for reason, count in report.counts.items())}. "
             f"{told}. Shorten them or leave them out."
         )
-
-
-def _lengths(tokenizer, texts):
-    """How many tokens each text has, the end mark not counted."""
-    texts, found = list(texts), []
-    for start in range(0, len(texts), CHUNK):
-        found += tokenizer.encode(texts[start : start + CHUNK])[1].numpy().tolist()
-    return found

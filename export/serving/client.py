@@ -243,10 +243,13 @@ def _array(value, info):
 
 
 def _is_unicode(text):
-    try:
-        return isinstance(text, bytes) or text.isascii() or text.encode() is not None
-    except UnicodeEncodeError:
-        return False
+    """Whether UTF-8 can write a text; bytes are the server's to judge."""
+    if isinstance(text, str):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return False
+    return True
 
 
 def _readable(name, array):
