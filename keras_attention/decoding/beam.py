@@ -93,7 +93,7 @@ def beam_search(
             is empty, each finished hypothesis having left it narrower by one (Sutskever et al.
             2014): with a beam of 1 the greedy search, whatever the penalties.
         groups: Int that divides `beam_width`. More than 1 searches in groups that avoid one
-            another's tokens; a sequence found twice leaves a filler.
+            another's tokens, and of which none returns what an earlier one has found.
         diversity: Number of at least 0, what a token loses for each time an earlier group took
             it in the same step. Only the choice sees it, never a score.
         return_alignments: Bool. Without alignments the search needs less memory.
@@ -111,7 +111,8 @@ def beam_search(
         * `lengths`: int32 `(batch, beam_width)`, the end mark counted; a hypothesis that reached
           the limit has no end mark;
         * `log_probs`: float32 `(batch, beam_width)`, summed;
-        * `scores`: float32 `(batch, beam_width)`, with the penalties applied;
+        * `scores`: float32 `(batch, beam_width)`, with the penalties applied; one below -9e8, as
+          a strongly negative exponent of a length penalty makes it, is -9e8;
         * `alignments`: float32 `(batch, beam_width, max_length, source)`, 0 after the end.
 
         Where fewer hypotheses exist than `beam_width`, the last ones are fillers: length -1, no
@@ -168,27 +169,31 @@ def beam_search(
         permitted = constraints.permit(logits, search.seen, search.time, beams)
         coverage = () if coverage_penalty is None else search.coverage + alignment
         penalties = ranking.coverage(coverage, batch, beams)
-        alive, finished, undecided, taken = [], [], None, None
+        alive, finished, undecided, earlier = [], [], None, None
         for number in range(groups.count):
-            part = groups.part(number, search, logits, permitted, beams, taken)
+            part = groups.part(number, search, logits, permitted, beams, earlier)
             candidates = pools.expand(
                 part.alive, part.logits, part.permitted, beam_width, end_id, part.turn
             )
-            scores = ranking(candidates, length, penalties)
-            accept = search.active
-            places = pools.places_left(part.finished) if stopping == "shrinking" else None
-            ended = pools.finish(
-                part.finished, candidates, scores, length, accept, at_limit, places
+            again = groups.again(candidates, search.twins, earlier)
+            places = None
+            if stopping == "shrinking":
+                places = pools.places_left(part.finished, candidates, again)
+            enters = pools.entering(
+                candidates, groups.width, search.active, at_limit, places, again
             )
-            growing = pools.survive(candidates, places)
+            scores = ranking(candidates, length, penalties)
+            ended = pools.finish(part.finished, candidates, scores, length, enters)
+            growing = pools.survive(candidates, groups.width, places)
             open_ = ranking.undecided(stopping, growing, ended, length, limits)
             undecided = open_ if undecided is None else undecided | open_
-            taken = groups.taken(taken, growing, beam_width)
+            earlier = groups.after(earlier, candidates, enters, growing, search.twins)
             alive.append(growing)
             finished.append(ended)
         alive, finished = groups.joined(alive), groups.joined(finished)
         active = search.active & ops.logical_not(at_limit)
         active = active if undecided is None else active & undecided
+        twins = groups.twins(search.twins, alive)
         history = histories.record(search.history, search.time, alive.codes, alignment, beams)
         parents = alive.codes % beam_width
         coverage, seen = follow((coverage, search.seen), parents, beams)
@@ -197,7 +202,7 @@ def beam_search(
         else:
             leaves = run.reordered(reorder, leaves, parents)
         seen = constraints.record(seen, search.time, alive.codes, beam_width)
-        return _Search(length, active, alive, finished, history, leaves, coverage, seen)
+        return _Search(length, active, alive, twins, finished, history, leaves, coverage, seen)
 
     def body(*search):
         search = _Search(*search)
@@ -217,6 +222,7 @@ def beam_search(
         time=ops.zeros((), dtype="int32"),
         active=ops.ones_like(ids, dtype="bool"),
         alive=pools.Alive(ops.cast(root, "float32"), root),
+        twins=groups.first_twins(root),
         finished=pools.no_finished(run.batch, beam_width),
         history=histories.no_history(
             max_length, run.batch, beam_width, alignment, return_alignments
@@ -234,7 +240,7 @@ def beam_search(
         result[name] = getattr(finished, name)
     if return_alignments:
         result["alignments"] = alignments
-    return groups.distinct(result, pad_id)
+    return result
 
 
 class _Search(NamedTuple):
@@ -243,6 +249,7 @@ class _Search(NamedTuple):
     time: object
     active: object
     alive: pools.Alive
+    twins: object
     finished: pools.Finished
     history: histories.History
     leaves: tuple

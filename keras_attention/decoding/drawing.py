@@ -19,6 +19,7 @@ from keras_attention.decoding.top_tokens import top_tokens
 
 COLDEST = 1e-4  # temperatures below are taken for it where something is divided by them
 HOTTEST = 1e6
+ROUNDING = 1e-6  # what sums of probabilities are off by: a mass this near is reached
 NOWHERE = -1e30  # below every logit that exists, divided by the coldest temperature
 
 
@@ -74,10 +75,9 @@ def within_mass(logits, mass):
     >>> ops.convert_to_numpy(within_mass(logits, 0.7)).tolist()
     [[True, True, False]]
     """
-    probabilities = ops.softmax(logits, axis=-1)
-    before = ops.cumsum(probabilities, axis=-1) - probabilities
-    first = ops.expand_dims(ops.arange(logits.shape[1]) == 0, 0)
-    return (before < mass) | first
+    reached = ops.cumsum(ops.softmax(logits, axis=-1), axis=-1)
+    short = reached[:, :-1] < mass - ROUNDING
+    return ops.concatenate([ops.ones_like(logits[:, :1], dtype="bool"), short], axis=1)
 
 
 def _temperatures(owner, temperature, batch):

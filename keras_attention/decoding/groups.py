@@ -7,18 +7,19 @@ taken once for every live hypothesis of the earlier groups that ended in it at t
 (Hamming diversity, section 4); the end mark is never counted. The term guides the choice of a
 step and is forgotten: log-probabilities and scores are those of the model alone.
 
-Each group has pools of its own, merged at the end. A sequence that several groups found is kept
-once.
+Each group has pools of its own, merged at the end. Groups may grow the same hypothesis side by
+side, but none finishes what an earlier one finishes at that step: its next best takes the place,
+so that no sequence is returned twice. Beams with the same sequence have the same *twin*, the first
+of them.
 """
 
 from typing import NamedTuple
 
-import numpy as np
 from keras import ops
 
 from keras_attention import checks
 from keras_attention.decoding import hypotheses as pools
-from keras_attention.decoding.steps import IMPOSSIBLE, pick
+from keras_attention.decoding.steps import pick
 
 
 class Part(NamedTuple):
@@ -29,6 +30,17 @@ class Part(NamedTuple):
     logits: object
     permitted: object
     turn: object
+
+
+class Earlier(NamedTuple):
+    """What the groups before have done in this step, -1 for nothing, each `(batch, any)`.
+
+    `tokens` are those their live hypotheses took, `ended` the codes of what they finished, with
+    the twins for parents.
+    """
+
+    tokens: object
+    ended: object
 
 
 class Groups:
@@ -45,17 +57,20 @@ class Groups:
         self.width = beam_width // groups
         self.diversity = float(checks.number_in_range(owner, "diversity", diversity, 0, 1e6))
 
-    def part(self, number, search, logits, permitted, beams, taken):
-        """Returns the `Part` of a group, given the tokens `taken` before it."""
+    def part(self, number, search, logits, permitted, beams, earlier):
+        """Returns the `Part` of a group, given the `Earlier` groups of this step."""
+        # A group passes over what others have finished: up to `2 * width` continuations each.
+        count = 2 * self.width * (number + 1)
         if self.count == 1:
-            turn = pools.Turn(0, self.width, None, 0.0)
+            turn = pools.Turn(0, self.width, count)
             return Part(search.alive, search.finished, logits, permitted, turn)
         first = number * self.width
+        guided = () if earlier is None else (earlier.tokens, self.diversity)
         finished = _columns(search.finished, first, self.width)
         if beams == 1:  # every group grows from the one root
-            turn = pools.Turn(0, self.width, taken, self.diversity)
+            turn = pools.Turn(0, self.width, count, *guided)
             return Part(search.alive, finished, logits, permitted, turn)
-        turn = pools.Turn(first, self.width, taken, self.diversity)
+        turn = pools.Turn(first, self.width, count, *guided)
         alive = _columns(search.alive, first, self.width)
         here = _rows(logits, beams, first, self.width)
         if permitted.logits is logits:
@@ -65,12 +80,43 @@ class Groups:
             permitted = permitted._replace(logits=rows)
         return Part(alive, finished, here, permitted, turn)
 
-    def taken(self, before, alive, beam_width):
-        """Returns the tokens `(batch, any)` that the groups up to this one took, -1 for none."""
+    def again(self, candidates, twins, earlier):
+        """Returns which candidates an earlier group has finished, `(batch, count)`, or None."""
+        if earlier is None:
+            return None
+        codes = ops.expand_dims(self._shared(candidates.codes, twins), 2)
+        return ops.any(codes == ops.expand_dims(earlier.ended, 1), axis=2)
+
+    def after(self, earlier, candidates, enters, alive, twins):
+        """Returns the `Earlier` of the next group, given what this one has chosen."""
         if self.count == 1:
             return None
-        tokens = ops.where(alive.log_probs > pools.EXISTS, alive.codes // beam_width, -1)
-        return tokens if before is None else ops.concatenate([before, tokens], axis=1)
+        tokens = alive.codes // (self.count * self.width)
+        tokens = ops.where(alive.log_probs > pools.EXISTS, tokens, -1)
+        ended = ops.where(enters, self._shared(candidates.codes, twins), -1)
+        if earlier is None:
+            return Earlier(tokens, ended)
+        pairs = zip(earlier, (tokens, ended), strict=True)
+        return Earlier(*(ops.concatenate(pair, axis=1) for pair in pairs))
+
+    def first_twins(self, rows):
+        """Returns the twins of the one root: `()` where there is one group."""
+        return () if self.count == 1 else ops.zeros_like(rows)
+
+    def twins(self, twins, alive):
+        """Returns the first beam that holds the sequence of each live one, `(batch, beam)`."""
+        if self.count == 1:
+            return ()
+        codes = self._shared(alive.codes, twins)
+        real = ops.expand_dims(alive.log_probs > pools.EXISTS, 1)
+        same = (ops.expand_dims(codes, 2) == ops.expand_dims(codes, 1)) & real
+        places = ops.arange(codes.shape[1], dtype="int32")
+        return ops.min(ops.where(same, places, ops.expand_dims(places, 1)), axis=2)
+
+    def _shared(self, codes, twins):
+        """Returns codes that are equal where whole sequences are."""
+        parents = codes % (self.count * self.width)
+        return codes - parents + pick(twins, parents)
 
     def joined(self, parts):
         """Returns the pools of the groups as one pool."""
@@ -86,24 +132,6 @@ class Groups:
         scores, places = ops.top_k(finished.scores, finished.scores.shape[1])
         return pools.Finished(scores, *(pick(values, places) for values in finished[1:]))
 
-    def distinct(self, result, pad_id):
-        """Returns a search's result with fillers, at the end, for what stands in it twice."""
-        if self.count == 1:
-            return result
-        nothing = {"ids": pad_id, "lengths": -1, "alignments": 0.0}
-        ids, lengths = result["ids"], result["lengths"]
-        same = ops.all(ops.expand_dims(ids, 2) == ops.expand_dims(ids, 1), axis=3)
-        same = same & (ops.expand_dims(lengths, 2) == ops.expand_dims(lengths, 1))
-        beam_width = ids.shape[1]
-        earlier = ops.convert_to_tensor(np.tri(beam_width, k=-1, dtype="bool")[None])
-        again = ops.any(same & earlier, axis=2)
-        scores = ops.where(again, IMPOSSIBLE, result["scores"])
-        _, places = ops.top_k(scores, beam_width)
-        return {
-            name: _picked(_where(again, nothing.get(name, IMPOSSIBLE), value), places)
-            for name, value in result.items()
-        }
-
 
 def _columns(pool, first, width):
     return type(pool)(*(values[:, first : first + width] for values in pool))
@@ -115,17 +143,3 @@ def _rows(tensor, beams, first, width):
     batch = rows // beams
     tensor = ops.reshape(tensor, (batch, beams, size))[:, first : first + width]
     return ops.reshape(tensor, (batch * width, size))
-
-
-def _where(condition, replacement, values):
-    for _ in range(len(values.shape) - 2):
-        condition = ops.expand_dims(condition, -1)
-    return ops.where(condition, replacement, values)
-
-
-def _picked(values, places):
-    """Returns `values[row, places[row]]` of `(batch, beam, ...)`."""
-    batch, beam_width, *sizes = ops.shape(values)
-    rows = ops.expand_dims(ops.arange(batch, dtype="int32"), 1) * beam_width
-    flat = ops.reshape(values, (batch * beam_width, *sizes))
-    return ops.take(flat, rows + ops.cast(places, "int32"), axis=0)

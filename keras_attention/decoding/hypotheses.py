@@ -41,7 +41,7 @@ class Finished(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Continuations of the alive hypotheses, best first, each of shape `(batch, 2 * beam)`.
+    """Continuations of the alive hypotheses, best first, each of shape `(batch, count)`.
 
     `merits`, where they are not the log-probabilities themselves, are what they were chosen by.
     """
@@ -55,18 +55,19 @@ class Candidates(NamedTuple):
 class Turn(NamedTuple):
     """Who chooses in a step: `width` beams from the beam `first` on, all in a plain search.
 
-    `taken` are the tokens `(batch, any)` chosen before in this step, None for nothing, each of
-    which makes the same token worse by `diversity`.
+    `count` is how many continuations are looked at. `taken` are the tokens `(batch, any)` chosen
+    before in this step, None for nothing, each of which makes the same token worse by `diversity`.
     """
 
     first: int
     width: int
-    taken: object
-    diversity: float
+    count: int
+    taken: object = None
+    diversity: float = 0.0
 
 
 def expand(alive, logits, permitted, beam_width, end_id, turn):
-    """Returns the best `2 * width` one-token continuations over all beams of a turn.
+    """Returns the best `turn.count` one-token continuations over all beams of a turn.
 
     As many of each beam are taken first and then merged, which is the same as the best of
     `beam * vocabulary`. A few more are taken than needed, so that dropping the tokens that may
@@ -81,7 +82,7 @@ def expand(alive, logits, permitted, beam_width, end_id, turn):
         turn: `Turn`.
     """
     batch, beams = ops.shape(alive.log_probs)
-    count, end_allowed = 2 * turn.width, permitted.end_allowed
+    count, end_allowed = turn.count, permitted.end_allowed
     spare = len(permitted.banned) + (end_allowed is not None)
     spare += 0 if turn.taken is None else turn.taken.shape[1]
     width = min(logits.shape[1], count + spare)
@@ -120,40 +121,62 @@ def _merits(totals, tokens, turn):
     return ops.where(totals > EXISTS, ops.maximum(merits, LOWEST), IMPOSSIBLE)
 
 
-def places_left(finished):
-    """Returns which candidates a beam that shrinks has places for, boolean `(batch, 2 * beam)`.
+def places_left(finished, candidates, again=None):
+    """Returns which candidates a beam that shrinks has places for, boolean `(batch, count)`.
 
     Each finished hypothesis has taken its place away; the best candidates get those that are left.
     """
     left = ops.sum(ops.cast(finished.scores <= IMPOSSIBLE, "int32"), axis=1, keepdims=True)
-    return ops.expand_dims(ops.arange(2 * finished.scores.shape[1], dtype="int32"), 0) < left
+    return _rank(candidates, again) < left
 
 
-def finish(finished, candidates, scores, length, accept, at_limit, places=None):
-    """Returns the pool after the candidates that end here have been ranked against it.
+def _rank(candidates, again):
+    """Returns the place of each candidate, int32; of those that ended `again` do not count."""
+    if again is None:
+        return ops.expand_dims(ops.arange(candidates.codes.shape[1], dtype="int32"), 0)
+    counted = ops.logical_not(again & candidates.ended)
+    return ops.cumsum(ops.cast(counted, "int32"), axis=1) - 1
+
+
+def entering(candidates, beam_width, accept, at_limit, places=None, again=None):
+    """Returns which candidates are finished here, boolean `(batch, count)`.
 
     A candidate that ends counts only among the best `beam`; at a row's length limit the
-    hypotheses that would stay alive are ranked too.
+    hypotheses that would stay alive are finished too.
+
+    Args:
+        candidates: `Candidates`.
+        beam_width: Static int.
+        accept: Boolean `(batch,)`, False for rows whose answer stands.
+        at_limit: Boolean `(batch,)`, True for rows that may not grow further.
+        places: Of a beam that shrinks `places_left`, otherwise None.
+        again: Boolean `(batch, count)`, True for what another group has finished in this step, or
+            None.
+    """
+    growing = ops.logical_not(candidates.ended)
+    new = None if again is None else ops.logical_not(again)
+    stays = growing if new is None else growing & new
+    if places is None:
+        best = _rank(candidates, again) < beam_width
+        stays = stays & (ops.cumsum(ops.cast(stays, "int32"), axis=1) <= beam_width)
+    else:
+        best, stays = places, stays & places
+    ends = candidates.ended & best
+    enters = (ends if new is None else ends & new) | (stays & ops.expand_dims(at_limit, 1))
+    return enters & (candidates.log_probs > EXISTS) & ops.expand_dims(accept, 1)
+
+
+def finish(finished, candidates, scores, length, enters):
+    """Returns the pool after the candidates that end here have been ranked against it.
 
     Args:
         finished: `Finished` so far.
         candidates: `Candidates`.
-        scores: Their scores, `(batch, 2 * beam)`.
+        scores: Their scores, `(batch, count)`.
         length: Scalar int tensor, the length of every candidate.
-        accept: Boolean `(batch,)`, False for rows whose answer stands.
-        at_limit: Boolean `(batch,)`, True for rows that may not grow further.
-        places: Of a beam that shrinks `places_left`, otherwise None.
+        enters: Boolean `(batch, count)`, which of them end here.
     """
     beam_width = finished.scores.shape[1]
-    growing = ops.logical_not(candidates.ended)
-    if places is None:
-        best = ops.expand_dims(ops.arange(2 * beam_width, dtype="int32") < beam_width, 0)
-        stays = growing & (ops.cumsum(ops.cast(growing, "int32"), axis=1) <= beam_width)
-    else:
-        best, stays = places, growing & places
-    enters = (candidates.ended & best) | (stays & ops.expand_dims(at_limit, 1))
-    enters = enters & (candidates.log_probs > EXISTS) & ops.expand_dims(accept, 1)
-
     scores = ops.where(enters, ops.maximum(scores, LOWEST), IMPOSSIBLE)
     scores = ops.concatenate([finished.scores, scores], axis=1)  # on a tie the earlier one stays
     scores, places = ops.top_k(scores, beam_width)
@@ -163,14 +186,14 @@ def finish(finished, candidates, scores, length, accept, at_limit, places=None):
     return Finished(scores, *(pick(ops.concatenate(pair, axis=1), places) for pair in pairs))
 
 
-def survive(candidates, places=None):
+def survive(candidates, beam_width, places=None):
     """Returns the best `beam` candidates that did not end.
 
     Args:
         candidates: `Candidates`.
+        beam_width: Static int.
         places: Of a beam that shrinks `places_left`, otherwise None.
     """
-    beam_width = candidates.codes.shape[1] // 2
     growing = ops.logical_not(candidates.ended) & (candidates.log_probs > EXISTS)
     if places is not None:
         growing = growing & places

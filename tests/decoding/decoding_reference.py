@@ -87,26 +87,33 @@ def continuations(model, row, alive, limits):
     return found
 
 
-def chosen(candidates, beam, at_limit):
-    """Returns which of the candidates, best first, live on and which have finished."""
-    candidates = candidates[: 2 * beam]
-    alive = [c for c in candidates if c[0][-1] != END][:beam]
-    ended = [c for rank, c in enumerate(candidates) if c[0][-1] == END and rank < beam]
-    return alive, ended + (alive if at_limit else [])
+def chosen(candidates, beam, at_limit, again=()):
+    """Returns which of the candidates, best first, live on and which have finished.
+
+    What has finished `again`, in another group of this step, does not finish here: the next best
+    take its place.
+    """
+    new = [c for c in candidates if not (c[0][-1] == END and c[0] in again)]
+    ended = [c for rank, c in enumerate(new) if c[0][-1] == END and rank < beam]
+    growing = [c for c in candidates if c[0][-1] != END]
+    if at_limit:
+        ended += [c for c in growing if c[0] not in again][:beam]
+    return growing[:beam], ended
 
 
 def diverse_search(model, row, beam, groups, diversity, max_length, limits=None, **rule):
     """Vijayakumar et al. 2016: groups choose in turn. Returns (score, log p, ids), distinct."""
     alive, finished = [[((), 0.0)]] * groups, [[] for _ in range(groups)]
     for length in range(1, max_length + 1):
-        taken = []
+        taken, again = [], []
         for group in range(groups):
             candidates = continuations(model, row, alive[group], limits or {})
             candidates.sort(key=lambda c: -(c[1] - diversity * taken.count(c[0][-1])))
-            growing, ended = chosen(candidates, beam // groups, length == max_length)
+            growing, ended = chosen(candidates, beam // groups, length == max_length, again)
             alive = [*alive[:group], growing, *alive[group + 1 :]]
             taken += [tokens[-1] for tokens, _ in growing]
+            again += [tokens for tokens, _ in ended]
             finished[group] += [scored(model, row, tokens, **rule) for tokens, _ in ended]
             finished[group] = sorted(finished[group], key=lambda h: -h[0])[: beam // groups]
-    distinct = {ids: (total, log_p, ids) for pool in finished for total, log_p, ids in pool}
-    return sorted(distinct.values(), key=lambda hypothesis: -hypothesis[0])
+    found = [hypothesis for pool in finished for hypothesis in pool]
+    return sorted(found, key=lambda hypothesis: -hypothesis[0])

@@ -58,15 +58,27 @@ def test_groups_equal_the_reference_with_loops(
         assert_found(result, row, expected)
 
 
-def test_groups_that_agree_leave_fillers_and_no_duplicates():
-    model = HashModel(seed=72, batch=3, vocabulary=9, end_bias=0.5)
-    result = search(model, beam_width=6, groups=3, diversity=0.0, max_length=5)
-    single = search(model, beam_width=2, max_length=5)
-    for row in range(3):
-        assert hypotheses(result, row) == hypotheses(single, row)
-    np.testing.assert_array_equal(result["lengths"][:, 2:], -1)
-    assert (result["ids"][:, 2:] == 0).all() and (result["alignments"][:, 2:] == 0).all()
-    assert (result["scores"][:, 2:] == -1e9).all() and (result["log_probs"][:, 2:] == -1e9).all()
+@pytest.mark.parametrize("end_bias", [-6.0, 0.5, 3.0])
+@pytest.mark.parametrize("diversity", [0.0, 0.5])
+def test_groups_that_agree_find_as_many_sequences(diversity, end_bias):
+    model = HashModel(seed=72, batch=7, vocabulary=9, end_bias=end_bias)
+    options = {"diversity": diversity, "max_length": 5, "stopping": "limit"}
+    result = search(model, beam_width=6, groups=3, **options)
+    single = search(model, beam_width=2, **options)
+    assert (result["lengths"] > 0).all()
+    assert_teacher_forced(model, result)
+    for row in range(7):
+        assert len(set(hypotheses(result, row))) == 6
+        assert set(hypotheses(single, row)) <= set(hypotheses(result, row))  # the first group's
+
+
+def test_groups_leave_fillers_where_no_more_sequences_exist():
+    model = HashModel(seed=72, batch=2, vocabulary=9, end_bias=0.5)
+    prefix = np.array([[4, 5, 4], [5, 6, 7]], "int32")
+    result = search(model, beam_width=4, groups=2, max_length=3, prefix=prefix)
+    np.testing.assert_array_equal(result["lengths"], [[3, -1, -1, -1]] * 2)
+    assert (result["ids"][:, 1:] == 0).all() and (result["alignments"][:, 1:] == 0).all()
+    assert (result["scores"][:, 1:] == -1e9).all() and (result["log_probs"][:, 1:] == -1e9).all()
 
 
 def test_scores_are_those_of_the_model_and_sorted_over_the_groups():

@@ -1,6 +1,7 @@
 """Sampling: the distribution it draws from, and what a row's answer depends on."""
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from decoding_search import (
 from keras import ops
 
 from keras_attention.decoding import greedy_search, sample_search
+from keras_attention.decoding.drawing import within_mass
 
 SEEDS = np.array([11, 13, 17, 19, 23])
 ROWS = 4001
@@ -114,6 +116,16 @@ def test_each_row_has_its_own_temperature():
     for row, value in enumerate(temperature):
         alone = sample(model.rows([row]), seed=SEEDS[[row]], temperature=float(value))
         assert_same(alone, {name: array[[row]] for name, array in together.items()})
+
+
+def test_a_mass_that_tokens_reach_exactly_keeps_no_further_one():
+    parts = [p for p in itertools.product(range(1, 18), repeat=4) if sum(p) == 20]
+    parts = np.array(sorted({tuple(sorted(p, reverse=True)) for p in parts}))
+    logits = ops.convert_to_tensor(np.log(parts / 20).astype("float32"))
+    for mass in range(1, 21):
+        kept = ops.convert_to_numpy(within_mass(logits, mass / 20))
+        before = np.cumsum(parts, axis=1) - parts
+        np.testing.assert_array_equal(kept, before < mass)
 
 
 @pytest.mark.parametrize("options", [{}, {"top_k": 4, "top_p": 0.9}], ids=str)
