@@ -262,7 +262,7 @@ def keras_side(
     keep_freed_memory()
     import tensorflow as tf
 
-    from keras_attention.export import Compilation
+    from keras_attention.export import Compilation, graphs
 
     policy = None if dtype == "float32" else f"mixed_{dtype}"
     model = example_model(width, layers, heads, vocabulary, policy, system)
@@ -276,7 +276,9 @@ def keras_side(
         compilation = Compilation((batch,), (source_length,), precision, split)
         search = compilation.in_buckets(search, least_rows=2 if beam == 1 else 1)
     else:
-        search = tf.function(search, autograph=False)
+        # As a server has it: one graph for any batch and any length, another for one row.
+        specs = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
+        search = tf.function(graphs.one_or_many(search, *specs), specs, autograph=False)
     lengths = tf.fill([batch], source_length)
     return lambda: float(search(ids, lengths)["log_probs"][0, 0])
 

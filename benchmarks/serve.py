@@ -11,8 +11,9 @@ are not those that the exported version gives to that text alone, asked without 
 scores differ by more than 1e-5. The server batches nothing, so its throughput is that of single
 sentences; TensorFlow's model server, which is for production, is not measured.
 
-Three more rows: what raw text costs over ids (tokenizers in the graph), asked in turn without a
-server; how long the server takes until it answers; and its first answer against the median.
+More rows: what raw text costs over ids (tokenizers in the graph), one text and 32 at a time, asked
+in turn without a server; how long the server takes until it answers; and its first answer against
+the median.
 """
 
 import concurrent.futures
@@ -36,6 +37,8 @@ REPEATS = 15
 MODEL = "benchmark"
 TOLERANCE = 1e-5
 START_SECONDS = 300
+TOGETHER = (1, 32)  # texts of a call, where text is held against ids
+SYLLABLES = [first + last for first in "bdfgklmnprstvz" for last in "aeiou"]
 
 
 def add_arguments(parser) -> None:
@@ -51,13 +54,19 @@ def add_arguments(parser) -> None:
         ("--width", 64, "units of embeddings and layers"),
         ("--layers", 1, "layers of encoder and of decoder"),
         ("--heads", 4, "heads"),
-        ("--vocabulary", 500, "words in each of the two vocabularies"),
+        ("--vocabulary", 500, "tokens in each of the two vocabularies"),
         ("--length", 12, "longest output in tokens"),
         ("--beam", 4, "hypotheses kept and returned"),
         ("--texts", 100, "different texts that are asked"),
         ("--words", 12, "words of the longest text"),
     ):
         add_number(sizes, flag, default, text)
+    sizes.add_argument(
+        "--tokens",
+        choices=["words", "sentencepiece"],
+        default="words",
+        help="how texts are cut into tokens (default: %(default)s)",
+    )
 
 
 def run(arguments, command: str, progress) -> dict:
@@ -67,7 +76,7 @@ def run(arguments, command: str, progress) -> dict:
         BenchmarkError: If the server does not start.
     """
     names = ("requests", "clients", "protocols", "width", "layers", "heads", "vocabulary")
-    names += ("length", "beam", "texts", "words", "threads")
+    names += ("length", "beam", "texts", "words", "tokens", "threads")
     settings = {name: getattr(arguments, name) for name in names}
     title = (
         f"Serving a Transformer: {arguments.layers} + {arguments.layers} layers, width "
@@ -102,8 +111,12 @@ def exported(base, arguments):
     from examples.models import transformer
     from keras_attention.export import export_translator, tokenizers
 
-    words = [f"w{number}" for number in range(arguments.vocabulary)]
-    source, target = (tokenizers.train("words", [" ".join(words)]) for _ in range(2))
+    if arguments.tokens == "words":
+        corpus, options = [" ".join(_words(arguments.vocabulary))], {}
+    else:
+        corpus = sentences(4 * arguments.vocabulary, arguments.vocabulary, arguments.words, seed=2)
+        options = {"vocabulary_size": arguments.vocabulary}
+    source, target = (tokenizers.train(arguments.tokens, corpus, **options) for _ in range(2))
     keras.utils.set_random_seed(1)
     model = transformer.build(
         source.vocabulary_size,
@@ -126,35 +139,50 @@ def exported(base, arguments):
 
 def example_texts(arguments) -> list[str]:
     """Returns different texts of 1 to `--words` words."""
-    generator = np.random.default_rng(1)
-    texts = []
-    for number in range(arguments.texts):
-        count = number % arguments.words + 1
-        words = generator.integers(arguments.vocabulary, size=count)
-        texts.append(" ".join(f"w{word}" for word in words))
-    return texts
+    return sentences(arguments.texts, arguments.vocabulary, arguments.words, seed=1)
+
+
+def sentences(count: int, vocabulary: int, words: int, seed: int) -> list[str]:
+    """Returns texts of 1 to `words` of `vocabulary` made-up words."""
+    generator = np.random.default_rng(seed)
+    known = np.array(_words(vocabulary), dtype=object)
+    return [
+        " ".join(known[generator.integers(vocabulary, size=number % words + 1)])
+        for number in range(count)
+    ]
+
+
+def _words(count):
+    """Returns different words of two or three syllables."""
+    generator, size = np.random.default_rng(3), len(SYLLABLES)
+    numbers = generator.choice(size**3 + size**2, size=count, replace=False)
+    parts = [(n // size**2, n // size % size, n % size) for n in numbers]  # the first may be ""
+    return ["".join([*SYLLABLES, ""][part] for part in word) for word in parts]
 
 
 def offline(version, source, texts, repeats, progress):
-    """Returns each text's answer without a server, and the seconds of text and of ids."""
+    """Returns each text's answer without a server, and the seconds of text and ids by count."""
     from keras_attention.export.serving.loaded import LoadedVersion
     from keras_attention.export.serving.tensors import bytes_of
 
     loaded = LoadedVersion(version)
     expected = [loaded.run("serving_default", {"text": bytes_of([text])}) for text in texts]
-    ids, length = (np.asarray(tensor) for tensor in source.encode(texts, None))
-    asks = {
-        "text": ("serving_default", {"text": bytes_of(texts)}, ()),
-        "ids": ("ids", {"ids": ids, "length": length}, ("ids", "score")),
-    }
-    seconds = {name: [] for name in asks}
-    for number in range(repeats + 1):
-        progress(f"text and ids, round {number} of {repeats}")
-        for name, ask in asks.items():
-            started = time.perf_counter()
-            loaded.run(*ask)
-            if number:  # the first call of each builds its graph
-                seconds[name].append(time.perf_counter() - started)
+    seconds = {count: {"text": [], "ids": []} for count in TOGETHER}
+    longest = sorted(texts, key=len, reverse=True)
+    for count, found in seconds.items():
+        asked = (longest * count)[:count]
+        ids, length = (np.asarray(tensor) for tensor in source.encode(asked, None))
+        asks = {
+            "text": ("serving_default", {"text": bytes_of(asked)}, ()),
+            "ids": ("ids", {"ids": ids, "length": length}, ("ids", "score")),
+        }
+        for number in range(repeats + 1):
+            progress(f"text and ids, {count} together, round {number} of {repeats}")
+            for name, ask in asks.items():
+                started = time.perf_counter()
+                loaded.run(*ask)
+                if number:  # the first call of each builds its graph
+                    found[name].append(time.perf_counter() - started)
     loaded.close()
     return expected, seconds
 
@@ -297,15 +325,19 @@ def fill(report: dict, protocol: str, clients: int, result: dict) -> None:
 
 def fill_notes(report: dict, overhead: dict, start_seconds: float, first: dict) -> None:
     """Writes what was measured beside the loads into `report`."""
-    text, ids = (float(np.median(overhead[name])) for name in ("text", "ids"))
     ratio = first["first_seconds"] / first["median_seconds"]
-    report["rows"] += [
-        {"name": "text over ids", "text_seconds": text, "ids_seconds": ids, "ratio": text / ids},
-        {"name": "first answer", "start_seconds": start_seconds, **first, "ratio": ratio},
-    ]
+    for count, seconds in overhead.items():
+        text, ids = (float(np.median(seconds[name])) for name in ("text", "ids"))
+        row = {"name": "text over ids", "texts": count, "text_seconds": text, "ids_seconds": ids}
+        report["rows"].append({**row, "ratio": text / ids})
+        report["notes"].append(
+            f"Text over ids, {count} in a call: {reports.seconds_text(text)} against "
+            f"{reports.seconds_text(ids)}, {100 * (text / ids - 1):+.1f} %."
+        )
+    report["rows"].append(
+        {"name": "first answer", "start_seconds": start_seconds, **first, "ratio": ratio}
+    )
     report["notes"] += [
-        f"Text over ids, all texts in one call: {reports.seconds_text(text)} against "
-        f"{reports.seconds_text(ids)}, {100 * (text / ids - 1):+.1f} %.",
         f"Started and warmed up in {start_seconds:.1f} s; the first answer took "
         f"{reports.seconds_text(first['first_seconds'])}, {ratio:.2f} times the median of the "
         "next ones.",

@@ -57,13 +57,22 @@ def test_the_numbers_are_told(tmp_path):
     result = {"seconds": seconds, "errors": 1, "mixed_up": 2, "elapsed_seconds": 4.0}
     serve.fill(report, "grpc", 8, result)
     first = {"first_seconds": 0.03, "median_seconds": 0.02}
-    serve.fill_notes(report, {"text": [0.2, 0.22, 0.3], "ids": [0.2]}, 7.0, first)
+    overhead = {"text": [0.2, 0.22, 0.3], "ids": [0.2]}
+    serve.fill_notes(report, {1: overhead, 32: {**overhead, "ids": [0.1]}}, 7.0, first)
     shown = reports.render(report)
     assert "grpc        8        25.0  0.505 s  0.951 s  0.990 s       1         2" in shown
-    assert "+10.0 %" in shown and "1.50 times the median" in shown
+    assert "1 in a call: 0.220 s against 0.200 s, +10.0 %" in shown and "+120.0 %" in shown
+    assert "1.50 times the median" in shown
     reports.write_json(tmp_path / "serve.json", report)
     rows = json.loads((tmp_path / "serve.json").read_text())["rows"]
-    assert [row["name"] for row in rows] == ["grpc", "text over ids", "first answer"]
+    assert [row["name"] for row in rows] == ["grpc", *["text over ids"] * 2, "first answer"]
+
+
+def test_made_up_words_are_different():
+    words = serve._words(8000)
+    assert len(set(words)) == 8000 and all(4 <= len(word) <= 6 for word in words)
+    texts = serve.sentences(20, 500, 7, seed=1)
+    assert len(set(texts)) == 20 and {len(text.split()) for text in texts} == set(range(1, 8))
 
 
 def test_the_same_answer_is_the_same_text_and_score(monkeypatch):
