@@ -21,7 +21,8 @@ examples:
 
 D is the folder that holds multi30k/, g2p_cmudict/ and so on. Interrupt it when you like: the same
 command goes on with the run that was in work, and does nothing again that is done. A row of each
-finished experiment goes into the page of the results. Models are chosen on dev data; test data is
+finished experiment goes into the page of the results. An experiment that reads the run of another
+is refused unless that one is trained or named too. Models are chosen on dev data; test data is
 read by the last command of an experiment only.
 """
 QUICK_RESULTS = "results.md"
@@ -68,6 +69,8 @@ def run(arguments) -> None:
             _tell_commands(EXPERIMENTS[name], data, runs, arguments.quick)
         return
     _check_files(names, data)
+    _check_runs(names, runs, arguments)
+    _tell_missing_rows(names, runs)
     default = runs / QUICK_RESULTS if arguments.quick else pathlib.Path("docs", "results.md")
     page = pathlib.Path(arguments.results or default)
     failed = [name for name in names if not _run(name, data, runs, page, arguments.quick)]
@@ -98,10 +101,55 @@ def _check_files(names, data):
                 )
 
 
+def _check_runs(names, runs, arguments):
+    """Raises before anything is run if an experiment reads a run that will not be there."""
+    for name in names:
+        missing = [need for need in _missing(name, runs) if need not in names]
+        if missing:
+            line = ["python", "-m", "examples", "reproduce"]
+            for option in ("data", "runs", "results"):
+                value = getattr(arguments, option)
+                line += [f"--{option}", value] if value else []
+            line += ["--quick"] if arguments.quick else []
+            raise UsageError(
+                f"{_needs_text(name, missing, runs)} Name both, in one command: "
+                f"`{shlex.join([*line, *missing, name])}`."
+            )
+
+
+def _missing(name, runs):
+    """The experiments whose runs this one has yet to read and that are not trained to their end."""
+    if running.outcome_of(EXPERIMENTS[name], runs) is not None:
+        return []
+    return [need for need in EXPERIMENTS[name].needs if not running.is_over(runs / need)]
+
+
+def _needs_text(name, missing, runs):
+    return (
+        f"{name} reads the run of {' and '.join(missing)}, which is not trained to its end in "
+        f"{runs}."
+    )
+
+
+def _tell_missing_rows(names, runs):
+    """Prints which goals cannot be compared: the experiment they are relative to has no row."""
+    for name in names:
+        for other in EXPERIMENTS[name].beside:
+            if other not in names and running.outcome_of(EXPERIMENTS[other], runs) is None:
+                print(
+                    f"{name}: its goal is relative to {other}, which is not measured in {runs}, so "
+                    "its row will not say whether it is met. Name both to know."
+                )
+
+
 def _run(name, data, runs, page, quick):
     """Runs one experiment and writes its row; returns whether it went well."""
     experiment = EXPERIMENTS[name]
     print(f"== {name}: {experiment.task}, {experiment.system}", flush=True)
+    missing = _missing(name, runs)
+    if missing:  # it was named too, and has failed
+        print(_needs_text(name, missing, runs), file=sys.stderr)
+        return False
     try:
         outcome = running.run_experiment(experiment, data, runs, quick)
     except ValueError as error:

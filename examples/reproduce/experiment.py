@@ -69,6 +69,17 @@ class Experiment:
         return [pathlib.Path(data, name.replace("{part}", p)) for p in parts for name in names]
 
     @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the experiments whose runs it reads."""
+        names = re.findall(r"\{runs\}/([^\s/]+)", f"{self.training} {self.evaluation}")
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Names of the experiments whose numbers its goals are relative to."""
+        return tuple(dict.fromkeys(goal.above for goal in self.goals if goal.above is not None))
+
+    @property
     def numbers_file(self) -> str:
         """Name of the file of the numbers; another evaluation has another."""
         return f"evaluation-{hashlib.sha256(self.evaluation.encode()).hexdigest()[:8]}.json"

@@ -64,6 +64,7 @@ LETTERS = (  # of the recurrent systems on CMUdict
 LANGUAGE_TEST = "--text {data}/multi30k/tok/test_2016_flickr.lc.norm.tok.en.gz"
 EASY_TASKS = Goal("error", at_most=5, tasks=("1", "4", "12", "15", "20"))
 TASKS = tuple(str(task) for task in range(1, 21))
+JUMP = "0.1 % exact, 1.2 % at best (RNNs: Lake & Baroni 2018)"
 NOTEBOOKS = "bentrevett/pytorch-seq2seq, greedy"
 
 
@@ -228,7 +229,28 @@ _TABLE = (
         _scan_test("addprim_jump"),
         30,
         (Goal("exact_match", at_most=0.05),),
-        "0.1 % exact, 1.2 % at best (RNNs: Lake & Baroni 2018)",
+        JUMP,
+    ),
+    Experiment(
+        "scan-jump-rnnsearch",
+        "SCAN jump",
+        "rnnsearch",
+        f"{_scan('addprim_jump')} --units 200 --embedding-dim 200 --dropout 0.1 --epochs 30",
+        _scan_test("addprim_jump"),
+        15,
+        (Goal("exact_match", at_most=0.05),),
+        JUMP,
+    ),
+    Experiment(
+        "scan-jump-luong",
+        "SCAN jump",
+        "luong",
+        f"{_scan('addprim_jump')} --units 200 --embedding-dim 200 --layers 2 --dropout 0.1 "
+        "--epochs 30",
+        _scan_test("addprim_jump"),
+        15,
+        (Goal("exact_match", at_most=0.05),),
+        JUMP,
     ),
     Experiment(
         "scan-length-seq2seq",

@@ -90,6 +90,16 @@ def is_trained(run: pathlib.Path, training: list[str]) -> bool:
     return resuming.finished_text(run, record, given) is not None
 
 
+def is_over(run: pathlib.Path) -> bool:
+    """Returns whether the training of a run is over, whatever its arguments were.
+
+    Raises:
+        ValueError: If its record is damaged.
+    """
+    record = resuming.read_record(run)
+    return record is not None and record.get("finished") is not None
+
+
 def outcome_of(experiment: Experiment, runs: pathlib.Path) -> Outcome | None:
     """Returns what an experiment came to, None if it is not done."""
     parts = experiment.parts or ("",)

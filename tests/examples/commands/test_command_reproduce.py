@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,6 +33,13 @@ TABLE = {
                    (Goal("wer", at_most=34, above="whole"),), parts=("x", "y")),
     )
 }  # fmt: skip
+
+READING = dataclasses.replace(
+    TABLE["whole"],
+    name="reading",
+    training=TINY.replace("{part}", "y"),
+    evaluation=f"{TABLE['whole'].evaluation} --aligned-by {{runs}}/whole",
+)
 
 
 @pytest.fixture
@@ -75,7 +83,7 @@ def leave_run(arguments):
 
 
 def leave_numbers(arguments):
-    names = {"x": 80.0, "y": 90.0, "whole": 50.0, "seed-2": 30.0}
+    names = {"x": 80.0, "y": 90.0, "whole": 50.0, "seed-2": 30.0, "reading": 20.0}
     wer = names[pathlib.Path(arguments[1]).name]
     numbers = {"pairs": 9, "exact_match": 0.25, "wer": wer, "per": wer / 10}
     pathlib.Path(arguments[-1]).write_text(json.dumps(numbers))
@@ -193,6 +201,63 @@ def test_nothing_is_run_where_something_is_missing(command, calls, data, tmp_pat
     assert (status, err) == (2, "error: Name the folder of the data sets with --data.\n")
     status, _, err = command("reproduce", "hole", "--data", data)
     assert (status, "There is no experiment 'hole'" in err) == (2, True)
+
+
+def test_an_experiment_that_reads_a_run_needs_it_before_anything_is_trained(
+    command, calls, data, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(reproduce, "EXPERIMENTS", {"whole": TABLE["whole"], "reading": READING})
+    status, out, err, page = start(command, data, tmp_path, "reading")
+    assert (status, out, calls) == (2, "", [])
+    runs = tmp_path / "runs"
+    assert f"reading reads the run of whole, which is not trained to its end in {runs}." in err
+    line = f"reproduce --data '{data}' --runs {runs} --results {page} whole reading`."
+    assert line in err
+    for more in (["--list"], ["--dry-run"]):
+        assert start(command, data, tmp_path, "reading", *more)[0] == 0
+    (runs / "whole").mkdir(parents=True)  # begun, and not over
+    resuming.write_record(runs / "whole", {"system": "rnnsearch"})
+    assert start(command, data, tmp_path, "reading")[0] == 2
+    (runs / "whole" / resuming.ARGUMENTS_FILE).unlink()
+    (runs / "whole").rmdir()
+    status, _, err, _ = start(command, data, tmp_path, "reading", "whole")
+    assert (status, err) == (0, "")
+    assert [pathlib.Path(line[3]).name for line in calls if line[0] == "train"] == [
+        "whole",
+        "reading",
+    ]
+    shutil.rmtree(runs / "whole")  # what is done already reads nothing
+    assert start(command, data, tmp_path, "reading")[0] == 0
+
+
+def test_what_reads_a_run_that_failed_is_not_trained(command, calls, data, tmp_path, monkeypatch):
+    monkeypatch.setattr(reproduce, "EXPERIMENTS", {"whole": TABLE["whole"], "reading": READING})
+    (data / "x.tsv").write_text("no tab\n")
+    status, _, err, _ = start(command, data, tmp_path)
+    assert (status, len(calls)) == (1, 1)
+    assert "reading reads the run of whole, which is not trained to its end" in err
+    assert "error: 2 of 2 failed: whole, reading." in err
+
+
+def test_a_goal_relative_to_a_row_that_is_missing_is_told_first(command, calls, data, tmp_path):
+    status, out, _, _ = start(command, data, tmp_path, "halves")
+    told = "halves: its goal is relative to whole, which is not measured in"
+    assert (status, out.startswith(told)) == (0, True)
+    status, out, _, _ = start(command, data, tmp_path)
+    assert (status, told in out) == (0, False)
+
+
+def test_what_an_experiment_reads_or_is_measured_beside_stands_before_it():
+    names = list(experiments.EXPERIMENTS)
+    found = {}
+    for number, (name, one) in enumerate(experiments.EXPERIMENTS.items()):
+        assert {*one.needs, *one.beside} <= set(names[:number])
+        found |= {name: (one.needs, one.beside)} if one.needs or one.beside else {}
+    assert found == {
+        "cmudict-local-p": (("cmudict-luong",), ("cmudict-luong",)),
+        "scenes-guided": (("scenes-soft",), ()),
+        "language-lstmn": ((), ("language-lstm",)),
+    }
 
 
 def test_all_seeds_are_trained_and_measured_together(command, calls, data, tmp_path, monkeypatch):
