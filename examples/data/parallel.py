@@ -3,7 +3,8 @@
 UTF-8, plain or gzip. Lines end with a line feed, with or without a carriage return
 before it, and nowhere else: U+2028 and its like belong to the sentence. A line that
 cannot be used is left out together with its partner, so no pair ever shifts, and the
-report says which lines those were.
+report says which lines those were. Two files of different numbers of lines are refused:
+where one has lost a line, every pair behind it would be shifted.
 """
 
 import dataclasses
@@ -60,8 +61,8 @@ def read_parallel(
             was read, so that all of them are told at once.
 
     Raises:
-        DataError: If a file cannot be read, if no pair is left, or if a line is bad and
-            `on_bad_line` is `"refuse"`.
+        DataError: If a file cannot be read, if the two have different numbers of lines, if no
+            pair is left, or if a line is bad and `on_bad_line` is `"refuse"`.
         ValueError: If an argument is wrong.
 
     Example:
@@ -76,9 +77,8 @@ def read_parallel(
     >>> print(corpus.report.summary())
     2 pairs used, 1 left out: 1 empty
     """
-    rows = ([sides] for sides in itertools.zip_longest(lines_of(source), lines_of(target)))
     files = (os.fspath(source), os.fspath(target))
-    return _read(rows, files, max_characters, on_bad_line)
+    return _read(_side_by_side(*files), files, max_characters, on_bad_line)
 
 
 def read_pairs(
@@ -115,6 +115,23 @@ def read_pairs(
     name = os.fspath(path)
     missing = "no tab" if form == "tsv" else f"expected {FORMATS[form]}"
     return _read(rows, (name, name), max_characters, on_bad_line, missing)
+
+
+def _side_by_side(source, target):
+    """Yields the lines that both files have; raises at the end if one of them has more."""
+    number = both = 0
+    for number, sides in enumerate(itertools.zip_longest(lines_of(source), lines_of(target)), 1):
+        if None in sides:
+            continue
+        both = number
+        yield [sides]
+    if both < number:
+        counts = (both, number) if sides[0] is None else (number, both)
+        raise DataError(
+            f"{source} has {counts[0]:,} lines and {target} {counts[1]:,}: line n of one must be "
+            "the translation of line n of the other. Find the lines that are missing in one, or "
+            "that only one has (an empty one at its end counts too), and make both equally long."
+        )
 
 
 def _first_target(line):
@@ -163,10 +180,8 @@ class _UnusableError(Exception):
 
 def _pair(sides, files, number, max_characters, missing):
     """Returns the two texts of a line, or raises `_UnusableError`."""
-    if None in sides:  # named: the file that has the line
-        here, there = files[::-1] if sides[0] is None else files
-        detail = missing if here == there else f"{there} has fewer lines"
-        raise _UnusableError(BadLine(here, number, "without a partner", detail))
+    if None in sides:
+        raise _UnusableError(BadLine(files[0], number, "without a partner", missing))
     source, target = (
         _text(line, file, number, max_characters) for line, file in zip(sides, files, strict=True)
     )

@@ -52,16 +52,27 @@ def test_good_files_are_not_refused(tmp_path):
     assert str(corpus.report) == "2 pairs used, none left out"
 
 
+@pytest.mark.parametrize("on_bad_line", ["skip", "refuse"])
 @pytest.mark.parametrize("longer", ["source", "target"])
-def test_lines_without_a_partner_are_counted_or_refused(tmp_path, longer):
-    long = write(tmp_path, "long", b"1\n2\n3\n4\n5\n")
-    short = write(tmp_path, "short", b"I\nII\nIII\n")
+def test_files_of_different_numbers_of_lines_are_refused(tmp_path, longer, on_bad_line):
+    long = write(tmp_path, "long", b"a\n\nc\nd\ne\n")  # a line that is empty has its number too
+    short = write(tmp_path, "short", b"A\nB\nD\n")
     files = (long, short) if longer == "source" else (short, long)
-    corpus = read_parallel(*files)
-    assert len(corpus) == 3 and corpus.report.counts == {"without a partner": 2}
-    assert told(corpus) == [(n, "without a partner", "long") for n in (4, 5)]
-    with pytest.raises(DataError, match=r"long:4: without a partner \(.*short has fewer lines\)"):
-        read_parallel(*files, on_bad_line="refuse")
+    counts = {long: 5, short: 3}
+    expected = " and ".join(
+        f"{path}{' has' * first} {counts[path]}{' lines' * first}"
+        for path, first in zip(files, (True, False), strict=True)
+    )
+    with pytest.raises(DataError, match=f"{expected}: line n of one must be the translation"):
+        read_parallel(*files, on_bad_line=on_bad_line)
+
+
+def test_an_empty_line_at_the_end_of_one_file_counts(tmp_path):
+    one = write(tmp_path, "one", b"a\nb\n")
+    more = write(tmp_path, "more", b"A\nB\n\n")
+    with pytest.raises(DataError, match=r"one has 2 lines and .*more 3: .* at its end counts too"):
+        read_parallel(one, more)
+    assert len(read_parallel(one, write(tmp_path, "open", b"A\nB"))) == 2
 
 
 def test_tsv_ignores_further_columns_and_tells_lines_without_a_tab(tmp_path):

@@ -145,12 +145,16 @@ def test_outputs_of_joined_lines_keep_the_place_of_what_is_left_out(any_length, 
     assert numbers["pairs"] == 3
 
 
-def test_a_line_without_a_partner_has_an_empty_output(any_length, echo, tmp_path):
+def test_parallel_files_have_an_empty_output_for_a_line_left_out(any_length, echo, tmp_path):
     source, target, output = (tmp_path / name for name in ("de", "en", "out"))
     source.write_text("a\nb\nc\n")
-    target.write_text("a\nb\n")
+    target.write_text("a\nb\n\n")
     parser = argparse.ArgumentParser()
     evaluate.add_arguments(parser)
     files = ["--source", str(source), "--target", str(target), "--output", str(output)]
-    evaluate.run(parser.parse_args([str(any_length), *files, "--on-bad-line", "skip"]))
+    arguments = parser.parse_args([str(any_length), *files, "--on-bad-line", "skip"])
+    evaluate.run(arguments)
     assert output.read_text() == "a\nb\n\n"
+    target.write_text("a\nb\n")
+    with pytest.raises(DataError, match="de has 3 lines and .*en 2"):
+        evaluate.run(arguments)
