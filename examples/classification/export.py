@@ -16,7 +16,8 @@ examples:
 
 A request holds `sentences`, texts `(batch, sentences)`, "" where a document has fewer; the
 answer holds `class`, the name of the likeliest class, its number `class_id`, `probabilities`,
-`word_weights` and `sentence_weights`.
+`word_weights` and `sentence_weights`. Sentences and words beyond the run's --max-sentences and
+--max-words are cut off, as `evaluate` does, and have no weights.
 """
 
 
@@ -42,8 +43,12 @@ def run(arguments) -> None:
 
 
 def served_model(opened) -> keras.Model:
-    """Returns the model from ids to class, probabilities and both levels' weights."""
-    outputs = opened.model.output
+    """Returns the model from ids to class, probabilities and both levels' weights.
+
+    Of more than `max_sentences` sentences it reads the first, and the weights are of those.
+    """
+    sentences = keras.Input([None, None], dtype="int32", name="sentences")
+    outputs = opened.model({"sentences": sentences[:, : opened.max_sentences]})
     probabilities = keras.layers.Softmax(dtype="float32")(outputs["logits"])
     likeliest = ops.argmax(probabilities, axis=-1)
     answers = {
@@ -53,17 +58,19 @@ def served_model(opened) -> keras.Model:
         "word_weights": outputs["word_weights"],
         "sentence_weights": outputs["sentence_weights"],
     }
-    return keras.Model(opened.model.input, answers, name=opened.run.settings["system"])
+    return keras.Model({"sentences": sentences}, answers, name=opened.run.settings["system"])
 
 
 def meanings(opened) -> dict[str, str]:
     """Returns a line for each input and output, for the model card."""
     named = ", ".join(f"{number} {name}" for number, name in enumerate(opened.classes))
     return {
-        "sentences": 'the sentences of each document, their words between spaces; "" is none',
+        "sentences": f"the sentences of each document, of which the first {opened.max_sentences} "
+        f"are read, their words between spaces, of which the first {opened.max_words} are; "
+        '"" is none',
         "class": "name of the likeliest class",
         "class_id": f"its number: {named}",
         "probabilities": f"of the classes, in this order: {', '.join(opened.classes)}",
-        "word_weights": "how much each word counts in its sentence",
-        "sentence_weights": "how much each sentence counts in its document",
+        "word_weights": "how much each word that is read counts in its sentence",
+        "sentence_weights": "how much each sentence that is read counts in its document",
     }

@@ -17,6 +17,8 @@ examples:
 what the numbers mean:
   error              share of the answers that are wrong, in %; of several tasks, their mean
   passed             tasks with at most 5 % wrong answers
+  cut off            sentences beyond the most recent ones that the memory holds (--memory-size of
+                     the training), and words beyond the longest sentence that was trained on
 
 With --others, runs of the same tasks with other seeds, every run is measured, and the one with
 the fewest wrong answers on its dev questions is the one that counts: the test decides nothing.
@@ -71,12 +73,18 @@ def measure(directory: str, arguments) -> dict:
     if opened.reader.is_linear():
         print(linear_text(directory))
     questions = read_part(opened.run, arguments.part, arguments.stories)
+    length = opened.length(questions)
+    print(f"{directory}: {length}")
     tasks = _percent(opened.errors(questions))
     numbers = {
         "run": directory,
         "seed": opened.run.settings.get("seed"),
         "part": arguments.part,
         "questions": len(questions),
+        "cut_stories": length.cut_stories,
+        "cut_sentences": length.cut_sentences,
+        "cut_texts": length.cut_texts,
+        "cut_words": length.cut_words,
         "tasks": tasks,
         "error": _mean(tasks),
         "passed": sum(error <= PASSED for error in tasks.values()),

@@ -20,13 +20,15 @@ sentences). The model card lists the words by number.
 """
 
 MEANINGS = {
-    "story": 'sentences, the oldest first; "" is padding',
-    "question": "what is asked; upper case and the marks that end sentences count for nothing",
+    "story": "sentences, the oldest first, of which the last {memories} are read, and of each the "
+    'first {words} words; "" is padding',
+    "question": "what is asked, of which the first {words} words are read; upper case and the "
+    "marks that end sentences count for nothing",
     "answer": "the word that answers",
     "answer_id": "its number in the run's `vocabulary`",
     "probability": "its probability",
     "probabilities": "those of all words",
-    "attention": "how much each reading attended to each sentence",
+    "attention": "how much each reading attended to each sentence, 0 where it is not read",
 }
 
 
@@ -48,10 +50,16 @@ def run(arguments) -> None:
         arguments.base,
         tokenizers={"story": text, "question": text},
         version=arguments.version,
-        meanings=MEANINGS,
+        meanings=meanings(opened),
         run={**opened.run.settings, "vocabulary": opened.vocabulary},
     )
     print(path)
+
+
+def meanings(opened: Opened) -> dict[str, str]:
+    """Returns a line for each input and output, for the model card."""
+    limits = {"memories": opened.reader.memory_size, "words": opened.words}
+    return {name: text.format(**limits) for name, text in MEANINGS.items()}
 
 
 def served_model(opened: Opened) -> keras.Model:

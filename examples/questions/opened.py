@@ -63,6 +63,10 @@ class Opened:
     def _size(self):
         return self.tokenizer.vocabulary_size
 
+    def length(self, questions: list[Question]) -> words.Length:
+        """Returns how much is read of questions and their stories."""
+        return words.length(questions, self.tokenizer, self.reader.memory_size, self.words)
+
     def answers(self, questions: list[Question]) -> Answers:
         """Returns what the model says, and where it looked."""
         rows = words.encoded(questions, self.tokenizer, self.reader.memory_size, self.words)

@@ -20,7 +20,8 @@ examples:
       --sentences "Mary went to the garden." "John went to the kitchen."
 
 Writes story_1.png, story_2.png, ...: the sentences from the oldest to the most recent, a column a
-hop. A + stands before the sentences that the question needs, where the data says so.
+hop. A + stands before the sentences that the question needs, where the data says so. Sentences and
+words that the model cuts off are counted; the sentences have no weight.
 """
 LAST_SENTENCES = 30
 
@@ -49,6 +50,9 @@ def run(arguments) -> None:
     if opened.reader.is_linear():
         raise ValueError(linear_text(arguments.run))
     questions = _questions(arguments, opened)
+    length = opened.length(questions)
+    if length.is_cut:
+        print(length)
     directory = pathlib.Path(arguments.out)
     directory.mkdir(parents=True, exist_ok=True)
     answers = opened.answers(questions)

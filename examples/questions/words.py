@@ -1,16 +1,60 @@
-"""Stories as ids: the same words in training, evaluation and the exported graph."""
+"""Stories as ids: the same words in training, evaluation and the exported graph.
 
+Of a story with more sentences than the memory holds the most recent are read, and of a sentence or
+question with more words than the longest that was trained on the first; `Length` counts what that
+leaves out.
+"""
+
+import dataclasses
 import pathlib
 
 import numpy as np
 import tensorflow as tf
 
+from examples.data.encoding import count_tokens
 from examples.questions.stories import Question
 from keras_attention.export import tokenizers
 from keras_attention.export.tokenizers import WordTokenizer
 
 FOLDER = "words.tokenizer"
 MARKS = r"[.?!]+(\s|$)"  # at the end of a word
+
+
+@dataclasses.dataclass(frozen=True)
+class Length:
+    """How much of questions and their stories is read; a story counts for each of its questions.
+
+    Attributes:
+        questions: How many questions there are.
+        sentences: How many sentences their stories have together.
+        cut_stories: How many stories have lost their oldest sentences.
+        cut_sentences: How many sentences those are.
+        words: How many words the questions and the sentences that are read have together.
+        cut_texts: How many of these were cut off at their end.
+        cut_words: How many words were.
+    """
+
+    questions: int
+    sentences: int
+    cut_stories: int
+    cut_sentences: int
+    words: int
+    cut_texts: int
+    cut_words: int
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether anything was cut off."""
+        return bool(self.cut_stories or self.cut_texts)
+
+    def __str__(self) -> str:
+        old = 100 * self.cut_sentences / max(self.sentences, 1)
+        late = 100 * self.cut_words / max(self.words, 1)
+        return (
+            f"{self.questions:,} questions about {self.sentences:,} sentences, {old:.1f} % of them "
+            f"too old to be read, of {self.cut_stories:,} stories; of {self.words:,} words "
+            f"{late:.1f} % cut off, from {self.cut_texts:,} sentences and questions"
+        )
 
 
 class SentenceTokenizer(WordTokenizer):
@@ -55,6 +99,35 @@ def longest(questions: list[Question], tokenizer: WordTokenizer) -> int:
     """Returns the words of the longest sentence or question."""
     texts = sorted({text for q in questions for text in (*q.sentences, q.question)})
     return int(tokenizer.encode(texts)[1].numpy().max())
+
+
+def length(
+    questions: list[Question], tokenizer: WordTokenizer, memories: int, words: int
+) -> Length:
+    """Returns how much `encoded` reads of questions; the arguments are its.
+
+    Example:
+
+    >>> told = [Question("1", 0, ("a b c", "b", "c"), "a b ?", "c")]
+    >>> print(length(told, SentenceTokenizer(["a", "b", "c"]), memories=2, words=1))
+    1 questions about 3 sentences, 33.3 % of them too old to be read, of 1 stories; of 4 words \
+25.0 % cut off, from 1 sentences and questions
+    """
+    sizes = [len(question.sentences) for question in questions]
+    old = [max(0, size - memories) for size in sizes]
+    read = [text for q in questions for text in (*q.sentences[-memories:], q.question)]
+    distinct = sorted(set(read))
+    counts = dict(zip(distinct, count_tokens(tokenizer, distinct).tolist(), strict=True))
+    late = [max(0, counts[text] - words) for text in read]
+    return Length(
+        questions=len(questions),
+        sentences=sum(sizes),
+        cut_stories=sum(count > 0 for count in old),
+        cut_sentences=sum(old),
+        words=sum(counts[text] for text in read),
+        cut_texts=sum(count > 0 for count in late),
+        cut_words=sum(late),
+    )
 
 
 def encoded(questions: list[Question], tokenizer: WordTokenizer, memories: int, words: int):

@@ -180,7 +180,20 @@ def test_the_export_answers_texts_as_the_run_does(command, han_run, tmp_path):
     assert not answers["sentence_weights"][2].any()  # a document of nothing
     card = (tmp_path / "served" / "1" / "assets.extra" / "model_card.md").read_text()
     assert "0 neg, 1 pos" in card
+    assert "of which the first 3 are read" in card and "of which the first 6 are" in card
     assert command("export", han_run, tmp_path / "served", "--version", 1)[0] == 1
+
+
+def test_the_export_reads_as_much_of_a_document_as_the_run(command, han_run, tmp_path):
+    assert command("export", han_run, tmp_path / "served")[0] == 0
+    served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures["serving_default"]
+    long = ("a good film it was the cast", "the plot", "it was good", "bad", "bad bad")
+    answers = {k: v.numpy() for k, v in served(sentences=tf.constant([long])).items()}
+    reading = open_run(han_run).read(Document("", "", long))
+    assert len(reading.tokens) == 3 and len(reading.tokens[0]) == 6
+    assert answers["sentence_weights"].shape == (1, 3) and answers["word_weights"].shape[2] == 6
+    np.testing.assert_allclose(answers["probabilities"][0], reading.probabilities, atol=1e-6)
+    np.testing.assert_allclose(answers["sentence_weights"][0], reading.sentence_weights, atol=1e-6)
 
 
 @pytest.mark.slow

@@ -145,6 +145,31 @@ def test_weights_of_the_linear_start_are_told_and_neither_drawn_nor_served(
     assert (status, err, text in out) == (0, "", False)
 
 
+def test_what_is_not_read_is_told(command, stories_run, tmp_path):
+    status, out, _ = command("evaluate", stories_run, "--json", tmp_path / "numbers.json")
+    assert f"{stories_run}: 80 questions about 2" in out and "0.0 % of them too old" in out
+    numbers = json.loads((tmp_path / "numbers.json").read_text())
+    cut = ("cut_stories", "cut_sentences", "cut_texts", "cut_words")
+    assert [numbers[name] for name in cut] == [0, 0, 0, 0]
+    long = tmp_path / "long.txt"
+    lines = [f"{n} Ann went to the very park." for n in range(1, 54)]
+    long.write_text("\n".join([*lines, "54 Where is Ann?\tpark\t53", ""]))
+    status, out, err = command(
+        *("evaluate", stories_run, "--stories", long, "--json", tmp_path / "numbers.json")
+    )
+    assert (status, err) == (0, "")
+    told = "1 questions about 53 sentences, 5.7 % of them too old to be read, of 1 stories; of 303 "
+    told += "words 16.5 % cut off, from 50 sentences and questions"
+    assert f"{stories_run}: {told}" in out
+    numbers = json.loads((tmp_path / "numbers.json").read_text())
+    assert [numbers[name] for name in cut] == [1, 3, 50, 50]
+    line = ("plot", stories_run, "--out", tmp_path / "drawn")
+    status, out, _ = command(*line, "--stories", long)
+    assert (status, out.splitlines()[0]) == (0, told)
+    status, out, _ = command(*line, "--count", 1)
+    assert (status, out) == (0, f"{tmp_path / 'drawn' / 'story_1.png'}\n")
+
+
 def test_the_export_answers_as_the_model_does(command, stories_run, tmp_path):
     status, out, err = command("export", stories_run, tmp_path / "served")
     assert (status, err) == (0, "")
@@ -161,6 +186,9 @@ def test_the_export_answers_as_the_model_does(command, stories_run, tmp_path):
     assert [opened.vocabulary[number] for number in answers["answer_id"]] == ["shed", "park"]
     assert answers["attention"].shape == (2, 2, 3)
     np.testing.assert_allclose(answers["attention"][1], [[1, 0, 0]] * 2, atol=1e-6)
+    card = (tmp_path / "served" / "1" / "assets.extra" / "model_card.md").read_text()
+    assert "the last 50 are read, and of each the first 5 words" in card
+    assert "of which the first 5 words are read" in card
     probabilities = answers["probabilities"].numpy()
     np.testing.assert_allclose(answers["probability"], probabilities.max(axis=1), rtol=1e-6)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-5)

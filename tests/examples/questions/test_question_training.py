@@ -37,6 +37,30 @@ def test_stories_are_encoded_from_the_oldest_sentence_and_padded_behind():
     assert words.longest(told, tokenizer) == 3
 
 
+def test_what_is_cut_off_is_counted_as_it_is_encoded():
+    tokenizer = words.SentenceTokenizer(WORDS)
+    told = [
+        question("Ann is out out.", "Bob is OUT!", "Ann out out", asked="Where is Bob out?"),
+        question("Bob."),
+    ]
+    for memories, length in ((2, 2), (2, 3), (3, 4), (1, 9)):
+        found = words.length(told, tokenizer, memories, length)
+        inputs, _ = words.encoded(told, tokenizer, memories, length)
+        read = sum(int((inputs[name] > 0).sum()) for name in ("story", "question"))
+        assert found.words - found.cut_words == read
+        kept = int((inputs["story"] > 0).any(axis=2).sum())
+        assert (found.questions, found.sentences, found.sentences - found.cut_sentences) == (
+            *(2, 4),
+            kept,
+        )
+    found = words.length(told, tokenizer, 2, 2)
+    assert found == words.Length(
+        questions=2, sentences=4, cut_stories=1, cut_sentences=1, words=14, cut_texts=4, cut_words=5
+    )
+    assert "4 sentences, 25.0 % of them too old to be read, of 1 stories; of 14 words" in str(found)
+    assert found.is_cut and not words.length(told, tokenizer, 3, 4).is_cut
+
+
 def test_a_learned_vocabulary_comes_back_and_holds_every_word_once(tmp_path):
     learned = words.learn([question("Ann, is out.", "Ann is out"), question("Out?", answer="n,w")])
     assert sorted(learned.vocabulary) == ["ann", "ann,", "bob", "is", "n,w", "out", "where"]
