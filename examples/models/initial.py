@@ -1,6 +1,10 @@
-"""First values of a whole model's weights, as two papers draw them."""
+"""First values of a whole model's weights, as papers draw them."""
 
 import keras
+
+ORTHOGONAL_OR_ZERO = ("recurrent_kernel", "bias")  # as the layers draw them
+#: Of the weights that score: W_a, U_a and v_a of RNNsearch.
+SHARES = {"query_kernel": 0.1, "key_kernel": 0.1, "vector": 0.0}
 
 
 def draw_uniform(model: keras.Model, scale: float | None, seed: int | None = None) -> keras.Model:
@@ -18,5 +22,31 @@ def draw_uniform(model: keras.Model, scale: float | None, seed: int | None = Non
         generator = keras.random.SeedGenerator(seed)
         for variable in model.trainable_variables:
             drawn = keras.random.uniform(variable.shape, -scale, scale, "float32", generator)
+            variable.assign(keras.ops.cast(drawn, variable.dtype))
+    return model
+
+
+def draw_normal(
+    model: keras.Model, deviation: float | None, seed: int | None = None
+) -> keras.Model:
+    """Returns the model, its weights drawn from a normal distribution around 0.
+
+    Recurrent matrices stay orthogonal and biases 0; those that additive scores are made with have
+    a tenth of the deviation, and their vector is 0, so that attention begins with the same weight
+    everywhere. Cho et al. 2014 (https://arxiv.org/abs/1406.1078) and Bahdanau et al. 2015
+    (https://arxiv.org/abs/1409.0473, B.1) take 0.01.
+
+    Args:
+        model: A built model.
+        deviation: The standard deviation; None leaves the layers' own first values.
+        seed: Optional int.
+    """
+    if deviation is not None:
+        generator = keras.random.SeedGenerator(seed)
+        for variable in model.trainable_variables:
+            if variable.name in ORTHOGONAL_OR_ZERO:
+                continue
+            spread = deviation * SHARES.get(variable.name, 1.0)
+            drawn = keras.random.normal(variable.shape, 0.0, spread, "float32", generator)
             variable.assign(keras.ops.cast(drawn, variable.dtype))
     return model

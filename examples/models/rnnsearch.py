@@ -3,15 +3,17 @@
     the encoder of `examples.models.encoders.bidirectional_gru`          section 3.2
     the decoder of `keras_attention.BahdanauDecoder`                     section 3.1
 
-The paper: units 1000, embedding 620, maxout 500, vocabulary 30,000, orthogonal recurrent
-matrices, Adadelta, batches of 80. The defaults here suit a laptop; `PAPER` holds the paper's.
+The paper: units 1000, embedding 620, maxout 500, vocabulary 30,000, recurrent matrices orthogonal,
+W_a and U_a from N(0, 0.001^2), v_a and biases 0, all other weights from N(0, 0.01^2), Adadelta,
+batches of 80. The defaults here suit a laptop; `PAPER` holds the paper's.
 """
 
 import keras
 
-from examples.commands.arguments import fraction
+from examples.commands.arguments import fraction, positive_number
 from examples.models import assembly
 from examples.models.encoders import bidirectional_gru
+from examples.models.initial import draw_normal
 from examples.models.sampling import OPTION as SAMPLING
 from examples.models.sampling import sampled
 from examples.options import Option
@@ -26,7 +28,7 @@ from keras_attention import (
 
 TITLE = "RNNsearch: bidirectional GRU, additive attention, GRU decoder"
 REFERENCE = "Bahdanau et al. 2015, arXiv 1409.0473"
-PAPER = {"units": 1000, "embedding_dim": 620, "maxout_units": 500}
+PAPER = {"units": 1000, "embedding_dim": 620, "maxout_units": 500, "normal": 0.01}
 OPTIONS = {
     "units": Option(256, "size of the decoder's state, of an encoder direction, of the attention"),
     "embedding_dim": Option(256, "size of both embeddings"),
@@ -45,6 +47,12 @@ OPTIONS = {
         ("mlp", "add", "concat"),
     ),
     "dropout": Option(0.0, "share dropped from embeddings, annotations and readout", fraction),
+    "normal": Option(
+        None,
+        "first weights normal with deviation X, in the attention X / 10 and v 0, recurrent "
+        "matrices orthogonal; 0.01 in the paper (default: Keras')",
+        positive_number,
+    ),
     "sampling": SAMPLING,
 }
 
@@ -59,6 +67,7 @@ def build(
     readout_state: str = "current",
     injection: str = "mlp",
     dropout: float = 0.0,
+    normal: float | None = None,
     sampling: str | None = None,
     seed: int | None = None,
     dtype=None,
@@ -75,8 +84,9 @@ def build(
         readout_state: "current" or "previous"; see `BahdanauDecoder`.
         injection: "mlp", "add" or "concat"; see `ContextMLP`, `ContextAdd`, `ContextConcat`.
         dropout: Share dropped from embeddings, annotations and the maxout layer.
+        normal: First weights are drawn as `initial.draw_normal` says; None for Keras' own.
         sampling: Scheduled sampling, see `examples.models.sampling`; None for none.
-        seed: Optional int, the seed of the dropout.
+        seed: Optional int, the seed of the dropout and of what is drawn here.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
     if attention not in ("additive", "none"):
@@ -106,7 +116,8 @@ def build(
         dtype=dtype,
         name="decoder",
     )
-    return assembly.translator(encoder, sampled(decoder, sampling, seed), "rnnsearch")
+    decoder = sampled(decoder, sampling, seed)
+    return draw_normal(assembly.translator(encoder, decoder, "rnnsearch"), normal, seed)
 
 
 def _cell(injection, units, dtype):

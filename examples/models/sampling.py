@@ -1,10 +1,13 @@
 """Scheduled sampling as an option of a system, Bengio et al. 2015
 (https://arxiv.org/abs/1506.03099).
 
-constant:SHARE             the true token with probability SHARE
-linear:SLOPE[,MINIMUM]     1 - SLOPE a minibatch, down to MINIMUM (0)
-exponential:BASE           BASE^minibatches
-inverse-sigmoid:SPEED      SPEED / (SPEED + exp(minibatches / SPEED))
+constant:SHARE                   the true token with probability SHARE
+linear:SLOPE[,MINIMUM[,START]]   from START (1) on SLOPE less a minibatch, down to MINIMUM (0)
+exponential:BASE                 BASE^minibatches
+inverse-sigmoid:SPEED            SPEED / (SPEED + exp(minibatches / SPEED))
+
+The decoder's own word is drawn from its distribution; with `:argmax` behind the numbers it is the
+likeliest.
 """
 
 import argparse
@@ -14,28 +17,34 @@ import keras
 
 from examples.options import Option
 from keras_attention import ExponentialDecay, InverseSigmoidDecay, LinearDecay, ScheduledSampling
+from keras_attention.recurrent.scheduled_sampling import CHOICES
 
 SCHEDULES = {
     "constant": float,
-    "linear": lambda slope, minimum=0.0: LinearDecay(slope, minimum=minimum),
+    "linear": lambda slope, minimum=0.0, start=1.0: LinearDecay(slope, start, minimum),
     "exponential": ExponentialDecay,
     "inverse-sigmoid": InverseSigmoidDecay,
 }
+FORMS = "constant:SHARE, linear:SLOPE[,MINIMUM[,START]], exponential:BASE or inverse-sigmoid:SPEED"
 
 
 def schedule(text: str):
-    """Returns the schedule that a text such as `"inverse-sigmoid:2000"` names.
+    """Returns the schedule that a text such as `"inverse-sigmoid:2000"` names, and the choice.
 
     Raises:
-        ValueError: If there is no such schedule, or its numbers lie outside their ranges.
+        ValueError: If there is no such schedule or choice, or its numbers lie outside their ranges.
 
     Example:
 
-    >>> schedule("linear:0.01,0.25").minimum
-    0.25
+    >>> decay, choice = schedule("linear:0.01,0.25,0.9:argmax")
+    >>> decay.get_config(), choice
+    ({'slope': 0.01, 'start': 0.9, 'minimum': 0.25}, 'argmax')
     """
-    name, _, numbers = text.partition(":")
+    name, _, rest = text.partition(":")
+    numbers, colon, choice = rest.partition(":")
     try:
+        if colon and choice not in CHOICES:
+            raise ValueError(f"behind the numbers may stand one of {', '.join(CHOICES)}")
         values = [float(number) for number in numbers.split(",")]
         if not all(map(math.isfinite, values)):
             raise ValueError("its numbers must be finite")
@@ -45,10 +54,10 @@ def schedule(text: str):
     except (KeyError, TypeError, ValueError) as error:
         told = f" ({error})" if isinstance(error, ValueError) else ""
         raise ValueError(
-            "Scheduled sampling is constant:SHARE, linear:SLOPE[,MINIMUM], exponential:BASE or "
-            f"inverse-sigmoid:SPEED. Received: {text!r}{told}"
+            f"Scheduled sampling is {FORMS}, and :argmax behind it where own words are not to be "
+            f"drawn. Received: {text!r}{told}"
         ) from None
-    return made
+    return made, choice or CHOICES[0]
 
 
 def _checked(text):
@@ -61,8 +70,8 @@ def _checked(text):
 
 OPTION = Option(
     None,
-    "scheduled sampling: constant:SHARE, linear:SLOPE[,MINIMUM], exponential:BASE or "
-    "inverse-sigmoid:SPEED, of true tokens (default: all are true)",
+    f"scheduled sampling: {FORMS}, of true tokens; the others are drawn, with :argmax behind it "
+    "the likeliest (default: all are true)",
     _checked,
 )
 
@@ -77,6 +86,7 @@ def sampled(decoder: keras.layers.Layer, text: str | None, seed=None) -> keras.l
     """
     if text is None:
         return decoder
+    decay, choice = schedule(text)
     return ScheduledSampling(
-        decoder, schedule(text), seed=seed, dtype=decoder.dtype_policy, name=decoder.name
+        decoder, decay, choice, seed, dtype=decoder.dtype_policy, name=decoder.name
     )

@@ -119,6 +119,45 @@ def test_weights_are_drawn_as_the_paper_says():
     assert all(np.any(np.array(w) != 0) for w in model.trainable_weights if "bias" in w.name)
 
 
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("rnnsearch", {"sampling": "constant:0.5"}),
+        ("rnnsearch-concat", {"dtype": "mixed_bfloat16"}),
+        ("summary", {"output_rank": 32}),
+    ],
+)
+def test_weights_are_normal_as_the_paper_says(name, more):
+    module, own = SYSTEMS.get(name, (rnnsearch, {}))
+    sizes = {"units": 48, "embedding_dim": 40, "seed": 3}
+    model = module.build(60, 70, **{**sizes, **own, **more}, normal=0.01)
+    found = {variable.path: np.array(variable) for variable in model.trainable_variables}
+    assert len(found) > 15 and len({value.std() for value in found.values()}) > 9
+    for path, value in found.items():
+        name = path.rsplit("/", 1)[-1]
+        if name == "recurrent_kernel":
+            for block in np.split(value, 3, axis=1):
+                np.testing.assert_allclose(block.T @ block, np.eye(48), atol=1e-5)
+        elif name in ("bias", "vector"):
+            assert not value.any()
+        else:
+            deviation = 0.001 if name in ("query_kernel", "key_kernel") else 0.01
+            assert value.std() == pytest.approx(deviation, rel=0.07), path
+            assert abs(value.mean()) < 0.1 * deviation, path
+    assert any("query_kernel" in path for path in found) == (module is rnnsearch)
+    own = [np.array(v) for v in module.build(60, 70, **sizes).trainable_variables]
+    assert max(value.std() for value in own if value.shape == (60, 40)) > 0.02, "none by default"
+
+
+def test_the_papers_attention_begins_with_the_same_weight_everywhere():
+    model = rnnsearch.build(11, 13, **SMALL, normal=0.01)
+    memory = model.get_layer("encoder")(SOURCE)["memory"]
+    _, alignment = model.get_layer("decoder")(TARGET, memory, return_attention_scores=True)
+    kept = SOURCE != 0
+    expected = np.broadcast_to((kept / kept.sum(axis=1, keepdims=True))[:, None], (3, 5, 6))
+    np.testing.assert_allclose(alignment, expected, atol=1e-6)
+
+
 def test_local_attention_tells_the_positions_it_predicts():
     model = build("luong-predictive", reverse=True)
     encoded = model.get_layer("encoder")(SOURCE)
@@ -149,7 +188,32 @@ def test_scheduled_sampling_is_a_decoder_like_the_one_inside(name):
 
 
 @pytest.mark.parametrize(
-    "text", ["linear", "linear:x", "linear:1,2,3", "constant:2", "cosine:1", "exponential:1.5", ""]
+    ("text", "first", "later", "choice"),
+    [
+        ("linear:0.1", 1.0, 0.7, "sample"),
+        ("linear:0.1,0.75", 1.0, 0.75, "sample"),
+        ("linear:0.1,0.25,0.8", 0.8, 0.5, "sample"),
+        ("linear:0.1,0.25,0.8:argmax", 0.8, 0.5, "argmax"),
+        ("exponential:0.5:sample", 1.0, 0.125, "sample"),
+        ("constant:0.5:argmax", 0.5, 0.5, "argmax"),
+    ],
+)
+def test_a_schedule_says_how_true_tokens_get_fewer_and_how_others_are_chosen(
+    text, first, later, choice
+):
+    layer = build("summary", sampling=text).get_layer("decoder")
+    assert layer.choice == choice
+    shares = [layer.schedule(n) if callable(layer.schedule) else layer.schedule for n in (0, 3)]
+    np.testing.assert_allclose(shares, [first, later], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("linear", "linear:x", "linear:1,2,3", "linear:0.1,0,1,1", "linear:0.1,0,2"),
+        *("constant:2", "cosine:1", "exponential:1.5", "", "linear:0.1:best", "linear:0.1:"),
+        *("linear:argmax", "linear:0.1:argmax:argmax"),
+    ],
 )
 def test_a_schedule_that_is_none_is_refused(text):
     with pytest.raises(ValueError, match=f"is constant:SHARE.*Received: '{text}'"):
