@@ -36,6 +36,9 @@ class CaptionObjective(TokenObjective):
     def sums(self, outputs, labels):
         return super().sums(outputs["logits"], labels["caption"])
 
+    def counted(self, labels):
+        return labels["caption"] != 0
+
     def measured(self, outputs, labels):
         sums = super().measured(outputs["logits"], labels["caption"])
         has_place = labels["box"][:, :, 2] > 0

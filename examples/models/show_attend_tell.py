@@ -5,6 +5,10 @@
     soft:   + lambda sum_i (1 - sum_t alpha_ti)^2                        equation 14
     hard:   - lambda_r (log p - b) sum_t log alpha_t[s_t] - lambda_e sum_t H[alpha_t]
 
+These terms are means over captions. The paper adds them to the sum over a caption's words, our
+training to the mean loss of a word: a lambda of the paper is here that lambda divided by the mean
+number of words of a caption, the end mark counted. Its 1 is 0.25 for captions of three digits.
+
 The paper: VGG annotations 14 x 14 x 512, units 1000 or more, lambda 1, for half of the examples
 the hard model reads as the soft one does. The authors' code has lambda_r 0.1 on the mean
 log-probability of a word.
@@ -22,6 +26,7 @@ from keras_attention import (
     ReinforceLoss,
     ShowAttendTellDecoder,
     SoftAttention,
+    checks,
 )
 
 TITLE = "Show, Attend and Tell: a caption that looks at the picture for each word"
@@ -29,20 +34,33 @@ REFERENCE = "Xu et al. 2015, arXiv 1502.03044"
 INPUTS = ("image", "target")
 GUIDED = False
 END = 3
+KINDS = ("soft", "hard")
 OPTIONS = {
-    "attention": Option("soft", "the mean of all locations, or one drawn", str, ("soft", "hard")),
+    "attention": Option("soft", "the mean of all locations, or one drawn", str, KINDS),
     "units": Option(128, "size of the decoder's state and of the attention"),
     "embedding_dim": Option(64, "size of the embedding and of the readout"),
     **picture.OPTIONS,
     "gate": Option(True, "let the decoder turn its attention down"),
     "doubly_stochastic": Option(
-        0.0, "soft: the penalty's lambda; the paper has 1, for 196 locations", not_negative
+        0.0,
+        "soft: lambda of a caption's penalty, beside the mean loss of a word; the paper's 1, for "
+        "196 locations, is beside the sum over a caption's words: here 1 / their mean number",
+        not_negative,
     ),
-    "reinforce": Option(0.1, "hard: lambda_r, 0 is the control without REINFORCE", not_negative),
+    "reinforce": Option(
+        0.1,
+        "hard: lambda_r beside the mean loss of a word, 0 is the control without REINFORCE",
+        not_negative,
+    ),
     "reward": Option(
         "mean", "hard: log-probability of the caption, or of a word", str, ("sum", "mean")
     ),
-    "entropy": Option(0.002, "hard: lambda_e, for looking around", not_negative),
+    "entropy": Option(
+        0.002,
+        "hard: lambda_e, for looking around; times the entropies summed over a caption, beside the "
+        "mean loss of a word",
+        not_negative,
+    ),
     "expected_rate": Option(0.5, "hard: share that reads as soft does, in training", fraction),
     "inference": Option(
         "argmax", "hard: what is read after training", str, ("argmax", "sample", "expected")
@@ -78,8 +96,10 @@ def build(
         units: Size of the decoder's state and of the attention.
         embedding_dim: Size of the embedding and of the readout.
         gate: Whether the decoder turns its attention down.
-        doubly_stochastic: Lambda of the soft model's penalty.
-        reinforce, reward, entropy: See `keras_attention.ReinforceLoss`.
+        doubly_stochastic: Lambda of the soft model's penalty, a mean over captions. Beside the
+            mean loss of a word the paper's 1 is 1 / the mean number of words.
+        reinforce, reward, entropy: See `keras_attention.ReinforceLoss`; the two lambdas weigh
+            means over captions too.
         expected_rate, inference: See `keras_attention.HardAttention`.
         dropout: Share dropped from embedding and readout.
         seed: Seed of drawn locations and of the dropout.
@@ -90,7 +110,11 @@ def build(
         A model from `{"image": (batch, side, side, 1), "target": (batch, time)}`, the ids
         `[start, y_1 .. y_{T-1}]`, to `{"logits": (batch, time, vocabulary_size), "weights":
         (batch, time, locations)}`, with the children `encoder`, image to `memory`, and `decoder`.
+
+    Raises:
+        ValueError: If there is no such attention, or the pictures' arguments are wrong.
     """
+    checks.one_of("show_attend_tell", "attention", attention, KINDS)
     image = keras.Input([side, side, 1], name="image")
     target = keras.Input([None], dtype="int32", name="target")
     memory, _ = picture.annotations(image, dtype=dtype, **pictures)

@@ -14,25 +14,35 @@ import keras
 from examples.commands.arguments import fraction, not_negative
 from examples.models.encoders import picture
 from examples.options import Option
-from keras_attention import LearnedPositionalEmbedding, ShowTellDecoder, TextGuidedAttention
+from keras_attention import (
+    LearnedPositionalEmbedding,
+    ShowTellDecoder,
+    TextGuidedAttention,
+    checks,
+)
 
 TITLE = "Text-guided attention: a sentence says where to look before a caption is written"
 REFERENCE = "Mun et al. 2017, arXiv 1612.03557"
 INPUTS = ("image", "guide", "target")
 GUIDED = True
+SENTENCE_ENCODERS = ("gru", "bag")
 #: With more digits on every scene it learns to look anywhere but at the one that is named.
 DEFAULTS = {"digits": "1:4"}
 OPTIONS = {
     "units": Option(128, "size of the decoder's state and of the attention"),
     "embedding_dim": Option(64, "size of the embeddings"),
     "sentence_encoder": Option(
-        "gru", "what makes a vector of the sentence: its last state, or a bag", str, ("gru", "bag")
+        "gru",
+        "what makes a vector of the sentence: its last state, or a bag",
+        str,
+        SENTENCE_ENCODERS,
     ),
     "sentence_dim": Option(64, "size of that vector"),
     **picture.OPTIONS,
     "entropy": Option(
         0.002,
-        "bonus for looking around, as in the paper",
+        "bonus for looking around, times the entropy of a caption's one look, beside the mean loss "
+        "of a word; the number is the paper's",
         not_negative,
     ),
     "dropout": Option(0.0, "share dropped from embedding and output", fraction),
@@ -44,7 +54,7 @@ def build(
     side: int,
     units: int = 128,
     embedding_dim: int = 64,
-    sentence_encoder: str = "gru",
+    sentence_encoder: str | keras.layers.Layer = "gru",
     sentence_dim: int = 64,
     entropy: float = 0.002,
     dropout: float = 0.0,
@@ -59,8 +69,11 @@ def build(
         side: Points on a side of a picture.
         units: Size of the decoder's state and of the attention.
         embedding_dim: Size of the embeddings.
-        sentence_encoder: "gru" or "bag", the mean of the words through one layer.
-        sentence_dim: Size of the sentence's vector.
+        sentence_encoder: "gru", or "bag", the mean of the words through one layer. Or a layer or
+            model of yours from ids `(batch, words)`, int32, padded with 0, to a vector
+            `(batch, dim)`, which brings its own embedding, masks padding itself and is trained
+            along unless frozen. Its vector is normalized as the others are.
+        sentence_dim: Size of the sentence's vector; a layer of yours has its own.
         entropy: The bonus, see `keras_attention.TextGuidedAttention`.
         dropout: Share dropped from embedding and output.
         seed: Seed of the dropout.
@@ -72,6 +85,10 @@ def build(
         (batch, time)}` to `{"logits": (batch, time, vocabulary_size), "weights": (batch, 1,
         locations)}`, with the children `encoder`, image and guide to `memory` `(batch, 1, dim)`
         and `weights`, and `decoder`.
+
+    Raises:
+        ValueError: If there is no such sentence encoder, if one of yours gives no vector, or the
+            pictures' arguments are wrong.
     """
     image = keras.Input([side, side, 1], name="image")
     guide = keras.Input([None], dtype="int32", name="guide")
@@ -116,6 +133,17 @@ def _sentence(guide, vocabulary_size, embedding_dim, kind, units, dtype):
     """The vector of a sentence; padding is masked."""
     # A small vector leaves the tanh of the scores linear, and then no sentence changes which
     # location has the largest score: words differ much from the beginning, and the vector is large.
+    normalization = keras.layers.LayerNormalization(
+        gamma_initializer=keras.initializers.Constant(3.0),
+        dtype=dtype,
+        name="sentence_normalization",
+    )
+    if isinstance(kind, keras.layers.Layer):
+        sentence = kind(guide)
+        checks.rank("text_guided", "sentence_encoder", sentence, (2,), "(batch, dim)")
+        return normalization(sentence)
+    hint = "Or give a layer from ids (batch, words) to a vector (batch, dim)."
+    checks.one_of("text_guided", "sentence_encoder", kind, SENTENCE_ENCODERS, hint)
     embedding = keras.layers.Embedding(
         vocabulary_size,
         embedding_dim,
@@ -130,9 +158,4 @@ def _sentence(guide, vocabulary_size, embedding_dim, kind, units, dtype):
     else:
         bag = keras.layers.GlobalAveragePooling1D(dtype=dtype, name="bag")(embedding(guide))
         sentence = keras.layers.Dense(units, "tanh", dtype=dtype, name="sentence")(bag)
-    normalization = keras.layers.LayerNormalization(
-        gamma_initializer=keras.initializers.Constant(3.0),
-        dtype=dtype,
-        name="sentence_normalization",
-    )
     return normalization(sentence)

@@ -4,6 +4,10 @@ Both averages are objects given to the loop. It calls `update()` inside the comp
 step, evaluates and saves inside `applied()`, where the model holds the average, and
 calls `end_epoch()` after that; training goes on from its own weights. What they carry
 is saved in every checkpoint: `variables` and `snapshots`.
+
+The statistics of batch normalization are averaged with the weights: they are means of what
+the layers before give, so those of the last weights do not fit the average. Nothing else that
+is not trained is averaged: states of seeds, the baseline of a `ReinforceLoss`, frozen layers.
 """
 
 import contextlib
@@ -12,6 +16,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from examples.training.layers import batch_normalizations
 from keras_attention import checks
 
 
@@ -33,14 +38,21 @@ class WeightAverage:
     def end_epoch(self) -> None:
         """Follows one epoch and its evaluation."""
 
+    @property
+    def followed(self) -> list:
+        """What is averaged: the trainable variables, then batch normalization's statistics."""
+        normalizations = batch_normalizations(self.model)
+        statistics = [v for layer in normalizations for v in layer.non_trainable_variables]
+        return [*self.model.trainable_variables, *statistics]
+
     def values(self) -> list:
-        """Returns the averaged trainable weights, in the model's order."""
-        return [variable.numpy() for variable in self.model.trainable_variables]
+        """Returns the averages of what is followed, in that order."""
+        return [variable.numpy() for variable in self.followed]
 
     @contextlib.contextmanager
     def applied(self):
         """Lends the averaged weights to the model for the duration of a `with` block."""
-        variables = self.model.trainable_variables
+        variables = self.followed
         own = [variable.numpy() for variable in variables]
         _assign(variables, self.values())
         try:
@@ -79,7 +91,7 @@ class ExponentialAverage(WeightAverage):
         super().build(model)
         self._averages = [
             keras.Variable(v.numpy(), dtype=v.dtype, trainable=False, name=f"{v.name}_average")
-            for v in model.trainable_variables
+            for v in self.followed
         ]
         self._updates = keras.Variable(0.0, dtype="float32", trainable=False, name="updates")
         self.variables = [*self._averages, self._updates]
@@ -87,7 +99,7 @@ class ExponentialAverage(WeightAverage):
     def update(self):
         count = self._updates + 1.0
         decay = ops.minimum(self.decay, (1.0 + count) / (10.0 + count))
-        for average, variable in zip(self._averages, self.model.trainable_variables, strict=True):
+        for average, variable in zip(self._averages, self.followed, strict=True):
             step = ops.cast(1.0 - decay, average.dtype)
             average.assign(average + step * (variable - average))
         self._updates.assign(count)

@@ -28,6 +28,14 @@ class Objective:
         """Returns the loss sum and the count of a training batch, two float32 scalars."""
         raise NotImplementedError
 
+    def counted(self, labels):
+        """Returns where labels count, boolean `(batch, time)`, for models that add mean losses.
+
+        Such a loss is a mean over rows, which need not hold equally many tokens: several replicas
+        weigh theirs by the rows in which anything counts. None weighs them by the counts.
+        """
+        return None
+
     def measured(self, outputs, labels):
         """Returns a dict of float32 scalars, sums over a batch; `loss` and `count` among them."""
         raise NotImplementedError

@@ -134,6 +134,14 @@ class Saver:
                     "the flags the run was started with, or choose an empty directory. "
                     f"Received: {name}={value}, the checkpoint has {record[name]}"
                 )
+        wanted = len(self.average.followed)
+        for name in record["snapshots"]:
+            if (count := len(self.checkpoints.read_weights(name))) != wanted:
+                raise CheckpointError(
+                    f"{name} is an epoch's weights without what is averaged with them now, such "
+                    "as the statistics of batch normalization. Start the run again in an empty "
+                    f"directory. Received: {count} arrays, expected {wanted}"
+                )
 
 
 def unique(variables: list) -> list:

@@ -8,7 +8,8 @@ gradient leaves it. Under a `tf.distribute` strategy the compiled function retur
 sum, count and gradient sums; all three are summed over the replicas before the
 division, and the result is divided by the number of replicas because Keras' optimizer
 sums once more. The optimizer's own clipping would act on a different number and is
-refused.
+refused. Batch normalization takes its statistics over all replicas; XLA cannot compile what
+they tell each other in the middle of a model, so such a model's sums are a plain graph.
 
 Every batch shape is compiled once. Under `mixed_float16` the loss is scaled: an update
 whose gradient overflowed is left out and the scale halved.
@@ -18,6 +19,7 @@ import keras
 import tensorflow as tf
 
 from examples.training import averaging
+from examples.training.layers import batch_normalizations, every_layer
 from examples.training.objectives import Objective, TokenObjective
 from keras_attention import checks
 
@@ -38,7 +40,8 @@ class TrainingStep:
         average: A `WeightAverage` that follows every update, or None.
         strategy: A `tf.distribute` strategy, or None for one device. Model, optimizer and
             step are then created under its scope, and batches are per-replica values
-            (`distribution.distribute`).
+            (`distribution.distribute`). With several replicas the model's batch
+            normalizations become `synchronized`.
 
     Call arguments:
         inputs: The model's inputs; for a translator the dict of `source` `(batch, source)` and
@@ -84,7 +87,7 @@ class TrainingStep:
         self.clip_norm, self.clip_value = clip_norm, clip_value
         self.jit_compile = bool(jit_compile)
         self.average = average or averaging.NoAverage()
-        self.scaled = any(layer.compute_dtype == "float16" for layer in _layers(model))
+        self.scaled = any(layer.compute_dtype == "float16" for layer in every_layer(model))
         if self.scaled and strategy is not None:
             raise ValueError(
                 "TrainingStep trains in mixed_float16 on one device only. Use mixed_bfloat16 "
@@ -97,7 +100,7 @@ class TrainingStep:
         self._scale = keras.Variable(FIRST_SCALE, dtype="float32", trainable=False, name="scale")
         self._good = keras.Variable(0, dtype="int32", trainable=False, name="good_updates")
         self._functions = {}
-        self._replica_sums = tf.function(self._sums, jit_compile=jit_compile, autograph=False)
+        self._replica_sums = self._make_replica_sums()
 
     @property
     def variables(self) -> list:
@@ -127,13 +130,24 @@ class TrainingStep:
         function = tf.function(self._update, jit_compile=self.jit_compile, autograph=False)
         return function.get_concrete_function(*specs)
 
-    def _sums(self, inputs, labels):
-        """Returns loss sum, count and gradients of the (scaled) loss sum."""
+    def _make_replica_sums(self):
+        several = self.strategy is not None and self.strategy.num_replicas_in_sync > 1
+        normalizations = batch_normalizations(self.model) if several else []
+        for layer in normalizations:
+            layer.synchronized = True
+        if normalizations:
+            return self._sums
+        return tf.function(self._sums, jit_compile=self.jit_compile, autograph=False)
+
+    def _sums(self, inputs, labels, weight=None):
+        """Returns loss sum, count and gradients of the (scaled) loss sum.
+
+        Extra losses are means: with the count as their weight they survive the division.
+        """
         with tf.GradientTape() as tape:
             loss_sum, count = self.objective.sums(self.model(inputs, training=True), labels)
-            # Extra losses are means: weighted by the count, they survive the division.
             extra = tf.add_n([0.0, *(tf.cast(loss, "float32") for loss in self.model.losses)])
-            objective = loss_sum + count * extra
+            objective = loss_sum + (count if weight is None else weight) * extra
             if self.scaled:
                 objective = objective * self._scale.value
         variables = [variable.value for variable in self.model.trainable_variables]
@@ -185,10 +199,21 @@ class TrainingStep:
         self._good.assign(tf.where(doubling, 0, good))
         return applied
 
+    def _weight_of_extra(self, labels, context):
+        """Returns the count of all replicas by this one's share of the rows, None if not told."""
+        counted = self.objective.counted(labels)
+        if counted is None:
+            return None
+        rows = tf.reduce_sum(tf.cast(tf.reduce_any(counted, axis=1), "float32"))
+        count = tf.reduce_sum(tf.cast(counted, "float32"))
+        count, all_rows = context.all_reduce(tf.distribute.ReduceOp.SUM, [count, rows])
+        return count * rows / tf.maximum(all_rows, 1.0)
+
     def _distributed_update(self, inputs, labels):
         def replica(inputs, labels):
             context = tf.distribute.get_replica_context()
-            loss_sum, count, gradients = self._replica_sums(inputs, labels)
+            weight = self._weight_of_extra(labels, context)
+            loss_sum, count, gradients = self._replica_sums(inputs, labels, weight)
             gradients, variables = self._reached(gradients)
             loss_sum, count, *gradients = context.all_reduce(
                 tf.distribute.ReduceOp.SUM, [loss_sum, count, *gradients]
@@ -219,12 +244,6 @@ def _all_finite(tensors):
 def _dense(gradient):
     """An embedding's gradient lists a row once a use; the norm needs the rows summed."""
     return tf.convert_to_tensor(gradient)
-
-
-def _layers(model):
-    yield model
-    for layer in getattr(model, "layers", ()):
-        yield from _layers(layer)
 
 
 def _shapes(inputs, labels):

@@ -12,7 +12,7 @@ DESCRIPTION = "Without data it learns to write dates as ISO 8601."
 EPILOG = """\
 examples:
   the embedded dates, a small model, in some minutes:
-    python -m examples train {0} --run runs/dates --units 128 --embedding-dim 64
+    python -m examples train {0} --run runs/dates --units 128
   a quick look, on a few of them:
     python -m examples train {0} --run runs/try --units 32 --max-pairs 2000 --epochs 2
   your own sentence pairs, in SentencePiece subwords:

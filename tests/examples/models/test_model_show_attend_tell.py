@@ -39,6 +39,12 @@ def test_every_word_has_a_look_at_the_locations(model):
     assert (outputs["weights"].max(axis=2) == 1).all() == bool(is_hard)
 
 
+def test_an_attention_that_there_is_not_is_refused():
+    text = "`attention` to be one of 'soft', 'hard'. Received: attention='stochastic'"
+    with pytest.raises(ValueError, match=text):
+        built(attention="stochastic")
+
+
 def test_a_saved_model_comes_back_without_the_examples(model, tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras", compile=False)

@@ -50,6 +50,26 @@ def test_a_saved_model_comes_back_without_the_examples(model, tmp_path):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
+def test_a_sentence_encoder_of_ones_own_may_stand_in(tmp_path):
+    ids = keras.Input([None], dtype="int32")
+    words = keras.layers.Embedding(VOCABULARY, 4, mask_zero=True)(ids)
+    own = keras.Model(ids, keras.layers.LSTM(3)(words), name="own")
+    model = text_guided.build(VOCABULARY, SIDE, **SMALL, sentence_encoder=own, seed=1)
+    assert model.get_layer("encoder").get_layer("own") is own
+    test_a_sentence_looks_once_and_its_padding_changes_nothing(model)
+    test_captions_are_written_from_what_the_sentence_chose(model)
+    test_a_saved_model_comes_back_without_the_examples(model, tmp_path)
+
+
+def test_a_sentence_encoder_that_there_is_not_or_that_gives_no_vector_is_refused():
+    text = "`sentence_encoder` to be one of 'gru', 'bag'.*Received: sentence_encoder='lstm'"
+    with pytest.raises(ValueError, match=text):
+        text_guided.build(VOCABULARY, SIDE, **SMALL, sentence_encoder="lstm")
+    words = keras.layers.Embedding(VOCABULARY, 4)
+    with pytest.raises(ValueError, match=r"`sentence_encoder` of rank 2, \(batch, dim\)"):
+        text_guided.build(VOCABULARY, SIDE, **SMALL, sentence_encoder=words)
+
+
 def test_captions_are_written_from_what_the_sentence_chose(model):
     writer = captioner(model, max_length=3)
     assert sorted(writer.input) == ["guide", "image"]

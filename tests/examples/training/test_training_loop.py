@@ -231,6 +231,28 @@ def test_snapshots_best_weights_and_plateau_survive_a_resume(tmp_path):
     assert (resumed[1].best, resumed[1].best_epoch) == (expected[1].best, 1)
 
 
+@pytest.mark.parametrize(
+    ("kind", "options", "text"),
+    [
+        (averaging.SnapshotAverage, {"count": 3}, "without what is averaged.*5 arrays, expected 7"),
+        (averaging.ExponentialAverage, {"decay": 0.9}, r"\(step\): `moving_mean_average` is"),
+    ],
+)
+def test_averages_without_statistics_of_batch_normalization_are_not_resumed(
+    tmp_path, kind, options, text
+):
+    class Earlier(kind):
+        followed = property(lambda self: self.model.trainable_variables)
+
+    model = toys.normalized_model()
+    run(tmp_path, {"epochs": 2}, model=model, average=Earlier(**options))
+    before = [v.numpy() for v in model.weights]
+    with pytest.raises(CheckpointError, match=text):
+        run(tmp_path, model=model, average=kind(**options), resume=True)
+    for variable, array in zip(model.weights, before, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), array)
+
+
 def test_early_stopping_keeps_the_best_weights(tmp_path):
     # The metric is best after the second epoch, whatever the model does.
     values = iter([0.2, 0.7, 0.6, 0.5, 0.9])

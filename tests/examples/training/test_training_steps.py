@@ -241,6 +241,47 @@ def test_snapshots_average_the_last_epochs_and_the_weights_now():
     np.testing.assert_allclose(kernel.numpy(), 7.0)
 
 
+def statistics(model):
+    layer = next(each for each in model.layers if isinstance(each, keras.layers.BatchNormalization))
+    return [layer.moving_mean.numpy(), layer.moving_variance.numpy()]
+
+
+def test_the_statistics_of_batch_normalization_are_averaged_with_the_weights():
+    model = toys.normalized_model()
+    average = averaging.ExponentialAverage(0.7)
+    step = steps.TrainingStep(model, keras.optimizers.SGD(0.5), jit_compile=False, average=average)
+    batch = tf.nest.map_structure(tf.constant, toys.batch(6, 5, 7, seed=3))
+    expected = statistics(model)
+    for update in range(1, 5):
+        step(*batch)
+        decay = min(0.7, (1 + update) / (10 + update))
+        expected = [
+            decay * e + (1 - decay) * s for e, s in zip(expected, statistics(model), strict=True)
+        ]
+    own = statistics(model)
+    with average.applied():
+        for value, wanted in zip(statistics(model), expected, strict=True):
+            np.testing.assert_allclose(value, wanted, atol=1e-6)
+    for value, wanted in zip(statistics(model), own, strict=True):
+        np.testing.assert_array_equal(value, wanted)
+    assert np.abs(own[0] - expected[0]).max() > 1e-3  # or there would be nothing to tell apart
+    # Neither the frozen statistics nor the state of the dropout's seed are followed.
+    assert len(average.followed) == len(model.trainable_variables) + 2
+
+
+def test_snapshots_hold_the_statistics_of_batch_normalization():
+    model = toys.normalized_model()
+    average = averaging.SnapshotAverage(2)
+    average.build(model)
+    mean = model.layers[2].moving_mean
+    mean.assign(np.full(7, 1.0))
+    average.end_epoch()
+    mean.assign(np.full(7, 4.0))
+    with average.applied():
+        np.testing.assert_allclose(mean.numpy(), 2.5)
+    np.testing.assert_allclose(mean.numpy(), 4.0)
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [

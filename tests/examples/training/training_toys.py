@@ -40,6 +40,16 @@ def recurrent_model(dropout=0.3, seed=11, width=7):
     return keras.Model({"source": source, "target": target}, logits)
 
 
+def normalized_model():
+    """A model with a batch normalization that trains, one that is frozen, and dropout."""
+    source, target = (keras.Input([None], dtype="int32", name=n) for n in ("source", "target"))
+    words = keras.layers.Embedding(VOCABULARY, 7)(target)
+    for trainable in (True, False):
+        words = keras.layers.BatchNormalization(momentum=0.5, trainable=trainable)(words)
+    logits = keras.layers.Dense(VOCABULARY)(keras.layers.Dropout(0.3, seed=1)(words))
+    return keras.Model({"source": source, "target": target}, logits)
+
+
 def batch(rows, source, target, seed):
     """Random ids to copy, each row of its own length, padded with 0."""
     draw = np.random.default_rng(seed)
