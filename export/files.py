@@ -1,6 +1,7 @@
 """Files that are whole or absent: written beside their name, then renamed to it."""
 
 import contextlib
+import errno
 import hashlib
 import os
 import pathlib
@@ -46,7 +47,7 @@ def replaced(path: str | os.PathLike, suffix: str = ""):
 
 
 @contextlib.contextmanager
-def new_directory(path: str | os.PathLike):
+def new_directory(path: str | os.PathLike, another=None):
     """Yields a hidden directory beside `path` and renames it to `path`, which must not exist.
 
     After an exception the hidden directory is gone. A killed process may leave
@@ -54,16 +55,19 @@ def new_directory(path: str | os.PathLike):
 
     Args:
         path: The directory to make. Its parent must exist.
+        another: None, or a function that returns another path in the same parent, asked if
+            `path` exists by the time of the rename.
 
     Yields:
         A `pathlib.Path` in the same parent.
 
     Raises:
-        FileExistsError: If `path` exists, at the start or by the time of the rename.
+        FileExistsError: If `path` exists, at the start or by the time of the rename, and there is
+            no `another`.
     """
     path = pathlib.Path(path)
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
-    if path.exists():
+    if another is None and path.exists():
         raise FileExistsError(f"{path} exists already.")
     beside.mkdir()
     try:
@@ -72,13 +76,27 @@ def new_directory(path: str | os.PathLike):
             for name in names:
                 _flush(os.path.join(folder, name))
             _flush(folder)
-        if path.exists():
-            raise FileExistsError(f"{path} appeared while it was being written.")
-        os.rename(beside, path)
+        while not _renamed(beside, path):
+            if another is None:
+                raise FileExistsError(f"{path} appeared while it was being written.")
+            path = another()
         _flush(path.parent)
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
         raise
+
+
+def _renamed(beside, path) -> bool:
+    """Renames the directory `beside` to `path`; False if there is something already."""
+    if path.exists():  # an empty directory would be replaced
+        return False
+    try:
+        os.rename(beside, path)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+            return False  # it appeared this moment
+        raise
+    return True
 
 
 def _flush(path) -> None:

@@ -57,7 +57,7 @@ TRANSLATOR = {
         "meaning": "The N best translations, ranked and limited as every row asks.",
         "inputs": {
             "text": TEXT,
-            "length_penalty": "alpha: rank by log p / ((5 + length) / 6)^alpha, clipped to -10..10;"
+            "length_penalty": "alpha: rank by log p / ((5 + length) / 6)^alpha, clipped to -5..5;"
             " 0 ranks by log p",
             "max_length": "longest output in tokens, clipped to 1 and the limit of the export",
         },

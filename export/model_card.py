@@ -100,6 +100,9 @@ def read(directory: str | os.PathLike) -> dict | None:
     card = json.loads(text)
     if not isinstance(card, dict) or card.get("schema_version") != SCHEMA_VERSION:
         raise ValueError(f"it is not a model card of schema version {SCHEMA_VERSION}")
+    parameters = card.get("parameters", {})
+    if not isinstance(parameters, dict):
+        raise ValueError(f"its `parameters` are expected to be an object. Received: {parameters!r}")
     return card
 
 

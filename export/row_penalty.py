@@ -2,14 +2,15 @@
 
 import tensorflow as tf
 
-LARGEST_ALPHA = 10.0
+# At -10 all outputs of 100 tokens would have one score, the lowest that searches give: -9e8.
+LARGEST_ALPHA = 5.0
 
 
 class RowLengthPenalty:
     """Divides log-probabilities by `((5 + length) / 6) ** alpha`, a row's own `alpha`.
 
     What `GNMTLengthPenalty` is for one number. A request may say anything: alphas are clipped
-    to -10..10, and one that is no number counts as 0.
+    to -5..5, and one that is no number counts as 0.
 
     Args:
         alpha: Float tensor of shape `(batch,)`.

@@ -77,7 +77,7 @@ def export_translator(
     with `""`. `ids` takes what the source tokenizer's `encode` gives: the graph adds the
     end mark, reads no id past `length`, and takes special ids and ids outside the
     vocabulary for unknown. A target of more than `max_length` tokens is scored up to there,
-    without an end mark. `search` ranks a row with its own GNMT alpha, clipped to -10..10, and
+    without an end mark. `search` ranks a row with its own GNMT alpha, clipped to -5..5, and
     limits it to its own length, clipped to 1 and `max_length`. `sample` draws by a row's own
     seed; a temperature of 0 takes the likeliest token, larger ones are clipped to 100.
 

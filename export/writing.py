@@ -59,7 +59,7 @@ def write_version(
         owner: Name of the function the user called.
         version: What is written.
         directory: Base directory of the model.
-        number: Version, None for the next one.
+        number: Version, None for the next one that is free when all is written.
 
     Returns:
         The path of the version.
@@ -69,7 +69,14 @@ def write_version(
         ValueError: If a server could not load it, or not answer from it.
     """
     path = versions.new_version(directory, number)
-    with files.new_directory(path) as beside:
+
+    def next_path():
+        nonlocal path
+        path = versions.new_version(directory)
+        return path
+
+    # Nothing in a version tells its number: where none was asked for, another export may take it.
+    with files.new_directory(path, next_path if number is None else None) as beside:
         # Functions as they are: asked for their concrete ones, they would be traced once more.
         tf.saved_model.save(version.served, str(beside), version.signatures, _OPTIONS)
         card = model_card.complete(version.card, beside, version.requests)

@@ -114,13 +114,13 @@ class Application:
     def _predict(self, model, version, label, body):
         document = json_requests.parse(body)
         signature = json_requests.signature_name(document) or "serving_default"
-        _, signatures = self._service.metadata(model, version, label)
-        if signature not in signatures:
-            raise invalid(f'Serving signature name: "{signature}" not found in signature def')
-        inputs, rows = json_requests.inputs_of(document, signatures[signature].inputs)
-        _, outputs = self._service.predict(
-            model, version, label, signature, inputs, seconds=self._seconds
-        )
+        # Held from here on: a version that comes up meanwhile may have other inputs.
+        with self._service.acquire(model, version, label) as (_, loaded):
+            if signature not in loaded.signatures:
+                raise invalid(f'Serving signature name: "{signature}" not found in signature def')
+            infos = loaded.signatures[signature].inputs
+            inputs, rows = json_requests.inputs_of(document, infos)
+            outputs = self._service.run(loaded, signature, inputs, seconds=self._seconds)
         return json_responses.response_of(outputs, rows)
 
     def _metadata(self, model, version, label):

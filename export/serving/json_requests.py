@@ -24,7 +24,8 @@ def parse(body: bytes) -> dict:
     """Returns the JSON object that `body` starts with; what follows it is not looked at.
 
     Bytes that are not UTF-8 stay what they are (as surrogate escapes), NaN and the infinities
-    are numbers: so it is in the model server.
+    are numbers, a byte order mark is passed over: so it is in the model server, whose RapidJSON
+    reads an `EncodedInputStream<UTF8<>, MemoryStream>`.
 
     Raises:
         ServingError: If `body` does not start with a JSON object.

@@ -50,7 +50,21 @@ class Service:
             signature: Name of the signature, "" for the default one.
             inputs: Dict of arrays.
             outputs: Names of the outputs wanted, all if empty.
-            seconds: How long the answer may take, the queue included.
+            seconds: How long the answer may take, the queue included. A request in the queue
+                holds its version, as in the model server.
+
+        Raises:
+            ServingError: If there is no answer.
+        """
+        with self.acquire(model, version, label) as (found, loaded):
+            return found, self.run(loaded, signature, inputs, outputs, seconds)
+
+    def run(self, loaded, signature: str, inputs: dict, outputs=(), seconds: float | None = None):
+        """Returns the outputs of a signature of a version that `acquire` holds.
+
+        Args:
+            loaded: The `LoadedVersion`.
+            signature, inputs, outputs, seconds: Those of `predict`.
 
         Raises:
             ServingError: If there is no answer.
@@ -62,8 +76,8 @@ class Service:
                     f"input {name} has {len(array)} rows, more than {self.max_rows}. Send them in "
                     "several requests."
                 )
-        with self.admission.slot(deadline), self.acquire(model, version, label) as (found, loaded):
-            return found, loaded.run(signature, inputs, outputs, deadline)
+        with self.admission.slot(deadline):
+            return loaded.run(signature, inputs, outputs, deadline)
 
     def acquire(self, model: str, version: int | None, label: str | None):
         """Returns a context that holds a loaded version of a model, and its number."""

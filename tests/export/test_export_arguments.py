@@ -80,6 +80,40 @@ def test_a_base_that_is_a_file_is_refused(pieces, tmp_path, quick):
         export(pieces, tmp_path / "base")
 
 
+def test_names_that_no_server_reads_as_a_version_do_not_count(pieces, tmp_path, quick):
+    for name in ("20261005123456789012", f"{2**63}", f"-{2**63 + 1}"):
+        (tmp_path / name).mkdir()
+    assert versions.existing_versions(tmp_path) == {}
+    assert export(pieces, tmp_path).name == "1"
+
+
+def test_after_the_largest_version_there_is_no_next_one(pieces, tmp_path, quick):
+    assert export(pieces, tmp_path, version=2**63 - 1).name == "9223372036854775807"
+    with pytest.raises(ValueError, match="none comes after the largest.*Received: none, beside"):
+        export(pieces, tmp_path)
+    with pytest.raises(FileExistsError, match=r"exists already. Choose another version\.$"):
+        export(pieces, tmp_path, version=2**63 - 1)
+    with pytest.raises(ValueError, match=f"at most {2**63 - 1}. Received: {2**63}"):
+        export(pieces, tmp_path, version=2**63)
+    assert export(pieces, tmp_path, version=5).name == "5"
+
+
+def test_of_two_exports_at_once_the_later_takes_the_next_number(
+    pieces, tmp_path, quick, monkeypatch
+):
+    def another_export(path, requests):
+        monkeypatch.setattr(writing.warmup, "replay", lambda path, requests: [])
+        export(pieces, tmp_path)
+
+    monkeypatch.setattr(writing.warmup, "replay", another_export)
+    assert export(pieces, tmp_path) == tmp_path / "2"
+    assert sorted(os.listdir(tmp_path)) == ["1", "2"]
+    assert (tmp_path / "2" / "saved_model.pb").read_bytes() == b"graph"
+    monkeypatch.setattr(writing.warmup, "replay", another_export)
+    with pytest.raises(FileExistsError, match="3 appeared while it was being written"):
+        export(pieces, tmp_path, version=3)  # who asks for a number gets that one or none
+
+
 FULL = OSError(errno.ENOSPC, "no space left on the disk")
 
 

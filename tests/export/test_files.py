@@ -72,6 +72,19 @@ def test_a_directory_that_exists_or_appears_meanwhile_is_not_touched(tmp_path):
     assert os.listdir(tmp_path / "8") == []
 
 
+def test_a_directory_may_take_another_name_where_its_own_appeared(tmp_path, monkeypatch):
+    paths = iter([tmp_path / "8", tmp_path / "9", tmp_path / "10"])
+    (tmp_path / "8").touch()
+    monkeypatch.setattr(files.pathlib.Path, "exists", lambda path: False)  # it came a moment later
+    with files.new_directory(tmp_path / "7", lambda: next(paths)) as beside:
+        (beside / "mine").touch()
+        for name in ("7", "9"):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "theirs").touch()
+    assert sorted(os.listdir(tmp_path)) == ["10", "7", "8", "9"]
+    assert os.listdir(tmp_path / "10") == ["mine"]
+
+
 def test_a_killed_process_leaves_nothing_visible(tmp_path):
     program = (
         "import os, pathlib, runpy, signal, sys\n"

@@ -220,6 +220,19 @@ def test_compiled_functions_are_fine_where_the_card_says_so(tmp_path):
     assert "model_card.json cannot be read: it is not a model card" in validate_export(path)[0]
 
 
+@pytest.mark.parametrize("parameters", [[], None, 7, "x"])
+def test_a_damaged_card_is_found(parameters, tmp_path):
+    path = saved_in(tmp_path, lambda x: {"y": x + 1.0})
+    (path / "assets.extra").mkdir()
+    card = {"schema_version": 1, "parameters": parameters}
+    (path / model_card.JSON_FILE).write_text(json.dumps(card))
+    (finding,) = validate_export(path)
+    assert finding == (
+        "assets.extra/model_card.json cannot be read: its `parameters` are expected to be an "
+        f"object. Received: {parameters!r}"
+    )
+
+
 def test_variables_stored_twice_are_found(tmp_path):
     numbers = tf.random.stateless_normal([16, 17], [1, 2])
     twins = [tf.Variable(numbers), tf.Variable(numbers)]

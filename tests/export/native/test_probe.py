@@ -7,9 +7,12 @@ answers the requests of a warm-up file.
 import numpy as np
 import pytest
 import tensorflow as tf
+from served_translators import LINES
 from tiny_model import write_warm_up
 from toy_export import Offline, warm_up_file
+from toy_translator import toy_translator
 
+from keras_attention.export import export_translator, tokenizers, warmup
 from keras_attention.export.serving import tensors
 from keras_attention.export.serving.warm_up import requests_of
 from keras_attention.export.wire import WARM_UP_FILE
@@ -67,12 +70,36 @@ def test_an_export_runs_without_python(probe, toy_path, tmp_path):
     assert "does not match" in short["error"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_warm_up_file_is_answered_without_python(probe, toy_path):
     requests = list(requests_of(warm_up_file(toy_path)))
     answers = probe(toy_path, warm_up_file(toy_path))
     offline = Offline(toy_path)
-    assert {request.model_spec.signature_name for request in requests} >= {"greedy", "score"}
+    assert {request.model_spec.signature_name for request in requests} == set(offline.names)
+    for request, answer in zip(requests, answers, strict=True):
+        assert_agrees(offline, request, answer)
+
+
+@pytest.mark.thorough
+def test_subwords_are_read_and_written_without_python(probe, tmp_path, monkeypatch):
+    """SentencePiece and WordPiece, the ops of TensorFlow Text that the toy does not have."""
+    monkeypatch.setattr(warmup, "replay", lambda directory, requests: [])  # asked below
+    source = tokenizers.train("sentencepiece", LINES, vocabulary_size=53)
+    target = tokenizers.train("wordpiece", LINES)
+    model = toy_translator(source.vocabulary_size, target.vocabulary_size)
+    options = {"source": source, "target": target, "beam_width": 2, "max_length": 5}
+    path = export_translator(model, tmp_path / "base", **options)
+    texts = tensors.bytes_of(["der Hund läuft .", "", "Tag 👩‍🚀 ☃"])
+    write_warm_up(
+        tmp_path,
+        [
+            ("translate_with_alignment", {"text": texts}, ()),
+            ("score", {"text": texts, "target": texts[::-1]}, ()),
+        ],
+    )
+    offline = Offline(path)
+    requests = requests_of(tmp_path / WARM_UP_FILE)
+    answers = probe(path, tmp_path / WARM_UP_FILE)
     for request, answer in zip(requests, answers, strict=True):
         assert_agrees(offline, request, answer)
 

@@ -62,3 +62,26 @@ def toy(tmp_path_factory):
         yield types.SimpleNamespace(
             path=path, offline=Offline(path), server=server, signatures=signatures
         )
+
+
+BATCHING = "tensorflow_model_server, batching"
+
+
+@pytest.fixture(scope="session", params=[*SERVERS, *[BATCHING] * bool(model_server.COMMAND)])
+def toy_endpoint(request, toy, tmp_path_factory):
+    """A server that answers for the model `toy`, with its `grpc_port` and `rest_port`.
+
+    The model server warms the toy up; under batching it reads the configuration of the export.
+    """
+    from toy_export import with_warm_up
+
+    if request.param == "ours":
+        yield toy.server
+        return
+    path = with_warm_up(toy.path, tmp_path_factory.mktemp("warm"))
+    flags = []
+    if request.param == BATCHING:
+        config = path / "assets.extra" / "batching.config"
+        flags = ["--enable_batching", f"--batching_parameters_file={config}"]
+    with model_server.running("toy", path.parent, *flags) as server:
+        yield server

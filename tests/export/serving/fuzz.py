@@ -148,6 +148,15 @@ def speakable(fuzzer, numbers):
     return [number for number in numbers if fuzzer.request(number).rows]
 
 
+def joinable(fuzzer, numbers):
+    """Returns the numbers of requests that a batching server takes: good ones, nothing empty."""
+    return [
+        number
+        for number in speakable(fuzzer, numbers)
+        if all(array.size for array in fuzzer.request(number).inputs.values())
+    ]
+
+
 def _over_grpc(stub, signature, inputs, output_filter):
     try:
         message = predict_request(signature, inputs, output_filter, model="toy")

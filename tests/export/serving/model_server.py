@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 import types
 
@@ -21,13 +22,14 @@ def running(name, base, *flags):
     grpc_port, rest_port = _free_ports(2)
     command = [COMMAND, f"--port={grpc_port}", f"--rest_api_port={rest_port}"]
     command += ["--grpc_socket_path=", f"--model_name={name}", f"--model_base_path={base}", *flags]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        _wait_until_open(process, rest_port)
-        yield types.SimpleNamespace(grpc_port=grpc_port, rest_port=rest_port)
-    finally:
-        process.terminate()
-        process.wait()
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            _wait_until_open(process, rest_port, log)
+            yield types.SimpleNamespace(grpc_port=grpc_port, rest_port=rest_port)
+        finally:
+            process.terminate()
+            process.wait()
 
 
 def _free_ports(count):
@@ -38,11 +40,14 @@ def _free_ports(count):
     return ports
 
 
-def _wait_until_open(process, port):
-    until = time.monotonic() + 60
+def _wait_until_open(process, port, log):
+    """REST is the last to listen, after the model is loaded and warmed up."""
+    until = time.monotonic() + 180
     while process.poll() is None and time.monotonic() < until:
         try:
             return socket.create_connection(("127.0.0.1", port), 1).close()
         except OSError:
             time.sleep(0.1)
-    raise RuntimeError("tensorflow_model_server did not start")
+    log.seek(0)
+    told = log.read().decode(errors="replace")
+    raise RuntimeError(f"tensorflow_model_server did not start: ...{told[-3000:]}")

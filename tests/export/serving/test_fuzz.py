@@ -6,9 +6,10 @@ A million of them: `python tests/export/serving/fuzz.py`.
 import http.client
 import json
 
+import model_server
 import numpy as np
 import pytest
-from fuzz import Fuzzer, asking, fuzzed, speakable
+from fuzz import Fuzzer, asking, fuzzed, joinable, speakable
 
 from keras_attention.export.serving import Server
 
@@ -61,6 +62,16 @@ def test_ten_thousand_requests_to_all_signatures(toy):
     for over, numbers in (("process", range(8000)), ("grpc", range(8000, 9500)), ("http", some)):
         with asking(toy.server, over) as ask:
             assert fuzzed(fuzzer, ask, numbers) == []
+
+
+@pytest.mark.skipif(not model_server.COMMAND, reason=model_server.MISSING)
+@pytest.mark.parametrize("over", ["grpc", "http"])
+def test_the_model_server_answers_every_signature(toy, toy_endpoint, over):
+    """Good requests alone: what is wrong with others it may let the graph say."""
+    fuzzer = Fuzzer(toy.offline, toy.signatures, seed=13, pool=20)
+    assert set(fuzzer.signatures) == {name for name in toy.signatures if name[0] != "_"}
+    with asking(toy_endpoint, over) as ask:
+        assert fuzzed(fuzzer, ask, joinable(fuzzer, range(600))) == []
 
 
 def test_mixed_up_answers_are_noticed(fuzzer, toy):

@@ -110,7 +110,14 @@ def test_half_of_a_surrogate_pair_is_no_byte_and_a_pair_is_a_character():
 
 
 def test_what_follows_the_document_is_not_read():
-    assert parse(b'\xef\xbb\xbf {"a": 1} and more') == {"a": 1}
+    assert parse(b'{"a": 1} and more') == {"a": 1}
+
+
+def test_a_byte_order_mark_is_passed_over_where_it_stands_first():
+    """As by RapidJSON 1.1.0, the server's, called with the server's stream and flags."""
+    assert parse(b'\xef\xbb\xbf {"a": 1}') == {"a": 1}
+    assert "The document is empty" in error(b"\xef\xbb\xbf", TEXT)
+    assert "JSON Parse error" in error(b' \xef\xbb\xbf{"a": 1}', TEXT)
 
 
 def test_the_first_of_repeated_keys_counts():

@@ -193,7 +193,7 @@ def test_the_servers_own_mistakes_tell_no_details(server, client, monkeypatch, c
     def broken(*arguments, **named):
         raise RuntimeError("a secret path")
 
-    monkeypatch.setattr(server.service, "predict", broken)
+    monkeypatch.setattr(server.service, "run", broken)
     with pytest.raises(ServingError) as raised:
         client.predict(text=["a"])
     assert raised.value.code in ("INTERNAL", "UNKNOWN")

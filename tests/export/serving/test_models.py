@@ -1,14 +1,17 @@
 """Versions come and go as in the model server: the new one is ready before the old one leaves."""
 
+import concurrent.futures
+import http.client
 import shutil
 import threading
 import time
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tiny_model import write_version, write_warm_up
 
-from keras_attention.export.serving import Client, Server, ServingError
+from keras_attention.export.serving import Client, Server, ServingError, json_requests
 from keras_attention.export.serving.models import ServedModel
 from keras_attention.export.serving.tensors import bytes_of
 
@@ -67,6 +70,16 @@ def test_the_highest_version_answers_and_the_one_before_leaves(written, base):
     assert states(model) == {2: "END", 10: "AVAILABLE"}
     with pytest.raises(ServingError, match=r"Specific\(tiny, 2\)"):
         marks(model, version=2)
+    model.close()
+
+
+def test_a_name_that_is_no_int64_is_no_version(written, base):
+    put(written, base, 1)
+    put(written, base, 2, as_version=20261005123456789012)
+    model = ServedModel("tiny", base)
+    model.poll()
+    assert marks(model) == (1, "-1")
+    assert states(model) == {1: "AVAILABLE"}
     model.close()
 
 
@@ -205,3 +218,45 @@ def test_no_request_fails_while_versions_change(written, base):
             thread.join(timeout=20)
             assert not thread.is_alive()
     assert set(seen) <= {"a-1", "a-2", "a-3"} and seen[-1] == "a-3"
+
+
+def test_a_rest_request_is_run_by_the_version_that_it_was_read_for(written, base, monkeypatch):
+    """A version with other inputs comes up while the request waits for its turn."""
+    put(written, base, 1)
+    read = threading.Event()
+    inputs_of = json_requests.inputs_of
+
+    def noticed(*arguments):
+        found = inputs_of(*arguments)
+        read.set()
+        return found
+
+    monkeypatch.setattr(json_requests, "inputs_of", noticed)
+    server = Server({"tiny": base}, grpc_port=None, rest_port=0, running=1, poll_seconds=0.02)
+    with server, concurrent.futures.ThreadPoolExecutor(1) as threads:
+        with server.service.admission.slot():
+            answer = threads.submit(ask_over_rest, server)
+            assert read.wait(timeout=10)
+            beside = base / ".coming"
+            tf.saved_model.save(Other(), str(beside))
+            beside.rename(base / "2")
+            until = time.monotonic() + 10
+            while states(server.service.models["tiny"]).get(2) != "AVAILABLE":
+                assert time.monotonic() < until
+                time.sleep(0.01)
+        assert answer.result(timeout=10) == (200, b'{"predictions": ["a-1"]}')
+
+
+class Other(tf.Module):
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32, name="other")])
+    def __call__(self, other):
+        return {"text": tf.strings.as_string(other)}
+
+
+def ask_over_rest(server):
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=30)
+    connection.request("POST", "/v1/models/tiny:predict", b'{"instances": ["a"]}')
+    response = connection.getresponse()
+    status, body = response.status, response.read()
+    connection.close()
+    return status, body

@@ -19,8 +19,8 @@ def test_the_page_has_its_examples():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("body, path", CURLS)
-def test_every_curl_is_answered(toy, body, path):
-    connection = http.client.HTTPConnection("127.0.0.1", toy.server.rest_port, timeout=60)
+def test_every_curl_is_answered(toy_endpoint, body, path):
+    connection = http.client.HTTPConnection("127.0.0.1", toy_endpoint.rest_port, timeout=60)
     path = path.replace("de-en", "toy")
     connection.request("POST" if body else "GET", path, body.encode() or None)
     response = connection.getresponse()
@@ -30,9 +30,9 @@ def test_every_curl_is_answered(toy, body, path):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_every_program_runs(toy, program, capsys):
-    program = program.replace("localhost:8500", f"127.0.0.1:{toy.server.grpc_port}")
-    # The toy is served without its warm-up: the first answer may take long on a busy machine.
+def test_every_program_runs(toy_endpoint, program, capsys):
+    program = program.replace("localhost:8500", f"127.0.0.1:{toy_endpoint.grpc_port}")
+    # Our server has the toy without its warm-up: on a busy machine the first answer takes long.
     program = program.replace("timeout=5.0", "timeout=60.0")
     exec(program.replace("de-en", "toy"), {})
     assert capsys.readouterr().out

@@ -4,6 +4,7 @@ import fcntl
 import functools
 import os
 import pathlib
+import shutil
 
 import numpy as np
 import tensorflow as tf
@@ -53,6 +54,13 @@ def shared_toy(tmp_path_factory) -> pathlib.Path:
 def warm_up_file(path) -> pathlib.Path:
     """Returns where the warm-up file of the shared toy is."""
     return path.parent.parent / WARM_UP_FILE.name
+
+
+def with_warm_up(path, base) -> pathlib.Path:
+    """Copies the shared toy into `base`, with its warm-up file, and returns the version's path."""
+    copy = shutil.copytree(path, base / path.name)
+    shutil.copy(warm_up_file(path), copy / WARM_UP_FILE)
+    return copy
 
 
 class Offline:
