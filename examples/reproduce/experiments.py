@@ -319,7 +319,7 @@ _TABLE = (
         60,
         (Goal("error", at_most=18), EASY_TASKS),
         "12.4 % (mean of 20, best of 10 restarts: Sukhbaatar et al. 2015)",
-        seeds=tuple(range(1, 11)),
+        seeds=(1, 2, 3),
     ),
     Experiment(
         "books-attention-over-attention",
