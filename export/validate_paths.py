@@ -4,12 +4,14 @@ A server has the files of the version and no others. What it may read are assets
 keeps the place of each in a variable that loading fills in.
 """
 
+import collections.abc
 import os
 import pathlib
 import re
 import sys
 
 import tensorflow as tf
+from google.protobuf import message
 
 from keras_attention.export.server_ops import called_functions, nodes
 
@@ -45,7 +47,7 @@ def path_findings(path, graph):
     for text in sorted({text for text in texts if text is not None and is_machine_path(text)}):
         yield f"saved_model.pb holds the path {text} of a machine"
     yield from _reading_findings(graph)
-    yield from _folder_findings(path)
+    yield from _folder_findings(path, graph)
 
 
 def is_machine_path(text: str) -> bool:
@@ -142,17 +144,35 @@ class _Flow:
                 yield caller, inputs[back]
 
 
-def _folder_findings(path):
-    """The files of the version that hold folders of this machine, inside of longer texts too."""
+def _folder_findings(path, graph):
+    """What holds folders of this machine, inside of longer texts too."""
     # `models.config` names the folder of a container, /models, on purpose.
     beside = [file for file in (path / "assets.extra").glob("*") if file.name != "models.config"]
-    for file in [path / "saved_model.pb", *sorted(beside)]:
-        content = file.read_bytes() if file.is_file() else b""
+    texts = {"saved_model.pb": set(_texts(graph))}
+    texts |= {str(file.relative_to(path)): {file.read_bytes()} for file in sorted(beside)}
+    for name, held in texts.items():
         for folder in sorted(_machine_paths()):
             # Where a path can begin: names of nodes have such parts within.
-            if re.search(rb"(?<![\w./-])" + re.escape(folder.encode()) + b"/", content):
-                name = file.relative_to(path)
+            pattern = re.compile(rb"(?<![\w./-])" + re.escape(folder.encode()) + b"/")
+            if any(pattern.search(text) for text in held):
                 yield f"{name} holds the path {folder} of this machine"
+
+
+def _texts(value):
+    """Yields every text of a message, as bytes, by itself: in a file its length precedes it."""
+    if isinstance(value, bytes):
+        yield value
+    elif isinstance(value, str):
+        yield value.encode()
+    elif isinstance(value, message.Message):
+        for _, part in value.ListFields():
+            yield from _texts(part)
+    elif isinstance(value, collections.abc.Mapping):
+        yield from _texts(list(value))
+        yield from _texts(list(value.values()))
+    elif not isinstance(value, (int, float)):
+        for part in value:
+            yield from _texts(part)
 
 
 def _machine_paths():

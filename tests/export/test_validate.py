@@ -104,12 +104,16 @@ def test_missing_files_are_found(tmp_path):
     ]
 
 
-def test_paths_of_this_machine_are_found(tmp_path):
+@pytest.mark.parametrize("length", [50, 54, 97])  # in the file "2", "6" or "a" stands before it
+def test_paths_of_this_machine_are_found(length, tmp_path, monkeypatch):
+    folder = "/here" + "e" * (length - len("/here/secret.txt"))
+    monkeypatch.setattr(os, "getcwd", lambda: folder)
+
     def reader(x):
-        return {"y": tf.fill(tf.shape(x), f"{os.getcwd()}/secret.txt")}
+        return {"y": tf.fill(tf.shape(x), f"{folder}/secret.txt")}
 
     findings = validate_export(saved_in(tmp_path, reader))
-    assert f"saved_model.pb holds the path {os.getcwd()} of this machine" in findings
+    assert f"saved_model.pb holds the path {folder} of this machine" in findings
 
 
 @pytest.mark.parametrize("folder", ["/models", "/encoder"])
