@@ -6,14 +6,19 @@ import pytest
 from layer_table import SIZES, TABLE, flat_data, holds_ids
 
 #: Compiling is dear: one layer is trained by `make test` (on JAX one of each kind of computation),
-#: all of them by `make test-thorough`.
+#: every layer by `make test-thorough`, in all its variants by `make test-slow`.
 FAST = ("Attention",)
 if keras.backend.backend() == "jax":
     FAST += ("BahdanauDecoder", "ConvDecoder", "MultiHeadAttention", "TransformerDecoder")
-ROWS = [
-    pytest.param(row, id=str(row), marks=[] if str(row) in FAST else [pytest.mark.thorough])
-    for row in TABLE
-]
+
+
+def _marks(name):
+    if name in FAST:
+        return []
+    return [pytest.mark.slow if "-" in name else pytest.mark.thorough]
+
+
+ROWS = [pytest.param(row, id=str(row), marks=_marks(str(row))) for row in TABLE]
 
 
 class Scale(keras.layers.Layer):
