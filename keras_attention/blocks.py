@@ -4,7 +4,30 @@ Nothing here is differentiated: the functions that use these loops write their g
 (`keras.ops.custom_gradient`) and compute the blocks again in it.
 """
 
+import contextlib
+import contextvars
+
 from keras import ops
+
+_FEW = contextvars.ContextVar("few_queries", default=False)
+
+
+@contextlib.contextmanager
+def few_queries():
+    """Says of what is called inside that its queries are few, though their number is unknown.
+
+    Beams are: a step of a search would run a loop of blocks for what one operation does.
+    """
+    token = _FEW.set(True)
+    try:
+        yield
+    finally:
+        _FEW.reset(token)
+
+
+def queries_are_few() -> bool:
+    """Returns whether this is called inside `few_queries`."""
+    return _FEW.get()
 
 
 def run_blocks(count, step, state):

@@ -24,6 +24,7 @@ import keras
 from keras import ops
 
 from keras_attention.blocks import (
+    queries_are_few,
     run_blocks,
     split_axis,
     upstream_gradient,
@@ -87,11 +88,13 @@ def blocked_additive_scores(query, key, vector):
 
 
 def pays(query_shape, key_shape) -> bool:
-    """Whether blocks pay: the pairs are many or their number unknown, and queries are several."""
+    """Whether blocks pay: queries are several, and the pairs are many or their number unknown."""
     if keras.backend.backend() in ("numpy", "openvino") or query_shape[1] == 1:
         return False  # two backends without gradients, and a decoder's step
     sizes = (query_shape[0], query_shape[1], *key_shape[1:])
-    return None in sizes or math.prod(sizes) > SMALL
+    if None in sizes:
+        return not queries_are_few()
+    return math.prod(sizes) > SMALL
 
 
 def row_scores(form, query, key, vector):

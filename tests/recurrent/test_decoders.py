@@ -109,6 +109,24 @@ def test_the_alignment_of_the_steps_is_that_of_the_full_call(decoder):
     np.testing.assert_allclose(np.sum(alignment, axis=-1), 1, atol=1e-6)
 
 
+def test_a_step_of_unknown_rows_runs_no_loop():
+    # As in an export: additive scores of few queries would take many times as long by blocks.
+    decoder = BahdanauDecoder(V, E, N, L)
+    decoder(IDS, MEMORY)
+
+    @tf.function(
+        input_signature=[tf.TensorSpec([None], tf.int32), tf.TensorSpec([None, None, M])],
+        autograph=False,
+    )
+    def step(ids, outputs):
+        memory = decoder.prepare(outputs)
+        return decoder.step(ids, decoder.start(memory), memory)[0]
+
+    graph = step.get_concrete_function().graph.as_graph_def()
+    bodies = [graph.node, *(function.node_def for function in graph.library.function)]
+    assert [node.op for body in bodies for node in body if "While" in node.op] == []
+
+
 @pytest.mark.parametrize("policy", ["float16", "mixed_float16", "mixed_bfloat16", "float64"])
 @pytest.mark.parametrize("name", PLAIN)
 def test_logits_and_alignment_are_float32_under_every_policy(name, policy):

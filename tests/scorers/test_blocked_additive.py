@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_attention import AdditiveScorer, BahdanauAttention, ConcatScorer
+from keras_attention.blocks import few_queries
 from keras_attention.scorers import additive, blocked_additive
 from keras_attention.scorers.additive import additive_scores
 
@@ -165,6 +166,9 @@ def test_blocks_are_used_where_they_pay(monkeypatch):
     assert blocked_additive.pays((None, 4, 5), (None, 7, 5))
     assert blocked_additive.pays((2, None, 5), (2, 7, 5))
     assert not blocked_additive.pays((None, 1, 5), (None, None, 5))
+    with few_queries():  # beams, whose number is unknown where that of the rows is
+        assert not blocked_additive.pays((None, None, 5), (None, None, 5))
+        assert blocked_additive.pays((2, 2**11, 5), (2, 2**11, 5))
 
 
 @pytest.mark.parametrize("make", [AdditiveScorer, ConcatScorer])
