@@ -21,8 +21,10 @@ def draw_uniform(model: keras.Model, scale: float | None, seed: int | None = Non
     if scale is not None:
         generator = keras.random.SeedGenerator(seed)
         for variable in model.trainable_variables:
-            drawn = keras.random.uniform(variable.shape, -scale, scale, "float32", generator)
-            variable.assign(keras.ops.cast(drawn, variable.dtype))
+            _assign(
+                variable,
+                keras.random.uniform(variable.shape, -scale, scale, "float32", generator),
+            )
     return model
 
 
@@ -43,10 +45,15 @@ def draw_normal(
     """
     if deviation is not None:
         generator = keras.random.SeedGenerator(seed)
-        for variable in model.trainable_variables:
-            if variable.name in ORTHOGONAL_OR_ZERO:
-                continue
+        drawn = [v for v in model.trainable_variables if v.name not in ORTHOGONAL_OR_ZERO]
+        for variable in drawn:
             spread = deviation * SHARES.get(variable.name, 1.0)
-            drawn = keras.random.normal(variable.shape, 0.0, spread, "float32", generator)
-            variable.assign(keras.ops.cast(drawn, variable.dtype))
+            _assign(
+                variable, keras.random.normal(variable.shape, 0.0, spread, "float32", generator)
+            )
     return model
+
+
+def _assign(variable, drawn):
+    """Gives a variable what was drawn in float32, in its own dtype."""
+    variable.assign(keras.ops.cast(drawn, variable.dtype))
