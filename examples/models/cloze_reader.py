@@ -10,7 +10,7 @@ from keras import ops
 
 from examples.commands.arguments import fraction, not_negative
 from examples.options import Option
-from keras_attention import AttentionOverAttention, CounterDropout, SumOverMentions
+from keras_attention import AttentionOverAttention, BahdanauGRU, CounterDropout, SumOverMentions
 
 UNKNOWN_ID = 1
 OPTIONS = {
@@ -83,12 +83,7 @@ def build(
             table(read)
         )
         encoded[side] = keras.layers.Bidirectional(
-            keras.layers.RNN(
-                keras.layers.GRUCell(units, dtype=dtype),
-                return_sequences=True,
-                return_state=True,
-                dtype=dtype,
-            ),
+            BahdanauGRU(units, return_sequences=True, return_state=True, dtype=dtype),
             dtype=dtype,
             name=f"{side}_encoder",
         )(vectors, mask=masks[side])
