@@ -20,9 +20,10 @@ examples:
     python -m examples train {0} --stories tasks_1-20_v1-2/en --task 1 --run runs/task1
   from the official archive, which has them in six folders (en, en-10k, hn, shuffled, ...):
     python -m examples train {0} --stories tasks_1-20_v1-2.tar.gz:en --task 1 --run runs/task1
-  all tasks together, larger, as the paper has it:
-    python -m examples train {0} --stories babi_en_1k.tar.xz --units 50 --epochs 80 \\
-        --halve-every 15 --run runs/joint
+  all tasks together, larger, as the paper has it, by the schedule of its authors' code:
+    python -m examples train {0} --stories babi_en_1k.tar.xz --units 50 --epochs 90 \\
+        --halve-every 15 --learning-rate 0.005 --linear-epochs 30 --linear-patience 30 \\
+        --run runs/joint
   your own stories:
     python -m examples train {0} --stories mine.txt --run runs/mine
 """

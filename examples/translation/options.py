@@ -101,9 +101,11 @@ def add_training(training) -> None:
         "--monitor",
         choices=("loss", "exact_match", "bleu", "wer"),
         default="loss",
-        help="what decides which weights are best: the dev loss, or greedy outputs of up to "
-        "500 dev texts (default: %(default)s)",
+        help="what decides which weights are best: the dev loss, or greedy outputs of dev texts "
+        "(default: %(default)s)",
     )
+    text = "dev texts, the first ones, whose outputs --monitor reads after every epoch"
+    shared.number(training, "--monitor-texts", 500, text)
     _add_optimizer(training)
     shared.number(
         training, "--clip-norm", 1.0, "largest norm of the gradient", shared.positive_number

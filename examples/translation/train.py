@@ -20,7 +20,6 @@ from keras_attention.protocol import first_id
 
 #: What a run may hold before it has a record.
 WRITTEN_FIRST = {f"{side}.tokenizer" for side in runs.SIDES}
-MONITORED_PAIRS = 500
 
 
 def check(arguments) -> None:
@@ -80,7 +79,7 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         save=lambda best: runs.write_run(directory, best, description, *sides, replace=True),
         digests={name: resuming.data_digest(part.encoded) for name, part in parts.items()},
         metrics=_metrics(
-            arguments.monitor, sides, pairs[1], default_limit(model, lengths["training"]["target"])
+            arguments, sides, pairs[1], default_limit(model, lengths["training"]["target"])
         ),
         average=averaging.make_average(arguments.average, arguments.average_last),
         plateau=optimizing.make_plateau(arguments),
@@ -184,12 +183,13 @@ def _check_positions(arguments, positions, lengths):
                 )
 
 
-def _metrics(name, sides, pairs, max_length):
+def _metrics(arguments, sides, pairs, max_length):
     """What --monitor asks to measure beside the loss, on greedy outputs of dev texts."""
+    name = arguments.monitor
     if name == "loss":
         return ()
     several = scoring.grouped(pairs) if name == "wer" else zip(*pairs, strict=True)
-    texts, references = (list(side)[:MONITORED_PAIRS] for side in several)
+    texts, references = (list(side)[: arguments.monitor_texts] for side in several)
     references = scoring.as_read(sides[1], references)
     translators = {}
 

@@ -15,6 +15,7 @@ from keras_attention.export.runs import read_run
 pytestmark = pytest.mark.thorough
 
 TINY = "--units 16 --embedding-dim 7 --maxout-units 5 --no-jit --shapes 1 --batch-size 8".split()
+MONITORED = 7  # of 64 words
 PHONEMES = {"A": "AH", "B": "B IY", "C": "S", "D": "D IY"}
 
 
@@ -41,6 +42,7 @@ def words(tmp_path_factory):
     pairs = ["--pairs", folder / "train.tsv", "--dev-pairs", folder / "train.tsv"]
     kinds = ["--source-tokens", "characters", "--target-tokens", "words", "--monitor", "wer"]
     more = ["--epochs", 3, "--learning-rate", 0.02, "--average-last", 2, "--batch-tokens", 64]
+    more += ["--monitor-texts", MONITORED]
     status, out, err = answer(
         "train", "rnnsearch", "--run", folder / "run", *TINY, *pairs, *kinds, *more
     )
@@ -55,6 +57,8 @@ def test_a_run_on_pronunciations_keeps_the_lowest_error_rate(words):
     with open(run / "history.csv", newline="") as file:
         rates = [float(row["wer"]) for row in csv.DictReader(file)]
     assert all(0 <= rate <= 100 for rate in rates) and len(rates) == 3
+    wrong = [rate / 100 * MONITORED for rate in rates]
+    assert wrong == pytest.approx([round(count) for count in wrong]), "of so many words"
     record = json.loads((run / "arguments.json").read_text())
     assert (record["monitor"], record["average_last"]) == ("wer", 2)
     checkpoint = max((run / "checkpoints").glob("checkpoint-*"))
