@@ -91,9 +91,12 @@ def for_any_batch(function, *inputs):
     Inputs with different numbers of rows are refused, where they would be stretched to fit.
     """
     rows = tf.shape(inputs[0])[0]
-    for tensor in inputs[1:]:
-        told = "every input is expected to have as many rows as the first one"
-        tf.debugging.assert_equal(tf.shape(tensor)[0], rows, message=told)
+    told = "every input is expected to have as many rows as the first one"
+    checks = [
+        tf.debugging.assert_equal(tf.shape(tensor)[0], rows, message=told) for tensor in inputs[1:]
+    ]
+    with tf.control_dependencies(checks):  # nothing else may fail first
+        inputs = [tf.identity(tensor) for tensor in inputs]
     lacking = tf.cast(rows == 0, tf.int32)
     padded = []
     for tensor in inputs:

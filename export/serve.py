@@ -41,12 +41,15 @@ def main(arguments: list[str] | None = None) -> int:
         max_request_bytes=int(options.max_request_mib * 2**20),
         seconds=options.timeout,
     )
-    stopped = threading.Event()
+    is_up, stopped = threading.Event(), threading.Event()
     try:
-        with _interruptible(stopped), server:
+        with _interruptible(is_up, stopped), server:
+            is_up.set()
             for line in _ready(options.host, server):
                 print(line, flush=True)
             stopped.wait()
+    except KeyboardInterrupt:
+        print("Stopped before the models were loaded.", flush=True)
     except (ImportError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -54,10 +57,19 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 @contextlib.contextmanager
-def _interruptible(stopped):
-    """Sets `stopped` where Control-C or a polite end would raise or kill."""
+def _interruptible(is_up, stopped):
+    """Sets `stopped` where Control-C or a polite end would raise or kill.
+
+    Until `is_up`, while models are loaded, nobody waits for that: it raises `KeyboardInterrupt`.
+    """
+
+    def stop(*_):
+        stopped.set()
+        if not is_up.is_set():
+            raise KeyboardInterrupt
+
     signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(name, lambda *_: stopped.set()) for name in signals]
+    before = [signal.signal(name, stop) for name in signals]
     try:
         yield
     finally:
@@ -69,7 +81,8 @@ def served_models(options) -> list[ServedModel]:
     """Returns the models the command line names.
 
     Raises:
-        ValueError: If a directory is none, a name comes twice, or a label has no version.
+        ValueError: If a directory is none, a name comes twice, or no model serves the version of
+            a label.
     """
     bases = {}
     for directory in options.directories:
@@ -88,7 +101,14 @@ def served_models(options) -> list[ServedModel]:
         raise ValueError(f"--name names one model, there are {len(bases)}; use --model NAME=DIR")
     labels = dict(options.label)
     policy = options.versions
-    return [ServedModel(name, base, policy, labels) for name, base in bases.items()]
+    models = [ServedModel(name, base, policy, labels) for name, base in bases.items()]
+    for label, version in labels.items():
+        if not any(version in model.wanted_versions() for model in models):
+            raise ValueError(
+                f"--label {label}={version}: no model serves version {version} now; --versions all "
+                "serves more than the latest"
+            )
+    return models
 
 
 def _models_in(directory):

@@ -69,12 +69,14 @@ def _run(arguments, workers):
     )
     given = resuming.plain(arguments)
     if record is not None:
+        begun = resuming.has_checkpoint(directory)
+        if begun or "finished" in record:
+            resuming.check_arguments(directory, record, given)
         over = resuming.finished_text(directory, record, given)
         if over:
             print(over)
             return
-        if resuming.has_checkpoint(directory):
-            resuming.check_arguments(directory, record, given)
+        if begun:
             _check_workers(directory, record, workers)
         else:
             record = None  # it begins anew, with what is asked for now

@@ -62,11 +62,10 @@ def read_mnist(folder, part: str) -> tuple[np.ndarray, np.ndarray]:
             f"{labels_path}: expected digits from 0 to 9; number {place} is {labels[place]}."
         )
     kept = {"train": slice(None, -DEV), "dev": slice(-DEV, None), "test": slice(None)}[part]
-    images, labels = images[kept], labels[kept]
-    if not len(images):
+    if not len(images[kept]):
         needed = f"more than {DEV:,} pictures" if part == "train" else "pictures"
         raise DataError(f"{images_path}: expected {needed}; it has the shape {images.shape}.")
-    return images, labels
+    return images[kept], labels[kept]
 
 
 def read_idx(path) -> np.ndarray:

@@ -205,11 +205,9 @@ def _text(line, file, number, max_characters):
 def _check(corpus, on_bad_line):
     report = corpus.report
     if on_bad_line == "refuse" and report.left_out:
-        told = "; ".join(str(bad) for bad in report.examples())
         raise DataError(
-            f"{report.left_out:,} bad line{'s' if report.left_out > 1 else ''} in {corpus.name}: "
-            f"{told}. Repair them or leave them out with --on-bad-line skip (from Python, "
-            "on_bad_line='skip')."
+            f"{report.told(corpus.name)}. Repair them or leave them out with --on-bad-line skip "
+            "(from Python, on_bad_line='skip')."
         )
     if not corpus.pairs:
         told = "; ".join(str(bad) for bad in report.examples())

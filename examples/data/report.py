@@ -58,6 +58,12 @@ class Report:
         """Returns the first lines of each reason, in the order in which reasons came up."""
         return [bad for reason in self.counts for bad in self._first[reason]]
 
+    def told(self, name: str) -> str:
+        """Returns how many lines of `name` are bad, and the first ones, in one line."""
+        several = "s" if self.left_out > 1 else ""
+        told = "; ".join(str(bad) for bad in self.examples())
+        return f"{self.left_out:,} bad line{several} in {name}: {told}"
+
     def summary(self) -> str:
         """Returns the counts in one line."""
         pairs = "pair" if self.used == 1 else "pairs"

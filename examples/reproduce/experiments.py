@@ -183,9 +183,9 @@ _TABLE = (
         "cmudict-transformer",
         "CMUdict, letters to phonemes",
         "transformer",
-        f"{CMUDICT} --units 128 --feed-forward-dim 512 --layers 4 --dropout 0.15 --batch-size 128 "
+        f"{CMUDICT} --units 128 --feed-forward-dim 512 --layers 4 --dropout 0.1 --batch-size 128 "
         "--label-smoothing 0.1 --learning-rate 0.7 --average 0.999 --dtype mixed_bfloat16 --no-jit "
-        "--schedule noam --warmup 2000 --epochs 40 --cool-down 14 --monitor-texts 3000",
+        "--schedule noam --warmup 2000 --epochs 46 --cool-down 6",
         CMUDICT_TEST,
         150,
         (Goal("wer", at_most=22), Goal("per", at_most=5.2)),

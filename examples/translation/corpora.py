@@ -32,13 +32,29 @@ class Files:
         Raises:
             DataError: If they cannot be used.
         """
-        if self.pairs:
-            corpus = parallel.read_pairs(self.pairs, form=self.form, on_bad_line=on_bad_line)
-        else:
-            corpus = parallel.read_parallel(self.source, self.target, on_bad_line=on_bad_line)
+        corpus = self._corpus(on_bad_line)
         if corpus.report.left_out:
             print(f"{part}: {corpus.report}")
         return corpus
+
+    def read_whole(self):
+        """Returns the `Corpus` of these files, a pair for each of their lines.
+
+        Raises:
+            DataError: If they cannot be used, or a line is no pair.
+        """
+        corpus = self._corpus("skip")
+        if corpus.report.left_out:
+            raise DataError(
+                f"{corpus.report.told(corpus.name)}. Each line gets a line of the answer, so none "
+                "is left out: repair them."
+            )
+        return corpus
+
+    def _corpus(self, on_bad_line):
+        if self.pairs:
+            return parallel.read_pairs(self.pairs, form=self.form, on_bad_line=on_bad_line)
+        return parallel.read_parallel(self.source, self.target, on_bad_line=on_bad_line)
 
     def count_lines(self) -> int:
         """Returns how many lines the files have; two of them have as many.

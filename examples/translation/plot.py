@@ -56,12 +56,16 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     """Writes a PNG a text, and one of all."""
     opened = open_run(arguments.run)
-    texts = [text for text in arguments.texts if text.strip()]
-    if not texts and (arguments.texts or learned_from_files(opened)):
+    texts = arguments.texts
+    empty = [str(number) for number, text in enumerate(texts, 1) if not text.strip()]
+    if empty:
+        raise shared.UsageError(
+            f"There is nothing to draw of an empty text. Leave it out. Received: text "
+            f"{' and '.join(empty)} of {len(texts)}"
+        )
+    if not texts and learned_from_files(opened):
         raise shared.UsageError(
             f"Name the texts to draw: {arguments.run} was trained on your own data."
-            if learned_from_files(opened)
-            else "The texts to draw are empty. Name others, or none for unseen dates."
         )
     if not has_attention(opened.model):
         raise ValueError(

@@ -33,7 +33,7 @@ def run(arguments) -> None:
     files = files_of(arguments, "scored", default_form=trained_format(opened))
     if not files:
         raise shared.UsageError("Name what is to be scored: --pairs, or --source and --target.")
-    pairs = files.read("scored", on_bad_line="refuse")
+    pairs = files.read_whole()
     scorer = PairScorer(opened.model, opened.source_tokenizer, opened.target_tokenizer)
     for tokens in scorer.log_probs(pairs):
         told = " ".join(f"{one:.4f}" for one in tokens)

@@ -81,6 +81,10 @@ class ServedModel:
                 self._users[chosen] -= 1
                 self._changed.notify_all()
 
+    def wanted_versions(self) -> set[int]:
+        """Returns the versions that the directory and the policy ask for now."""
+        return self._wanted(directories.existing_versions(self.base))
+
     def poll(self) -> None:
         """Loads what the directory newly asks for, then unloads what it no longer does."""
         existing = directories.existing_versions(self.base)

@@ -74,9 +74,9 @@ class Server:
             from keras_attention.export.serving import grpc_front, http_front
         except ImportError as error:
             raise missing_package(error.name or "tensorflow-serving-api") from error
-        self._poll()
         grpc_port, rest_port = self._ports
         try:
+            self._poll()
             if grpc_port is not None:
                 address = f"[{self._host}]" if ":" in self._host else self._host
                 self._grpc, self.grpc_port = grpc_front.start(

@@ -115,27 +115,35 @@ def expand(alive, logits, permitted, beam_width, end_id, turn):
 
 
 def _merits(totals, tokens, turn):
-    """Returns log-probabilities less `diversity` for each time a token was taken before."""
+    """Returns log-probabilities less `diversity` for each time a token was taken before.
+
+    Only their order counts, so a diversity that is larger than all differences between the
+    log-probabilities is as good as these: more of it would leave no digits for them.
+    """
     again = ops.expand_dims(tokens, 2) == ops.expand_dims(turn.taken, 1)
-    merits = totals - turn.diversity * ops.sum(ops.cast(again, "float32"), axis=2)
-    return ops.where(totals > EXISTS, ops.maximum(merits, LOWEST), IMPOSSIBLE)
+    real = totals > EXISTS
+    best = ops.max(ops.where(real, totals, IMPOSSIBLE), axis=1, keepdims=True)
+    worst = ops.min(ops.where(real, totals, best), axis=1, keepdims=True)
+    diversity = ops.minimum(turn.diversity, best - worst + 1.0)
+    merits = totals - diversity * ops.sum(ops.cast(again, "float32"), axis=2)
+    return ops.where(real, ops.maximum(merits, LOWEST), IMPOSSIBLE)
 
 
 def places_left(finished, candidates, again=None):
     """Returns which candidates a beam that shrinks has places for, boolean `(batch, count)`.
 
-    Each finished hypothesis has taken its place away; the best candidates get those that are left.
+    Each finished hypothesis has taken its place away; the best candidates get those that are left,
+    and none is for what another group has finished `again`, ended or at the limit.
     """
     left = ops.sum(ops.cast(finished.scores <= IMPOSSIBLE, "int32"), axis=1, keepdims=True)
     return _rank(candidates, again) < left
 
 
-def _rank(candidates, again):
-    """Returns the place of each candidate, int32; of those that ended `again` do not count."""
-    if again is None:
+def _rank(candidates, passed):
+    """Returns the place of each candidate, int32; those that are `passed` over have none."""
+    if passed is None:
         return ops.expand_dims(ops.arange(candidates.codes.shape[1], dtype="int32"), 0)
-    counted = ops.logical_not(again & candidates.ended)
-    return ops.cumsum(ops.cast(counted, "int32"), axis=1) - 1
+    return ops.cumsum(ops.cast(ops.logical_not(passed), "int32"), axis=1) - 1
 
 
 def entering(candidates, beam_width, accept, at_limit, places=None, again=None):
@@ -157,7 +165,8 @@ def entering(candidates, beam_width, accept, at_limit, places=None, again=None):
     new = None if again is None else ops.logical_not(again)
     stays = growing if new is None else growing & new
     if places is None:
-        best = _rank(candidates, again) < beam_width
+        passed = None if again is None else again & candidates.ended
+        best = _rank(candidates, passed) < beam_width
         stays = stays & (ops.cumsum(ops.cast(stays, "int32"), axis=1) <= beam_width)
     else:
         best, stays = places, stays & places

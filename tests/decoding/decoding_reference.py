@@ -101,19 +101,28 @@ def chosen(candidates, beam, at_limit, again=()):
     return growing[:beam], ended
 
 
-def diverse_search(model, row, beam, groups, diversity, max_length, limits=None, **rule):
-    """Vijayakumar et al. 2016: groups choose in turn. Returns (score, log p, ids), distinct."""
+def diverse_search(
+    model, row, beam, groups, diversity, max_length, limits=None, shrinking=False, **rule
+):
+    """Vijayakumar et al. 2016: groups choose in turn. Returns (score, log p, ids), distinct.
+
+    A group that is `shrinking` has places for what is new alone.
+    """
     alive, finished = [[((), 0.0)]] * groups, [[] for _ in range(groups)]
+    width = beam // groups
     for length in range(1, max_length + 1):
         taken, again = [], []
         for group in range(groups):
             candidates = continuations(model, row, alive[group], limits or {})
             candidates.sort(key=lambda c: -(c[1] - diversity * taken.count(c[0][-1])))
-            growing, ended = chosen(candidates, beam // groups, length == max_length, again)
+            if shrinking:
+                new = [c for c in candidates if c[0] not in again]
+                candidates = new[: width - len(finished[group])]
+            growing, ended = chosen(candidates, width, length == max_length, again)
             alive = [*alive[:group], growing, *alive[group + 1 :]]
             taken += [tokens[-1] for tokens, _ in growing]
             again += [tokens for tokens, _ in ended]
             finished[group] += [scored(model, row, tokens, **rule) for tokens, _ in ended]
-            finished[group] = sorted(finished[group], key=lambda h: -h[0])[: beam // groups]
+            finished[group] = sorted(finished[group], key=lambda h: -h[0])[:width]
     found = [hypothesis for pool in finished for hypothesis in pool]
     return sorted(found, key=lambda hypothesis: -hypothesis[0])

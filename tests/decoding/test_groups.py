@@ -34,7 +34,7 @@ def test_one_group_is_the_plain_search(diversity):
     end_bias=st.sampled_from([-6.0, 0.5]),
     prefix=st.lists(st.sampled_from([1, 4]), max_size=2),
     rule=st.sampled_from(list(RULES)),
-    stopping=st.sampled_from(["exact", "limit"]),
+    stopping=st.sampled_from(["exact", "limit", "shrinking"]),
 )
 def test_groups_equal_the_reference_with_loops(
     seed, groups, width, vocabulary, max_length, diversity, end_bias, prefix, rule, stopping
@@ -54,6 +54,7 @@ def test_groups_equal_the_reference_with_loops(
     )
     for row in range(2):
         options = {"limits": {"prefix": prefix}, **RULES[rule][1]}
+        options["shrinking"] = stopping == "shrinking"
         expected = diverse_search(model, row, beam_width, groups, diversity, max_length, **options)
         assert_found(result, row, expected)
 
@@ -70,6 +71,16 @@ def test_groups_that_agree_find_as_many_sequences(diversity, end_bias):
     for row in range(7):
         assert len(set(hypotheses(result, row))) == 6
         assert set(hypotheses(single, row)) <= set(hypotheses(result, row))  # the first group's
+
+
+@pytest.mark.parametrize("stopping", ["exact", "limit", "shrinking"])
+def test_at_the_limit_groups_find_what_others_have_not(stopping):
+    model = HashModel(seed=75, batch=3, vocabulary=9, end_bias=-6.0)
+    options = {"groups": 2, "diversity": 0.5, "stopping": stopping}
+    result = search(model, beam_width=4, max_length=1, **options)
+    assert (result["lengths"] == 1).all()
+    for row in range(3):
+        assert len(set(hypotheses(result, row))) == 4
 
 
 def test_groups_leave_fillers_where_no_more_sequences_exist():

@@ -407,6 +407,9 @@ def test_what_cannot_be_answered_is_an_error(loaded):
         loaded.ask("sample", text=two, **ones)
     with pytest.raises(tf.errors.InvalidArgumentError, match="as many rows as the first one"):
         loaded.ask("ids", ids=np.ones((2, 3), "i4"), length=np.ones(1, "i4"))
+    for _ in range(5):  # whatever the graph does first
+        with pytest.raises(tf.errors.InvalidArgumentError, match="as many rows as the first one"):
+            loaded.ask("score", text=two, target=text)
     with pytest.raises(tf.errors.InvalidArgumentError, match="must be fed|feed a value"):
         loaded.ask("score", text=text)
     with pytest.raises(ValueError, match="Cannot feed value of shape"):

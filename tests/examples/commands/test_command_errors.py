@@ -178,6 +178,7 @@ def test_tokenizers_that_do_not_fit_the_model(command, dates_run, tmp_path):
 def test_a_run_on_files_has_no_default_texts(command, words_run, tmp_path):
     for line, told in (
         (("plot", words_run, "--out", tmp_path), "Name the texts to draw: "),
+        (("plot", words_run, "--out", tmp_path, "ein", " "), "Leave it out. Received: text 2 of 2"),
         (("evaluate", words_run), "trained on your own data. Name test files"),
     ):
         status, _, err = command(*line)

@@ -42,6 +42,8 @@ def test_a_finished_run_says_so_and_stays_as_it_is(command, copied):
     assert (status, err) == (0, "")
     assert "is finished (epochs); nothing was changed" in out
     assert "a larger --epochs. Received: --epochs 1" in out
+    status, _, err = command("train", "rnnsearch", "--run", copied, "--resume", "--units", 17)
+    assert (status, "was started with --units" in err) == (1, True)
     assert contents(copied) == before
 
 

@@ -60,6 +60,14 @@ def test_a_decoder_that_reads_the_end_id_first_is_trained_and_scored_so(command,
         assert float(total) == pytest.approx(expected.sum(), abs=2e-4)
 
 
+def test_a_line_that_is_no_pair_is_told_with_a_remedy_that_score_has(command, words_run, tmp_path):
+    (tmp_path / "pairs.tsv").write_bytes(b"ein hund\ta dog\nh\xfcnd\ta dog\n")
+    status, _, err = command("score", words_run, "--pairs", tmp_path / "pairs.tsv")
+    assert status == 1
+    assert "1 bad line in" in err and "pairs.tsv:2: not UTF-8" in err
+    assert "repair them." in err and "--on-bad-line" not in err
+
+
 def test_nothing_to_score_is_told(command, words_run):
     status, _, err = command("score", words_run)
     assert status == 2 and "Name what is to be scored: --pairs" in err

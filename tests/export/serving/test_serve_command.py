@@ -49,6 +49,7 @@ def test_a_folder_of_base_directories_is_several_models(folder):
         (["de-en", "--model", "de-en={}/fr-en"], "two models are called 'de-en'"),
         (["de-en", "--model", "none"], "expected NAME=DIR with an existing DIR"),
         (["de-en", "--label", "stable"], "expected LABEL=VERSION"),
+        (["de-en", "--label", "stable=9"], "--label stable=9: no model serves version 9 now"),
         (["de-en", "--versions", "newest"], 'expected "latest", "all" or numbers'),
         (["de-en", "--port", "70000"], "expected a port"),
         (["de-en", "--waiting", "0"], "expected a positive integer"),
@@ -98,6 +99,29 @@ def test_it_says_where_it_is_and_ends_when_interrupted(tiny_base, capsys):
     assert "This is a server for development" in printed
     assert re.search(r"^gRPC  grpc://127.0.0.1:\d+$", printed, re.MULTILINE)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_it_ends_politely_while_models_are_loading(tiny_base, capsys, monkeypatch, name):
+    before = signal.getsignal(signal.SIGTERM)
+
+    def load(path):
+        os.kill(os.getpid(), signal.Signals[name])
+        raise AssertionError("it went on loading")
+
+    monkeypatch.setattr("keras_attention.export.serving.models.LoadedVersion", load)
+    assert serve.main([str(tiny_base), "--port", "0", "--rest-port", "0"]) == 0
+    assert "Stopped before the models were loaded." in capsys.readouterr().out
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_label_names_a_version_that_is_served(folder):
+    (folder / "de-en" / "2").mkdir()
+    (model,) = models(folder / "de-en", "--label", "new=2")
+    assert model.wanted_versions() == {2}
+    with pytest.raises(ValueError, match="no model serves version 1 now; --versions all"):
+        models(folder / "de-en", "--label", "old=1")
+    models(folder / "de-en", "--label", "old=1", "--versions", "all")
 
 
 def test_an_empty_base_is_watched(tmp_path, capsys):
