@@ -414,7 +414,7 @@ _TABLE = (
         "draw",
         "--mnist {data}/mnist --learning-rate 0.002 --epochs 30",
         "",
-        120,
+        50,
         (),
         "80.97 nats (64 steps: Gregor et al. 2015)",
     ),
