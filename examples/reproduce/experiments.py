@@ -318,10 +318,10 @@ _TABLE = (
         "--stories {data}/babi/babi_en_1k.tar.xz --units 50 --epochs 90 --halve-every 15"
         " --learning-rate 0.005 --linear-epochs 30 --linear-patience 30",
         "",
-        60,
+        120,
         (Goal("error", at_most=18), EASY_TASKS),
         "12.4 % (mean of 20, best of 10 restarts: Sukhbaatar et al. 2015)",
-        seeds=(1, 2, 3),
+        seeds=(1, 2, 3, 4, 5, 6),
     ),
     Experiment(
         "books-attention-over-attention",
