@@ -136,7 +136,8 @@ def places_left(finished, candidates, again=None):
     and none is for what another group has finished `again`, ended or at the limit.
     """
     left = ops.sum(ops.cast(finished.scores <= IMPOSSIBLE, "int32"), axis=1, keepdims=True)
-    return _rank(candidates, again) < left
+    places = _rank(candidates, again) < left
+    return places if again is None else places & ops.logical_not(again)
 
 
 def _rank(candidates, passed):

@@ -12,7 +12,7 @@ from decoding_search import (
     hypotheses,
     search,
 )
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 
@@ -36,6 +36,8 @@ def test_one_group_is_the_plain_search(diversity):
     rule=st.sampled_from(list(RULES)),
     stopping=st.sampled_from(["exact", "limit", "shrinking"]),
 )
+@example(0, 3, 3, 6, 3, 1e6, -6.0, [], "none", "exact")  # its digits are needed
+@example(0, 3, 2, 6, 2, 2.0, -6.0, [], "none", "shrinking")  # taken again at the limit
 def test_groups_equal_the_reference_with_loops(
     seed, groups, width, vocabulary, max_length, diversity, end_bias, prefix, rule, stopping
 ):
