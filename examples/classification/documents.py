@@ -29,12 +29,14 @@ class Document:
         label: The name of its class.
         sentences: Tuple of tokenized sentences, none of them empty.
         fold: Number of its fold, or None.
+        place: FILE:LINE where it was read, for errors.
     """
 
     name: str
     label: str
     sentences: tuple[str, ...]
     fold: int | None = None
+    place: str = dataclasses.field(default="", repr=False, compare=False)
 
 
 def read_documents(path: str, folds: Iterable[int] | None = None) -> list[Document]:
@@ -140,7 +142,7 @@ def _document(line, place, number):
     fold = entry.get("fold")
     if fold is not None and (isinstance(fold, bool) or not isinstance(fold, int)):
         raise _refused(place, "`fold` to be a whole number", fold)
-    return Document(str(entry.get("id") or f"line {number}"), label, kept, fold)
+    return Document(str(entry.get("id") or f"line {number}"), label, kept, fold, place)
 
 
 def _refused(place, expected, value):

@@ -67,7 +67,7 @@ def run(arguments) -> None:
     opened = open_run(arguments.run)
     learned = learned_folds(opened.run.settings, arguments.documents, arguments.folds)
     documents = read_documents(arguments.documents, arguments.folds)
-    check_labels(documents, opened.classes, arguments.documents)
+    check_labels(documents, opened.classes)
     path = shared.check_writable(arguments.json)
     began = time.monotonic()
     batches = opened.batches(documents, arguments.batch_size)

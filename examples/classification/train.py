@@ -48,7 +48,7 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
     """Returns the training that the arguments ask for; a new run gets its vocabulary."""
     training = read_documents(arguments.documents, arguments.folds)
     dev = read_documents(arguments.dev_documents or arguments.documents, arguments.dev_folds)
-    classes = classes_of(training, dev, arguments.dev_documents or arguments.documents)
+    classes = classes_of(training, dev)
     if is_new and workers.is_chief:
         tokenizer = tokenizers.train(
             "words",
@@ -108,12 +108,8 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
     )
 
 
-def classes_of(training, dev, dev_path: str) -> list[str]:
+def classes_of(training, dev) -> list[str]:
     """Returns the labels of the training documents, in alphabetical order.
-
-    Args:
-        training, dev: Their documents.
-        dev_path: Path of the file of the dev documents, for errors.
 
     Raises:
         DataError: If there are less than two, or a dev document has another.
@@ -124,17 +120,17 @@ def classes_of(training, dev, dev_path: str) -> list[str]:
             "The training documents are expected to have at least two labels. "
             f"Received: {', '.join(classes)}"
         )
-    check_labels(dev, classes, dev_path)
+    check_labels(dev, classes)
     return classes
 
 
-def check_labels(documents, classes, path: str) -> None:
-    """Raises a `DataError` if a document of the file `path` has a label that is no class."""
+def check_labels(documents, classes) -> None:
+    """Raises a `DataError` if a document has a label that is no class."""
     for document in documents:
         if document.label not in classes:
             raise DataError(
-                f"{path}: {document.name}: the label {document.label!r} is none of a training "
-                f"document. Expected one of {', '.join(classes)}."
+                f"{document.place}: no training document has the label {document.label!r}. "
+                f"Expected one of {', '.join(classes)}."
             )
 
 

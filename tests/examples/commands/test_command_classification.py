@@ -243,7 +243,7 @@ def test_labels_that_do_not_fit_are_refused(command, han_run, tmp_path):
     one = tmp_path / "one.jsonl"
     one.write_text(json.dumps(lines[0]))
     status, _, err = command("evaluate", han_run, "--documents", other)
-    assert (status, f"{other}: line 3: the label 'meh'" in err) == (1, True)
+    assert (status, f"{other}:3: no training document has the label 'meh'" in err) == (1, True)
     run = ["train", "han", "--run", tmp_path / "run"]
     status, _, err = command(*run, "--documents", one, "--dev-documents", other)
     assert (status, "at least two labels. Received: neg" in err) == (1, True)
