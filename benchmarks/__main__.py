@@ -17,6 +17,7 @@ SUITES = {
     "windows": "windowed attention at two lengths: how time and memory grow",
     "ntm": "a training step of the Neural Turing Machine, beside eager PyTorch; how it grows",
     "serve": "latency and throughput of the development server, every answer checked",
+    "choices": "what the library chooses by itself, beside the plain form, on sampled sizes",
     "pieces": "what each of our own optimizations brings, beside the form it replaced",
 }
 DESCRIPTION = """\

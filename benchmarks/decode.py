@@ -9,12 +9,13 @@ the end mark is forbidden until then, so that every side does the same work. Wei
 tests hold that both sides give the same hypotheses and scores. Ours is the encoder and the searches
 of `keras_attention.decoding` in one graph, as the export makes it: under XLA, there with products
 in bfloat16 too, once more in two parts side by side (`Compilation`), as a plain graph, and as a
-plain graph under the policy `mixed_bfloat16`. CTranslate2, which has no RNNsearch, runs in float32
-and in int8; PyTorch runs `benchmarks.torch_models` in eager mode. A token is a token of the output,
-of the best hypothesis.
+plain graph under the policy `mixed_bfloat16`; with `--sides eager` also without any graph.
+CTranslate2, which has no RNNsearch, runs in float32 and in int8; PyTorch runs
+`benchmarks.torch_models` in eager mode. A token is a token of the output, of the best hypothesis.
 """
 
 import dataclasses
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -38,6 +39,7 @@ OURS = {
     ),
     "graph": ("ours, graph", {"jit_compile": False, "dtype": "float32"}),
     "bfloat16": ("ours, graph, bfloat16", {"jit_compile": False, "dtype": "bfloat16"}),
+    "eager": ("ours, eager", {"eager": True, "dtype": "float32"}),
 }
 PEERS = {
     "float32": ("CTranslate2, float32", "ctranslate2", {"compute_type": "float32"}),
@@ -117,14 +119,14 @@ def add_arguments(parser) -> None:
         "--sides",
         choices=[*OURS, *PEERS],
         nargs="+",
-        help="which sides take part (default: all of the system)",
+        help="which sides take part (default: all of the system but eager)",
     )
 
 
 def run(arguments, command: str, progress) -> dict:
     """Measures all sides at every beam width and returns the filled report."""
     system = SYSTEMS[arguments.system]
-    sides = arguments.sides or [*OURS, *system.peers]
+    sides = arguments.sides or [*(side for side in OURS if side != "eager"), *system.peers]
     strange = sorted(set(sides) & set(PEERS) - set(system.peers))
     if strange:
         raise BenchmarkError(
@@ -257,17 +259,22 @@ def keras_side(
     dtype="float32",
     precision="float32",
     split=1,
+    eager=False,
 ):
     """Returns a function that translates a batch with this project."""
     keep_freed_memory()
     import tensorflow as tf
 
+    from keras_attention.decoding import EagerSearchWarning
     from keras_attention.export import Compilation, graphs
 
     policy = None if dtype == "float32" else f"mixed_{dtype}"
     model = example_model(width, layers, heads, vocabulary, policy, system)
     ids = tf.constant(example_sources(batch, source_length, vocabulary))
     found = searcher(model, beam, length)
+    if eager:
+        warnings.simplefilter("ignore", EagerSearchWarning)
+        return lambda: float(found(ids)[1][0, 0])
 
     def search(ids, length):
         return dict(zip(("ids", "log_probs"), found(ids), strict=True))

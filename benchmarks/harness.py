@@ -93,6 +93,10 @@ class Side:
         """Calls the case `times` times and returns the seconds each call took."""
         return self._ask(do="call", times=times)["seconds"]
 
+    def call_for_cpu_time(self) -> list[float]:
+        """Calls the case once and returns the seconds that all cores spent on it."""
+        return self._ask(do="cpu")["seconds"]
+
     def call_for_memory(self, times: int = 1) -> dict:
         """Calls the case and returns resident bytes `before` the calls and the `peak` in them."""
         return self._ask(do="memory", times=times)

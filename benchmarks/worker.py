@@ -28,6 +28,8 @@ def main() -> None:
                 answer = {}
             elif request["do"] == "call":
                 answer = {"seconds": [_timed(work) for _ in range(request["times"])]}
+            elif request["do"] == "cpu":
+                answer = {"seconds": [_timed(work, time.process_time)]}
             else:
                 answer = _memory(work, request["times"])
         except Exception as error:  # told to the harness, which ends the run
@@ -41,10 +43,10 @@ def _load(factory):
     return getattr(importlib.import_module(module), name)
 
 
-def _timed(work):
-    start = time.perf_counter()
+def _timed(work, clock=time.perf_counter):
+    start = clock()
     value = work()
-    seconds = time.perf_counter() - start
+    seconds = clock() - start
     _check(value)
     return seconds
 

@@ -1,4 +1,4 @@
-"""Reshaping that leaves as little as possible to be computed at every step of a loop."""
+"""Shapes: reshaping with little to compute at each step of a loop, and tensors without rows."""
 
 from keras import ops
 
@@ -37,3 +37,21 @@ def reshape(tensor, sizes):
     if len(unknown) == 1 and all(size > 0 for size in known):
         sizes = tuple(size if isinstance(size, int) else -1 for size in sizes)
     return ops.reshape(tensor, sizes)
+
+
+def reduce_rows(reduce, tensor, **options):
+    """Returns `reduce(tensor, **options)`, also of no rows, which Keras refuses eagerly.
+
+    Of no rows a sum is as good, and has the same shape.
+
+    Args:
+        reduce: `ops.max` or `ops.min`.
+        tensor: Any tensor.
+        **options: Its options.
+
+    Example:
+
+    >>> tuple(reduce_rows(ops.max, ops.zeros((0, 5)), axis=1).shape)
+    (0,)
+    """
+    return (ops.sum if 0 in tensor.shape else reduce)(tensor, **options)

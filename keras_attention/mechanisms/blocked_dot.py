@@ -1,10 +1,10 @@
-"""Dot-product attention by blocks, for sequences whose score matrix is too large to hold.
+"""Dot-product attention by blocks, for scores that are too many to hold.
 
     s_ij = scale * q_i . k_j      a_ij = softmax over the kept j of s_ij      c_i = sum_j a_ij v_j
 
-A block is a few queries of one batch row and key head, with all keys: its softmax is complete, so
-the numbers are those of the dense form. Nothing of the matrix is kept; backward, with g_i the
-gradient of c_i, each block is computed again:
+A block is some rows, a row being a key head of a batch element, or some queries of one row, with
+all keys: its softmax is complete, so the numbers are those of the dense form. Nothing of the
+scores is kept; backward, with g_i the cotangent of c_i, each block is computed again:
 
     dv_j = sum_i a_ij g_i                            ds_ij = a_ij (g_i . v_j - sum_l a_il g_i . v_l)
     dq_i = scale * sum_j ds_ij k_j                   dk_j = scale * sum_i ds_ij q_i
@@ -14,39 +14,37 @@ Masks come as pieces and are joined block by block. There is no second derivativ
 
 from keras import ops
 
-from keras_attention.blocks import (
-    run_blocks,
-    split_axis,
-    upstream_gradient,
-    with_added,
-    with_row,
-)
+from keras_attention import blocks
+from keras_attention.blocks import Tiles, count_values, map_blocks, run_blocks
 from keras_attention.normalizers.softmax import SoftmaxNormalizer, masked_softmax
 from keras_attention.precision import at_least_float32
 from keras_attention.scorers import DotScorer, ScaledDotScorer
+from keras_attention.written_gradient import custom_gradient
 
-BLOCK = 2**19  # scores in a block where the number of keys is known
-ROWS = 64  # queries in a block where it is not
-#: From so many pairs of a query and a key on, all scores are too much to hold.
-LONG = 2**22
+#: The most scores that are computed at once, of all heads and batch elements.
+AT_ONCE = {"eager": 2**26, "graph": 2**26, "xla": 2**26}
+AT_ONCE_ON_GPU = 2**28
 
 
-def covers(mechanism, reading, num_queries, num_keys):
+def covers(mechanism, reading, query, value):
     """Whether a mechanism's reading is computed here: long, and nobody asks for its weights.
 
     Args:
         mechanism: An `AttentionMechanism`.
         reading: Its `Reading`.
-        num_queries: Int, or None where it is not known.
-        num_keys: The same.
+        query: Tensor `(batch, query, dim)` or `(batch, heads, query, dim)`.
+        value: Tensor `(batch, key, dim)` or `(batch, kv_heads, key, dim)`.
     """
-    if None in (num_queries, num_keys) or num_queries * num_keys < LONG:
+    sizes = (*query.shape[:-1], value.shape[-2])
+    if None in sizes or not blocks.have_loops():
         return False
+    limit = AT_ONCE_ON_GPU if blocks.on_gpu() else AT_ONCE[blocks.execution(query)]
     plain = type(mechanism.scorer) in (DotScorer, ScaledDotScorer)
     plain = plain and type(mechanism.normalizer) is SoftmaxNormalizer
     dropped = reading.training and mechanism.dropout > 0
     one_by_one = reading.position is not None and len(reading.position.shape) == 2
-    return plain and not (reading.wants_weights or dropped or one_by_one)
+    plain = plain and not (reading.wants_weights or dropped or one_by_one)
+    return plain and count_values(*sizes) > limit
 
 
 def read(scorer, query, key, value, reading):
@@ -97,7 +95,7 @@ def blocked_dot_attention(
         causal: Whether query i reads only the keys 0 to `query_position + i`.
         query_position: Optional int `(batch,)`, the position of the first query among
             the keys; 0 by default. `causal` reads it.
-        block_size: Optional positive int, queries a block; by default chosen here.
+        block_size: Optional positive int, about so many queries a block; by default chosen here.
 
     Returns:
         The context, `(batch, query, value_dim)` or `(batch, heads, query, value_dim)`, in the
@@ -117,143 +115,133 @@ def blocked_dot_attention(
     if key_mask is not None:
         key = ops.where(key_mask[:, None, :, None], key, 0)
         value = ops.where(key_mask[:, None, :, None], value, 0)
-    rows = block_size or _block_rows(query.shape, key.shape)
-    batch, kv_heads, keys, _ = ops.shape(key)
-    blocks = QueryBlocks(ops.shape(query), kv_heads, rows)
-    kept = _mask_of_block(
-        blocks, keys, key_mask, query_mask, attention_mask, causal, query_position
+    batch, heads, queries, _ = ops.shape(query)
+    kv_heads, keys = ops.shape(key)[1:3]
+    rows, group = batch * kv_heads, heads // kv_heads
+    values = count_values(rows, queries, group, keys)
+    block = block_size * group * keys if block_size else blocks.block_size(values, query)
+    tiles = Tiles(rows, queries, count_values(group, keys), block)
+    mask_of = _mask_of_block(
+        tiles, kv_heads, group, keys, key_mask, query_mask, attention_mask, causal, query_position
     )
     # The query is scaled, not the scores: fewer products, and no overflow in float16.
+    query = ops.reshape(query * scale, (rows, group, queries, query.shape[-1]))
     context = _attention(
-        blocks.split(query * scale),
-        ops.reshape(key, (batch * kv_heads, keys, key.shape[-1])),
-        ops.reshape(value, (batch * kv_heads, keys, value.shape[-1])),
-        kept,
+        tiles.split(_swapped(query, group)),
+        tiles.split_rows(ops.reshape(key, (rows, keys, key.shape[-1]))),
+        tiles.split_rows(ops.reshape(value, (rows, keys, value.shape[-1]))),
+        mask_of,
     )
-    return blocks.joined(context)
+    context = _swapped(tiles.join(context), group)
+    return ops.reshape(context, (batch, heads, queries, value.shape[-1]))
 
 
-def _attention(query, key, value, kept):
+def _swapped(tensor, group):
+    """Returns `(rows, one, other, dim)` as `(rows, other, one, dim)`, one of them being `group`."""
+    if group == 1:  # the order is the same: saves a copy
+        return ops.reshape(tensor, [ops.shape(tensor)[axis] for axis in (0, 2, 1, 3)])
+    return ops.transpose(tensor, (0, 2, 1, 3))
+
+
+def _attention(query, key, value, mask_of):
     """Attention in blocks, with its gradient.
 
     Args:
-        query: `(rows, blocks, block, dim)`, where a row is a key head of a batch row.
-        key: `(rows, key, dim)`.
-        value: `(rows, key, value_dim)`.
-        kept: Callable `(row, block) -> ` boolean mask of the block's scores, or None.
+        query: `(blocks, parts, rows, part, group, dim)`.
+        key: `(blocks, rows, key, dim)`.
+        value: `(blocks, rows, key, value_dim)`.
+        mask_of: Callable `(block, part) -> ` boolean mask `(rows, part * group, key)`, or None.
 
     Returns:
-        Contexts `(rows, blocks, block, value_dim)`.
+        Contexts `(blocks, parts, rows, part, group, value_dim)`.
     """
+    count, parts, rows, part, group, dim = ops.shape(query)
+    size, value_dim = part * group, value.shape[-1]
+    context_shape = (count, parts, rows, part, group, value_dim)
 
-    @ops.custom_gradient
+    @custom_gradient
     def run(query, key, value):
-        rows, blocks, size, dim = ops.shape(query)
-        count, value_dim = rows * blocks, value.shape[-1]
-        queries = ops.reshape(query, (count, size, dim))
+        queries = ops.reshape(query, (count * parts, rows, size, dim))
 
-        def weights_of(index):
-            row = index // blocks
-            scores = ops.einsum("qd,kd->qk", queries[index], key[row])
-            return masked_softmax(at_least_float32(scores), kept(row, index % blocks))
+        def weights_of(block, part):
+            scores = ops.einsum("rqd,rkd->rqk", queries[block * parts + part], key[block])
+            return masked_softmax(at_least_float32(scores), mask_of(block, part))
 
-        def forward(index, state):
-            weights = ops.cast(weights_of(index), value.dtype)
-            return [with_row(state[0], index, ops.matmul(weights, value[index // blocks]))]
+        def forward(index):
+            block, part = index // parts, index % parts
+            return [ops.matmul(ops.cast(weights_of(block, part), value.dtype), value[block])]
 
-        start = [ops.zeros((count, size, value_dim), value.dtype)]
-        (contexts,) = run_blocks(count, forward, start)
+        (contexts,) = map_blocks(forward, count * parts, [(rows, size, value_dim)], value)
 
         def gradient(*arguments, upstream=None):
-            given = ops.reshape(upstream_gradient(arguments, upstream), (count, size, value_dim))
+            cotangent = blocks.upstream_gradient(arguments, upstream)
+            cotangent = ops.reshape(cotangent, (count * parts, rows, size, value_dim))
 
-            def backward(index, state):
-                to_query, to_key, to_value = state
-                row, weights = index // blocks, weights_of(index)
-                to_weights = ops.einsum("qd,kd->qk", given[index], value[row])
-                to_weights = ops.cast(to_weights, weights.dtype)
-                mean = ops.sum(weights * to_weights, axis=-1, keepdims=True)
-                to_scores = ops.cast(weights * (to_weights - mean), value.dtype)
-                weights = ops.cast(weights, value.dtype)
-                for_key = ops.einsum("qk,qd->kd", to_scores, queries[index])
-                for_value = ops.einsum("qk,qd->kd", weights, given[index])
-                return [
-                    with_row(to_query, index, ops.matmul(to_scores, key[row])),
-                    with_added(to_key, row, for_key),
-                    with_added(to_value, row, for_value),
-                ]
+            def backward(block):
+                def add(part, sums):
+                    to_query, to_key, to_value = sums
+                    weights, given = weights_of(block, part), cotangent[block * parts + part]
+                    to_weights = ops.einsum("rqd,rkd->rqk", given, value[block])
+                    to_weights = ops.cast(to_weights, weights.dtype)
+                    mean = ops.sum(weights * to_weights, axis=-1, keepdims=True)
+                    to_scores = ops.cast(weights * (to_weights - mean), value.dtype)
+                    weights = ops.cast(weights, value.dtype)
+                    for_key = ops.einsum("rqk,rqd->rkd", to_scores, queries[block * parts + part])
+                    for_value = ops.einsum("rqk,rqd->rkd", weights, given)
+                    return [
+                        blocks.with_row(to_query, part, ops.matmul(to_scores, key[block])),
+                        to_key + at_least_float32(for_key),
+                        to_value + at_least_float32(for_value),
+                    ]
 
-            sums = [at_least_float32(ops.zeros_like(side)) for side in (key, value)]
-            to_query, *sums = run_blocks(count, backward, [ops.zeros_like(queries), *sums])
-            sums = (ops.cast(total, key.dtype) for total in sums)
-            return ops.reshape(to_query, ops.shape(query)), *sums
+                start = ops.zeros((parts, rows, size, dim), query.dtype)
+                sums = [at_least_float32(ops.zeros_like(side[0])) for side in (key, value)]
+                sums = run_blocks(parts, add, [start, *sums])
+                return [ops.cast(total, query.dtype) for total in sums]
 
-        return ops.reshape(contexts, (rows, blocks, size, value_dim)), gradient
+            shapes = [(parts, rows, size, dim), ops.shape(key)[1:], ops.shape(value)[1:]]
+            to_query, to_key, to_value = map_blocks(backward, count, shapes, query)
+            return ops.reshape(to_query, ops.shape(query)), to_key, to_value
+
+        return ops.reshape(contexts, context_shape), gradient
 
     return run(query, key, value)
 
 
-class QueryBlocks:
-    """The order of queries in blocks: `(batch * kv_heads, blocks, group * rows, dim)`."""
+def _mask_of_block(
+    tiles, kv_heads, group, keys, key_mask, query_mask, attention_mask, causal, query_position
+):
+    """Returns a callable `(block, part) -> ` boolean `(rows, part * group, key)`, or None."""
+    batch, size = tiles.batch // kv_heads, tiles.part
+    padded = tiles.parts * size
 
-    def __init__(self, shape, kv_heads, rows):
-        self.batch, self.heads, self.length, _ = shape
-        self.kv_heads, self.rows = kv_heads, rows
-        self.group = self.heads // kv_heads
-
-    def split(self, tensor):
-        """Returns `(batch, heads, query, dim)` in blocks, padded with zeros."""
-        blocks = split_axis(tensor, self.rows, 2)
-        count, dim = ops.shape(blocks)[2], tensor.shape[-1]
-        shape = (self.batch * self.kv_heads, self.group, count, self.rows, dim)
-        blocks = self._swapped(ops.reshape(blocks, shape))
-        return ops.reshape(blocks, (shape[0], count, self.group * self.rows, dim))
-
-    def joined(self, blocks):
-        """Returns `(batch, heads, query, dim)` from blocks."""
-        rows, count, _, dim = ops.shape(blocks)
-        joined = self._swapped(ops.reshape(blocks, (rows, count, self.group, self.rows, dim)))
-        joined = ops.reshape(joined, (self.batch, self.heads, count * self.rows, dim))
-        return joined[:, :, : self.length]
-
-    def _swapped(self, blocks):
-        if self.group == 1:  # the order is the same: saves a copy
-            return ops.reshape(blocks, [ops.shape(blocks)[axis] for axis in (0, 2, 1, 3, 4)])
-        return ops.transpose(blocks, (0, 2, 1, 3, 4))
-
-
-def _mask_of_block(blocks, keys, key_mask, query_mask, attention_mask, causal, query_position):
-    """Returns a callable `(row, block) -> ` boolean `(group * rows, key)`, or None."""
-    masked_queries = None if query_mask is None else split_axis(query_mask, blocks.rows, 1)
-    masked_pairs = None if attention_mask is None else split_axis(attention_mask, blocks.rows, 1)
-
-    def kept(row, block):
-        batch = row // blocks.kv_heads
+    def kept(block, part):
+        # The batch element of each row; what is past the last one is thrown away.
+        rows = block * tiles.rows + ops.arange(tiles.rows, dtype="int32")
+        element = ops.minimum(rows // kv_heads, batch - 1)
         pieces = []
         if key_mask is not None:
-            pieces.append(key_mask[batch][None, :])
-        if masked_queries is not None:
-            pieces.append(masked_queries[batch][block][:, None])
-        if masked_pairs is not None:
-            pieces.append(masked_pairs[batch][block])
+            pieces.append(ops.take(key_mask, element, axis=0)[:, None, :])
+        for mask in (query_mask, attention_mask):
+            if mask is not None:
+                rest = ops.shape(mask)[2:]
+                parts = ops.reshape(blocks.pad(mask, padded, 1), (-1, size, *rest))
+                piece = ops.take(parts, element * tiles.parts + part, axis=0)
+                pieces.append(piece if rest else piece[:, :, None])
         if causal:
-            start = 0 if query_position is None else ops.cast(query_position, "int32")[batch]
-            queries = start + block * blocks.rows + ops.arange(blocks.rows, dtype="int32")
-            pieces.append(ops.arange(keys, dtype="int32")[None, :] <= queries[:, None])
+            queries = part * size + ops.arange(size, dtype="int32")[None, :]
+            if query_position is not None:
+                first = ops.take(ops.cast(query_position, "int32"), element, axis=0)
+                queries = first[:, None] + queries
+            pieces.append(ops.arange(keys, dtype="int32") <= queries[:, :, None])
         if not pieces:
             return None
         mask = pieces[0]
         for piece in pieces[1:]:
             mask = ops.logical_and(mask, piece)
-        mask = ops.broadcast_to(mask[None], (blocks.group, blocks.rows, keys))
-        return ops.reshape(mask, (blocks.group * blocks.rows, keys))
+        if group == 1:
+            return mask
+        mask = ops.broadcast_to(mask[:, :, None, :], (tiles.rows, size, group, keys))
+        return ops.reshape(mask, (tiles.rows, size * group, keys))
 
     return kept
-
-
-def _block_rows(query_shape, key_shape):
-    """Returns how many queries make a block, a fixed number where a size is unknown."""
-    (_, heads, queries, _), (_, kv_heads, keys, _) = query_shape, key_shape
-    if None in (queries, keys):
-        return ROWS
-    return max(1, min(queries, BLOCK // (keys * (heads // kv_heads))))

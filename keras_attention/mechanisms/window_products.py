@@ -11,6 +11,7 @@ other one and a sum by row of the source.
 from keras import ops
 
 from keras_attention.precision import wide_dtype
+from keras_attention.written_gradient import custom_gradient
 
 BLOCK = 16  # places gathered at once
 
@@ -59,7 +60,7 @@ def window_dot(query, source, places):
         places: The `Places` of the windows.
     """
 
-    @ops.custom_gradient
+    @custom_gradient
     def run(query, source):
         def gradient(upstream):
             by_query = _sums(upstream, source, places)
@@ -79,7 +80,7 @@ def window_sum(weights, source, places):
         places: The `Places` of the windows.
     """
 
-    @ops.custom_gradient
+    @custom_gradient
     def run(weights, source):
         def gradient(upstream):
             by_weight = _dots(upstream, source, places)

@@ -16,6 +16,8 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.mechanisms.window_products import Places, window_dot, window_sum
+from keras_attention.shapes import reduce_rows
+from keras_attention.written_gradient import custom_gradient
 
 
 def radius_of(owner: str, window, minimum: int = 1) -> int:
@@ -81,7 +83,8 @@ class Windows:
         if dot_query is not None:
             return window_dot(_flat(dot_query), _flat(key), self._places())[:, None]
         key = keras.tree.map_structure(self.of_keys, key)
-        return scorer.score(self.of_queries(query), key, previous_weights)
+        num_keys = self.keys.shape[-1]
+        return scorer.compare(self.of_queries(query), key, previous_weights, num_keys)
 
     def context(self, weights, value):
         """Returns the sums of values that weights `(rows, chunk, span)` make, by query."""
@@ -185,7 +188,7 @@ def spread(tensor, first, size):
     """
     span = tensor.shape[2]
 
-    @ops.custom_gradient
+    @custom_gradient
     def run(tensor):
         place = ops.arange(size, dtype="int32") - first
 
@@ -215,7 +218,8 @@ def last_kept(mask, batch, num_keys):
     positions = ops.arange(num_keys, dtype="int32")[None, :]
     if mask is not None:
         positions = ops.where(mask, positions, 0)
-    return ops.broadcast_to(ops.max(positions, axis=1, keepdims=True), (batch, 1))
+    last = reduce_rows(ops.max, positions, axis=1, keepdims=True)
+    return ops.broadcast_to(last, (batch, 1))
 
 
 def _flat(tensor):

@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_attention.normalizers.base import Normalizer
 from keras_attention.normalizers.masking import masked_scores, silenced
+from keras_attention.shapes import reduce_rows
 
 
 def first_maximum(scores, mask=None):
@@ -21,8 +22,9 @@ def first_maximum(scores, mask=None):
     scores = masked_scores(ops.stop_gradient(scores), mask)
     size = ops.shape(scores)[-1]
     positions = ops.arange(size)
-    best = scores == ops.max(scores, axis=-1, keepdims=True)
-    index = ops.min(ops.where(best, positions, size), axis=-1, keepdims=True)
+    best = scores == reduce_rows(ops.max, scores, axis=-1, keepdims=True)
+    places = ops.where(best, positions, size)
+    index = reduce_rows(ops.min, places, axis=-1, keepdims=True)
     return silenced(ops.cast(positions == index, scores.dtype), mask)
 
 

@@ -22,6 +22,8 @@ from keras_attention import checks
 from keras_attention.normalizers.base import Normalizer
 from keras_attention.normalizers.masking import masked_scores, silenced
 from keras_attention.normalizers.sparsemax import sorted_scores, sparsemax
+from keras_attention.shapes import reduce_rows
+from keras_attention.written_gradient import custom_gradient
 
 STEPS = {"float32": 30, "float64": 60}  # of the bisection: beyond the digits of the dtype
 TINY = 1e-30
@@ -44,7 +46,7 @@ def entmax(scores, surplus, mask=None):
     else:
         weights_of = _bisected
 
-    @ops.custom_gradient
+    @custom_gradient
     def run(scores, surplus):
         weights = weights_of(scores, surplus)
 
@@ -59,7 +61,7 @@ def entmax(scores, surplus, mask=None):
 
 def _entmax15(scores, surplus):
     """Returns 1.5-entmax from sorted scores; `surplus` is 0.5."""
-    halves = (scores - ops.max(scores, axis=-1, keepdims=True)) / 2
+    halves = (scores - reduce_rows(ops.max, scores, axis=-1, keepdims=True)) / 2
     falling, counts = sorted_scores(halves)
     mean = ops.cumsum(falling, axis=-1) / counts
     spread = ops.cumsum(falling * falling, axis=-1) - counts * mean * mean
@@ -75,7 +77,7 @@ def _entmax15(scores, surplus):
 
 def _bisected(scores, surplus):
     """Returns alpha-entmax for any alpha > 1."""
-    scores = scores - ops.max(scores, axis=-1, keepdims=True)
+    scores = scores - reduce_rows(ops.max, scores, axis=-1, keepdims=True)
     zeros = ops.zeros_like(scores[..., :1])
     # The largest weight lies between 1 / n and 1, which bounds t.
     count = ops.cast(ops.shape(scores)[-1], scores.dtype)

@@ -13,12 +13,13 @@ from keras import ops
 
 from keras_attention.normalizers.base import Normalizer
 from keras_attention.normalizers.masking import masked_scores, silenced
+from keras_attention.shapes import reduce_rows
 
 
 def sparsemax(scores, mask=None):
     """Returns the projection of the scores onto the probability simplex, over the last axis."""
     scores = masked_scores(scores, mask)
-    scores = scores - ops.stop_gradient(ops.max(scores, axis=-1, keepdims=True))
+    scores = scores - ops.stop_gradient(reduce_rows(ops.max, scores, axis=-1, keepdims=True))
     fixed = ops.stop_gradient(scores)
     support = fixed > _threshold(fixed)
     # The sort found out who is in the support; the gradient needs no more than that.

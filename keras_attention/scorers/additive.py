@@ -10,8 +10,14 @@ import keras
 from keras import ops
 
 from keras_attention import checks
-from keras_attention.scorers.blocked_additive import CHOICES, blocked_additive_scores, pays
+from keras_attention.blocks import choose
+from keras_attention.scorers.blocked_additive import (
+    CHOICES,
+    are_worthwhile,
+    blocked_additive_scores,
+)
 from keras_attention.scorers.tanh_scorer import TanhScorer
+from keras_attention.shapes import reshape
 
 
 def additive_scores(query, key, vector, blocked="auto", features=None):
@@ -28,11 +34,22 @@ def additive_scores(query, key, vector, blocked="auto", features=None):
     Returns:
         Scores `(batch, query, key)`.
     """
+    if features is not None or not blocked:
+        return scores_at_once(query, key, vector, features)
+    worthwhile, forward = True, None
     if blocked == "auto":
-        blocked = pays(query.shape, key.shape)
-    if blocked and features is None:
-        return blocked_additive_scores(query, key, vector)
-    pairs = query[:, :, None, :] + key[:, None, :, :]  # (batch, query, key, units)
+        worthwhile, forward = are_worthwhile(query, key), scores_at_once
+    scores = choose(
+        worthwhile,
+        lambda: blocked_additive_scores(query, key, vector, forward),
+        lambda: scores_at_once(query, key, vector),
+    )
+    return reshape(scores, (*ops.shape(query)[:2], ops.shape(key)[1]))  # tells known sizes
+
+
+def scores_at_once(query, key, vector, features=None):
+    """Returns the scores from the array of all pairs, `(batch, query, key, units)`."""
+    pairs = query[:, :, None, :] + key[:, None, :, :]
     pairs = pairs if features is None else pairs + features
     return ops.einsum("bqku,u->bqk", ops.tanh(pairs), vector)
 
@@ -97,8 +114,14 @@ class AdditiveScorer(TanhScorer):
         self.blocked = checks.one_of(type(self).__name__, "blocked", blocked, CHOICES)
 
     def score(self, query, prepared, previous_weights=None):
+        return self._score(query, prepared, self.blocked)
+
+    def score_step(self, query, prepared, previous_weights=None):
+        return self._score(query, prepared, self.blocked is True)
+
+    def _score(self, query, prepared, blocked):
         query, vector = self.project_query(query), self.scoring_vector()
-        return additive_scores(query, prepared, vector, self.blocked)
+        return additive_scores(query, prepared, vector, blocked)
 
     def get_config(self):
         return {**super().get_config(), "blocked": self.blocked}

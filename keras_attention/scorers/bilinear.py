@@ -111,8 +111,8 @@ class LowRankBilinearScorer(Scorer):
         self.rank = checks.positive_int("LowRankBilinearScorer", "rank", rank)
         self.kernel_initializer = initializers.get(kernel_initializer)
 
-    def build(self, query_shape, key_shape):
-        self.check_shapes(query_shape, key_shape)
+    def check_shapes(self, query_shape, key_shape):
+        super().check_shapes(query_shape, key_shape)
         if self.rank > min(query_shape[-1], key_shape[-1]):
             raise ValueError(
                 "LowRankBilinearScorer expects `rank` of at most the smaller width; a larger one "
@@ -120,6 +120,9 @@ class LowRankBilinearScorer(Scorer):
                 f"rank={self.rank}, query.shape={tuple(query_shape)}, "
                 f"key.shape={tuple(key_shape)}"
             )
+
+    def build(self, query_shape, key_shape):
+        self.check_shapes(query_shape, key_shape)
         self.query_kernel = self.add_weight(
             (query_shape[-1], self.rank), self.kernel_initializer, name="query_kernel"
         )

@@ -84,10 +84,16 @@ class ConcatScorer(Scorer):
         return ops.einsum("bkd,du->bku", ops.cast(key, self.compute_dtype), kernel)
 
     def score(self, query, prepared, previous_weights=None):
+        return self._score(query, prepared, self.blocked)
+
+    def score_step(self, query, prepared, previous_weights=None):
+        return self._score(query, prepared, self.blocked is True)
+
+    def _score(self, query, prepared, blocked):
         kernel = self.cast_weight(self.kernel)[: self.query_dim]
         query = ops.einsum("bqd,du->bqu", ops.cast(query, self.compute_dtype), kernel)
         vector = self.cast_weight(self.vector)[:, 0]
-        return additive_scores(query, prepared, vector, self.blocked)
+        return additive_scores(query, prepared, vector, blocked)
 
     def get_config(self):
         return {

@@ -145,6 +145,6 @@ def test_the_suite_runs_from_end_to_end(capsys):
     sizes = ["--batch", "2", "--source-length", "5", "--length", "4", "--width", "8"]
     sizes += ["--layers", "1", "--heads", "2", "--vocabulary", "11", "--threads", "1"]
     words = ["decode", *sizes, "--beams", "2", "--repeats", "1", "--warmup", "1"]
-    assert main([*words, "--sides", "graph", "float32"]) == 0
+    assert main([*words, "--sides", "eager", "graph", "float32"]) == 0
     text = capsys.readouterr().out
-    assert "ours, graph" in text and "CTranslate2, float32" in text
+    assert "ours, eager" in text and "ours, graph" in text and "CTranslate2, float32" in text

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_attention.mechanisms import blocked_dot
+from keras_attention import blocks
 from keras_attention.mechanisms.blocked_dot import blocked_dot_attention
 
 BATCH, HEADS, KV_HEADS, QUERIES, KEYS, DIM, VALUE_DIM = 3, 6, 2, 13, 17, 5, 7
@@ -221,15 +221,19 @@ def test_the_score_matrix_is_never_whole():
     program = compiled.experimental_get_compiler_ir(*inputs)(stage="optimized_hlo")
     shapes = re.findall(r"(?:f32|pred)\[([\d,]+)\]", program)
     largest = max(math.prod(map(int, shape.split(","))) for shape in shapes)
-    assert 16 * length <= largest < length * length / 4
+    assert 8 * length <= largest < length * length / 4
 
 
-def test_known_sizes_choose_blocks_that_fit():
-    assert blocked_dot._block_rows((1, 1, 8192, 64), (1, 1, 8192, 64)) == 64
-    assert blocked_dot._block_rows((1, 8, 512, 64), (1, 2, 512, 64)) == 256
-    assert blocked_dot._block_rows((1, 8, 3, 64), (1, 8, 512, 64)) == 3
-    assert blocked_dot._block_rows((1, 1, 8, 64), (1, 1, 2**20, 64)) == 1
-    assert blocked_dot._block_rows((1, 8, None, 64), (1, 8, 5, 64)) == blocked_dot.ROWS
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("block", [3 * KEYS, 2 * 3 * QUERIES * KEYS])  # a query, and two rows
+def test_compiled_blocks_are_those_of_the_dense_form(block, jit_compile, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK", block)
+    inputs, case = data(), CASES["everything"]
+    step = tf.function(lambda *x: tape_gradients(lambda *y: call(*y, case), x))
+    found = tf.function(step, jit_compile=jit_compile)(*inputs)
+    expected = tape_gradients(lambda *x: automatic(*x, case), inputs)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), atol=1e-12)
 
 
 @pytest.mark.slow

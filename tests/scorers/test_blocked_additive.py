@@ -9,9 +9,8 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_attention import AdditiveScorer, BahdanauAttention, ConcatScorer
-from keras_attention.blocks import few_queries
-from keras_attention.scorers import additive, blocked_additive
+from keras_attention import AdditiveScorer, Attention, BahdanauAttention, ConcatScorer, blocks
+from keras_attention.scorers import blocked_additive
 from keras_attention.scorers.additive import additive_scores
 
 SIZES = (3, 11, 13, 19)  # batch, query, key, units: none is a multiple of a block
@@ -48,6 +47,18 @@ def with_gradients(function, query, key, vector, given):
         scores = function(*inputs)
         total = tf.reduce_sum(scores * tf.cast(given, scores.dtype))
     return [scores, *tape.gradient(total, inputs)]
+
+
+def compiled(run, function, *inputs):
+    """Returns what the function makes of arrays, eagerly, in a graph or compiled by XLA."""
+    if run == "eager":
+        return function(*inputs)
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.jit(function, static_argnums=0)(*inputs)
+    step = tf.function(lambda *x: function(inputs[0], *x), jit_compile=run == "xla")
+    return step(*map(tf.convert_to_tensor, inputs[1:]))
 
 
 def assert_close(found, expected, tolerance):
@@ -112,12 +123,25 @@ def test_zeros_have_zero_scores_and_finite_gradients():
     assert_close(found[1:3], truth(data)[1:3], 1e-12)
 
 
-@pytest.mark.parametrize(("block", "added"), [(1, 8), (2**20, 3), (13 * 19 * 2, 8), (2**20, 64)])
-def test_every_size_of_a_block_gives_the_same_numbers(block, added, monkeypatch):
-    monkeypatch.setattr(blocked_additive, "BLOCK", block)
-    monkeypatch.setattr(blocked_additive, "ADDED", added)
+@pytest.mark.parametrize(
+    ("run", "block"),
+    [
+        ("eager", 1),  # a query in a block
+        ("eager", 13 * 19 * 4),  # a few queries
+        ("graph", 13 * 19 * 4),
+        ("graph", 13 * 19 * 11 * 2),  # two batch rows, and one of zeros
+        ("xla", 13 * 19 * 11 * 2),
+        pytest.param("xla", 13 * 19 * 11, marks=pytest.mark.thorough),  # a few units at a time
+        ("graph", 2**20),  # everything
+    ],
+)
+def test_every_size_of_a_block_gives_the_same_numbers(run, block, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK", block)
+    monkeypatch.setattr(blocks, "EAGER_BLOCK", block)
+    monkeypatch.setattr(blocks, "MAX_EAGER_TURNS", 2**20)
     data = arrays()
-    assert_close(with_gradients(blocked, *data), truth(data), 1e-12)
+    found = compiled(run, with_gradients, blocked, *data)
+    assert_close(found, truth(data), 1e-12)
 
 
 @pytest.mark.thorough
@@ -148,27 +172,23 @@ def test_half_precision_keeps_its_dtype_and_stays_finite(dtype):
     assert_close(found, truth(wide), 1e-2)
 
 
-def test_blocks_are_used_where_they_pay(monkeypatch):
-    used = []
-    monkeypatch.setattr(additive, "blocked_additive_scores", lambda *args: used.append(args))
-
-    def is_blocked(queries, keys, choice, units=256):
-        used.clear()
-        query, key = ops.ones((2, queries, units)), ops.ones((2, keys, units))
-        additive_scores(query, key, ops.ones((units,)), choice)
-        return bool(used)
-
-    assert is_blocked(128, 128, "auto")
-    assert not is_blocked(16, 16, "auto")  # small
-    assert not is_blocked(1, 2**14, "auto")  # a decoder's step
-    assert is_blocked(2, 2, True)
-    assert not is_blocked(128, 128, False)
-    assert blocked_additive.pays((None, 4, 5), (None, 7, 5))
-    assert blocked_additive.pays((2, None, 5), (2, 7, 5))
-    assert not blocked_additive.pays((None, 1, 5), (None, None, 5))
-    with few_queries():  # beams, whose number is unknown where that of the rows is
-        assert not blocked_additive.pays((None, None, 5), (None, None, 5))
-        assert blocked_additive.pays((2, 2**11, 5), (2, 2**11, 5))
+@pytest.mark.parametrize(
+    ("run", "sizes", "expected"),
+    [
+        ("eager", (450, 5, 17, 128), False),  # 45 s where 0.17 do, when rows went one by one
+        ("eager", (8, 256, 256, 256), True),
+        ("graph", (450, 5, 17, 64), False),
+        ("graph", (450, 5, 17, 128), True),
+        ("xla", (450, 5, 17, 64), False),
+        ("xla", (450, 5, 17, 128), True),
+        ("eager", (2, 1, 2**16, 2**11), False),  # a decoder's step
+    ],
+)
+def test_blocks_are_used_where_they_pay(run, sizes, expected, monkeypatch):
+    monkeypatch.setattr(blocks, "execution", lambda tensor: run)
+    batch, queries, keys, units = sizes
+    shapes = (batch, queries, units), (batch, keys, units)
+    assert blocked_additive.are_worthwhile(*map(keras.KerasTensor, shapes)) is expected
 
 
 @pytest.mark.parametrize("make", [AdditiveScorer, ConcatScorer])
@@ -205,10 +225,12 @@ def largest_array(function, *inputs):
 
 
 @pytest.mark.thorough
-def test_no_array_is_as_large_as_all_pairs():
-    sizes = (2, 31, 37, 64)
+@pytest.mark.parametrize("row_blocks", [2, 0.5])
+def test_no_array_is_as_large_as_all_pairs(row_blocks, monkeypatch):
+    sizes = (23, 31, 37, 64)
     data = [tf.constant(array) for array in arrays(dtype="float32", sizes=sizes)]
     pairs = math.prod(sizes)
+    monkeypatch.setattr(blocks, "BLOCK", int(pairs / sizes[0] / row_blocks))
     assert largest_array(lambda *d: with_gradients(plain, *d), *data) >= pairs
     assert largest_array(lambda *d: with_gradients(blocked, *d), *data) < pairs / 4
 
@@ -222,3 +244,16 @@ def test_a_thousand_queries_and_keys_take_less_than_400_megabytes():
     side = Case("ours", "benchmarks.attention:attention_side", options)
     memory = measure_memory([side], 1, threads=2)["ours"]
     assert memory["median_extra_bytes"] < 400e6
+
+
+class Doubled(AdditiveScorer):
+    def score(self, query, prepared, previous_weights=None):
+        return 2 * super().score(query, prepared, previous_weights)
+
+
+def test_a_subclass_that_overrides_score_alone_scores_steps_too():
+    layer = Attention(Doubled(7))
+    query, value, *_ = (array.astype("float32") for array in arrays())
+    query, value = ops.convert_to_tensor(query), ops.convert_to_tensor(value)
+    expected = layer(query, value)
+    np.testing.assert_allclose(layer.attend(query, layer.prepare(value))[0], expected, atol=1e-6)

@@ -61,7 +61,8 @@ def test_weights_of_another_shape_are_refused():
 
 def test_a_source_that_was_read_can_be_left_alone():
     """With w_c along -v an equal key loses weight for each time it was read."""
-    attention = Attention(CoverageScorer(U, vector_initializer="ones", dtype="float64"))
+    scorer = CoverageScorer(U, vector_initializer="ones", dtype="float64")
+    attention = Attention(scorer, dtype="float64")
     attention.build((B, DQ), (B, K, DK))
     attention.scorer.coverage_vector.assign(-np.ones((1, U)))
     key, read = np.ones((B, K, DK)), np.zeros((B, K))

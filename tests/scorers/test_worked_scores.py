@@ -247,7 +247,7 @@ def test_bad_arguments_say_what_was_expected(make, message):
 def test_a_built_scorer_names_the_widths_it_was_built_for():
     scorer = GeneralScorer()
     scorer(_random(2, 3, 5), _random(2, 7, 4))
-    with pytest.raises(ValueError, match=r"built for query and key of widths \(5, 4\)"):
+    with pytest.raises(ValueError, match=r"built for `query` and `key` of widths \(5, 4\)"):
         scorer(_random(2, 3, 6), _random(2, 7, 4))
 
 
