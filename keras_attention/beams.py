@@ -3,7 +3,6 @@
 import keras
 from keras import ops
 
-from keras_attention.blocks import few_queries
 from keras_attention.shapes import reshape
 
 
@@ -94,11 +93,10 @@ def attend_by_source(attention, query, memory, previous_weights, position):
         Contexts `(rows, value_dim)` and weights `(rows, source)`.
     """
     rows, mask = ops.shape(query)[0], memory["mask"]
-    with few_queries():
-        context, weights = attention.attend(
-            by_source(query, mask),
-            memory,
-            None if previous_weights is None else by_source(previous_weights, mask),
-            by_source(position, mask),
-        )
+    context, weights = attention.attend(
+        by_source(query, mask),
+        memory,
+        None if previous_weights is None else by_source(previous_weights, mask),
+        by_source(position, mask),
+    )
     return by_row(context, rows), by_row(weights, rows)

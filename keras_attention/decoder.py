@@ -16,11 +16,25 @@ from keras_attention import checks
 from keras_attention.beams import follow
 from keras_attention.checks import check_ready
 from keras_attention.dropout import CounterDropout
+from keras_attention.hooks import check_hooks, name_missing
+from keras_attention.layer import Layer
 from keras_attention.protocol import FIRST_ID
 from keras_attention.shapes import spelled_out
 
+#: The hooks of a decoder, with the arguments that they are called with, by position.
+HOOKS = {
+    "build_layers": ("target_ids_shape", "encoder_outputs_shape"),
+    "prepare_memory": ("encoder_outputs", "memory_mask"),
+    "start_state": ("memory", "initial_state", "max_length"),
+    "read_one": ("ids", "state", "memory"),
+    "read_all": (
+        *("target_ids", "encoder_outputs", "initial_state"),
+        *("memory_mask", "training", "with_weights"),
+    ),
+}
 
-class Decoder(keras.layers.Layer):
+
+class Decoder(Layer):
     """Predicts each next token from the earlier ones and a memory; the base of all decoders.
 
     It checks what it is given, hands on masks, and knows shapes and dtypes. Derive from it for a
@@ -94,6 +108,7 @@ class Decoder(keras.layers.Layer):
         self.vocabulary_size = checks.int_at_least(owner, "vocabulary_size", vocabulary_size, 4)
         self.dropout = checks.number_in_range(owner, "dropout", dropout, 0, 1, below=True)
         self.seed = seed
+        check_hooks(self, Decoder, HOOKS)
 
     def seed_of(self, index):
         """Returns the seed of drawing number `index`; None without a seed."""
@@ -112,25 +127,25 @@ class Decoder(keras.layers.Layer):
 
     def build_layers(self, target_ids_shape, encoder_outputs_shape):
         """Builds all weights."""
-        raise NotImplementedError
+        name_missing(self, Decoder, "build_layers", "builds all weights")
 
     def prepare_memory(self, encoder_outputs, memory_mask):
         """Returns what `prepare` does, for arguments that are checked."""
-        raise NotImplementedError
+        name_missing(self, Decoder, "prepare_memory", "returns a dict of tensors (batch, ...)")
 
     def start_state(self, memory, initial_state, max_length):
         """Returns what `start` does, for arguments that are checked."""
-        raise NotImplementedError
+        name_missing(self, Decoder, "start_state", "returns a dict of tensors (rows, ...)")
 
     def read_one(self, ids, state, memory):
         """Returns logits, the new state and weights for one id a row."""
-        raise NotImplementedError
+        name_missing(self, Decoder, "read_one", "returns logits, the new state and weights")
 
     def read_all(
         self, target_ids, encoder_outputs, initial_state, memory_mask, training, with_weights
     ):
         """Returns logits, weights (or None, unless `with_weights`) and the details."""
-        raise NotImplementedError
+        name_missing(self, Decoder, "read_all", "returns logits, weights and details")
 
     def check_initial_state(self, initial_state):
         """Raises `ValueError` unless `initial_state` is None or what the decoder begins from."""
@@ -146,7 +161,7 @@ class Decoder(keras.layers.Layer):
         check_ready(self, encoder_outputs)
         owner = type(self).__name__
         checks.rank(owner, "encoder_outputs", encoder_outputs, (3,), "(batch, source, dim)")
-        self._check_memory(encoder_outputs, memory_mask)
+        memory_mask = self._checked_mask(encoder_outputs, memory_mask)
         return self.prepare_memory(encoder_outputs, spelled_out(memory_mask, encoder_outputs))
 
     def start(self, memory, initial_state=None, max_length=None):
@@ -209,7 +224,7 @@ class Decoder(keras.layers.Layer):
         owner, size = type(self).__name__, self.vocabulary_size
         checks.ids_in_vocabulary(owner, "target_ids", target_ids, size)
         mask = encoder_outputs_mask if memory_mask is None else memory_mask
-        self._check_memory(encoder_outputs, mask)
+        mask = self._checked_mask(encoder_outputs, mask)
         self.check_initial_state(initial_state)
         mask = spelled_out(mask, encoder_outputs)
         given = (target_ids, encoder_outputs, initial_state, mask, training)
@@ -235,20 +250,26 @@ class Decoder(keras.layers.Layer):
             )
         shapes = {"target_ids": target_ids_shape, "encoder_outputs": encoder_outputs_shape}
         checks.same_dim(owner, 0, **shapes)
+        self._check_width(encoder_outputs_shape)
 
-    def _check_memory(self, encoder_outputs, mask):
-        owner, shape = type(self).__name__, tuple(encoder_outputs.shape)
-        checks.boolean_mask(owner, "memory_mask", mask, shape[:2], "(batch, source)")
+    def _check_width(self, shape):
         if self.built and shape[-1] != self.memory_dim:
             raise ValueError(
-                f"{owner} was built for `encoder_outputs` of width {self.memory_dim}. "
-                f"Received: encoder_outputs.shape={shape}"
+                f"{type(self).__name__} was built for `encoder_outputs` of width "
+                f"{self.memory_dim}. Received: encoder_outputs.shape={tuple(shape)}"
             )
+
+    def _checked_mask(self, encoder_outputs, mask):
+        """Returns the mask of the memory as booleans, and checks the memory."""
+        owner, shape = type(self).__name__, tuple(encoder_outputs.shape)
+        self._check_width(shape)
+        return checks.boolean_mask(owner, "memory_mask", mask, shape[:2], "(batch, source)")
 
     def compute_mask(self, target_ids, previous_mask=None):
         return None
 
     def compute_output_shape(self, target_ids_shape, encoder_outputs_shape, **kwargs):
+        self.check_shapes(target_ids_shape, encoder_outputs_shape)
         return (*tuple(target_ids_shape), self.vocabulary_size)
 
     def compute_output_spec(
@@ -263,7 +284,7 @@ class Decoder(keras.layers.Layer):
         return_details=False,
     ):
         self.check_shapes(target_ids.shape, encoder_outputs.shape)
-        self._check_memory(encoder_outputs, memory_mask)
+        self._checked_mask(encoder_outputs, memory_mask)
         self.check_initial_state(initial_state)
         shape, rows = encoder_outputs.shape, tuple(target_ids.shape)
         logits = self.compute_output_shape(target_ids.shape, shape)

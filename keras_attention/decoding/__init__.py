@@ -3,6 +3,7 @@
 from keras_attention.decoding.beam import beam_search
 from keras_attention.decoding.check import check_decoder
 from keras_attention.decoding.check_search import check_beam_search
+from keras_attention.decoding.eager import EagerSearchWarning
 from keras_attention.decoding.ensemble import ensemble_step
 from keras_attention.decoding.greedy import greedy_search
 from keras_attention.decoding.penalties import (
@@ -16,6 +17,7 @@ from keras_attention.decoding.scoring import score_sequences
 __all__ = [
     "AverageLengthPenalty",
     "CoveragePenalty",
+    "EagerSearchWarning",
     "GNMTLengthPenalty",
     "beam_search",
     "check_beam_search",

@@ -2,10 +2,11 @@
 
     score(y) = log p(y) / lp(|y|) + cp(y)
 
-At each step the `2 * beam` best continuations of a row are looked at. Those that end go to a
-pool of finished hypotheses if they are among the best `beam`, and `beam` others live on. A row
-stops once no live hypothesis can beat the worst of `beam` finished ones, or at its length
-limit, where the live ones are ranked too.
+At each step the `2 * beam` most probable continuations of a row are looked at. Those that end go
+to a pool of finished hypotheses if they are among the best `beam` (fairseq, Hugging Face), or on
+demand wherever they stand (tensor2tensor, t5x), and `beam` others live on. A row stops once no live
+hypothesis can beat the worst of `beam` finished ones, or at its length limit, where the live ones
+are ranked too.
 """
 
 from typing import NamedTuple
@@ -16,8 +17,9 @@ from keras_attention import checks
 from keras_attention.beams import follow
 from keras_attention.decoding import history as histories
 from keras_attention.decoding import hypotheses as pools
+from keras_attention.decoding.eager import run_loop
 from keras_attention.decoding.groups import Groups
-from keras_attention.decoding.ranking import STOPPING, Ranking
+from keras_attention.decoding.ranking import FINISHED_CANDIDATES, STOPPING, Ranking
 from keras_attention.decoding.task import Task
 
 
@@ -38,6 +40,7 @@ def beam_search(
     coverage_penalty=None,
     memory_mask=None,
     stopping: str = "exact",
+    finished_candidates: str = "top_beam",
     groups: int = 1,
     diversity: float = 0.5,
     return_alignments: bool = True,
@@ -48,9 +51,12 @@ def beam_search(
 ) -> dict:
     """Returns the best `beam_width` sequences of each row that a beam search finds.
 
+    Compile it; eagerly it is 10 to 100 times slower. Call it in a function under
+    `@tf.function(autograph=False, jit_compile=True)`, on JAX under `@jax.jit`.
+
     It knows nothing of models: `step` maps ids and a state to logits, the next state and an
-    alignment; see `BahdanauDecoder.step` for one. The whole search is one loop that compiles
-    under XLA, with any batch size and source length.
+    alignment; see `BahdanauDecoder.step` for one. The whole search is one loop, for any batch size
+    and source length.
 
     Rows never influence each other. A log-probability is that of exactly the returned ids, the
     end mark included, as `score_sequences` computes it; nothing is added after the end.
@@ -77,7 +83,8 @@ def beam_search(
             a row twice. Ids of the prefix count.
         prefix: None, or int ids of shape `(batch, prefix)` that every hypothesis of a row begins
             with, whatever the other constraints say of them. They are part of the result, of
-            its lengths, log-probabilities and alignments. The end mark cannot be forced.
+            its lengths, log-probabilities and alignments. The end mark cannot be forced. A token
+            that `step` forbids raises; inside a compiled graph its row gets fillers.
         prefix_lengths: None to take each row of `prefix` up to its first padding, or an int
             tensor of shape `(batch,)`; 0 forces nothing.
         length_penalty: None to rank by log-probability, or a callable such as
@@ -92,6 +99,12 @@ def beam_search(
             exact too unless the length penalty prefers long output. `"shrinking"`: when the beam
             is empty, each finished hypothesis having left it narrower by one (Sutskever et al.
             2014): with a beam of 1 the greedy search, whatever the penalties.
+        finished_candidates: Which hypotheses that end in a step count as finished. `"top_beam"`:
+            those among the `beam_width` most probable of its `2 * beam_width` candidates, as in
+            fairseq and Hugging Face; then a beam of 1 is the greedy search. `"all"`: those anywhere
+            among the `2 * beam_width`, as in tensor2tensor and t5x, which finds improbable short
+            hypotheses too. `"all"` needs `stopping` to be `"exact"` or `"limit"`: the other rules
+            stop on a pool that it would fill with improbable hypotheses.
         groups: Int that divides `beam_width`. More than 1 searches in groups that avoid one
             another's tokens, and of which none returns what an earlier one has found.
         diversity: Number of at least 0, what a token loses for each time an earlier group took
@@ -99,7 +112,8 @@ def beam_search(
         return_alignments: Bool. Without alignments the search needs less memory.
         reorder: None to gather the rows of every leaf of `state`, or a callable `(state,
             parents) -> state` that does the same in a cheaper way, such as a decoder's
-            `reorder`; `parents` is int32 `(batch, beam_width)`, the beam each one grew from.
+            `reorder`; `parents` is int32 `(batch, beam_width)`, the beam each one grew from. The
+            first step, which every beam grows from, and a beam of 1 do not ask it.
         start_id: Int, fed at the first step. Never produced, unless it is the end id too.
         end_id: Int, ends a hypothesis.
         pad_id: Int, fills the ids after the end. Never produced.
@@ -113,14 +127,17 @@ def beam_search(
         * `log_probs`: float32 `(batch, beam_width)`, summed;
         * `scores`: float32 `(batch, beam_width)`, with the penalties applied; one below -9e8, as
           a strongly negative exponent of a length penalty makes it, is -9e8;
+        * `token_log_probs`: float32 `(batch, beam_width, max_length)`, whose sum is `log_probs`, 0
+          after the end;
         * `alignments`: float32 `(batch, beam_width, max_length, source)`, 0 after the end.
 
         Where fewer hypotheses exist than `beam_width`, the last ones are fillers: length -1, no
-        ids, log-probability and score -1e9. A token with a logit of -1e9 or less beside larger
-        ones does not exist.
+        ids, log-probability and score -1e9, token log-probabilities 0. A token with a logit of -1e9
+        or less beside larger ones does not exist.
 
     Raises:
-        ValueError: If an argument is out of range, or `step` breaks its promises.
+        ValueError: If an argument is out of range, `step` breaks its promises, or it forbids a
+            token of `prefix`.
 
     Example:
 
@@ -134,12 +151,15 @@ def beam_search(
     >>> keras.ops.convert_to_numpy(result["ids"])[0].tolist()
     [[4, 3, 0, 0, 0], [3, 0, 0, 0, 0]]
 
-    Source: Wu et al. 2016 (https://arxiv.org/abs/1609.08144), section 7.
+    Source: Wu et al. 2016 (https://arxiv.org/abs/1609.08144), section 7. Which candidates finish:
+    fairseq `sequence_generator.py`, Hugging Face Transformers `generation/` (`"top_beam"`);
+    tensor2tensor `utils/beam_search.py`, t5x `decoding.py` (`"all"`).
     """
     owner, special_ids = "beam_search", (start_id, end_id, pad_id)
     checks.positive_int(owner, "beam_width", beam_width)
     checks.one_of(owner, "stopping", stopping, STOPPING)
     groups = Groups(owner, beam_width, groups, diversity)
+    reach = groups.width * _finishing_beams(owner, finished_candidates, stopping)
     ranking = Ranking(owner, length_penalty, coverage_penalty, memory_mask, beam_width)
     if reorder is not None and not callable(reorder):
         raise ValueError(
@@ -180,7 +200,7 @@ def beam_search(
             if stopping == "shrinking":
                 places = pools.places_left(part.finished, candidates, again)
             enters = pools.entering(
-                candidates, groups.width, search.active, at_limit, places, again
+                candidates, groups.width, reach, search.active, at_limit, places, again
             )
             scores = ranking(candidates, length, penalties)
             ended = pools.finish(part.finished, candidates, scores, length, enters)
@@ -194,7 +214,9 @@ def beam_search(
         active = search.active & ops.logical_not(at_limit)
         active = active if undecided is None else active & undecided
         twins = groups.twins(search.twins, alive)
-        history = histories.record(search.history, search.time, alive.codes, alignment, beams)
+        history = histories.record(
+            search.history, search.time, alive.codes, search.alive.log_probs, alignment
+        )
         parents = alive.codes % beam_width
         coverage, seen = follow((coverage, search.seen), parents, beams)
         if reorder is None or beams == 1:
@@ -216,7 +238,8 @@ def beam_search(
     axes = "(batch, source)"
     if isinstance(memory_mask, (list, tuple)):
         memory_mask = ops.convert_to_tensor(memory_mask)
-    checks.boolean_mask(owner, "memory_mask", memory_mask, tuple(alignment.shape), axes)
+    sizes = tuple(alignment.shape)
+    memory_mask = checks.boolean_mask(owner, "memory_mask", memory_mask, sizes, axes)
     root = ops.zeros_like(ids[:, None])  # the one hypothesis everything grows from
     search = _Search(
         time=ops.zeros((), dtype="int32"),
@@ -232,15 +255,39 @@ def beam_search(
         seen=constraints.start(run.batch),
     )
     search = advance(search, logits, leaves, alignment)
-    search = _Search(*ops.while_loop(lambda *s: ops.any(_Search(*s).active), body, tuple(search)))
+    search = run_loop(owner, lambda *s: ops.any(_Search(*s).active), body, tuple(search))
+    search = _Search(*search)
     finished = groups.ranked(search.finished)
-    ids, alignments = histories.trace_back(search.history, finished, search.time, pad_id)
-    result = {"ids": ids}
-    for name in ("lengths", "log_probs", "scores"):
-        result[name] = getattr(finished, name)
+    if constraints.prefix is not None:
+        counts = histories.count_taken(search.history, finished, search.time)
+        constraints.prefix.check_found(counts, limits)
+    ids, token_log_probs, alignments = histories.trace_back(
+        search.history, finished, search.time, pad_id
+    )
+    result = {
+        "ids": ids,
+        "lengths": finished.lengths,
+        "log_probs": finished.log_probs,
+        "scores": finished.scores,
+        "token_log_probs": token_log_probs,
+    }
     if return_alignments:
         result["alignments"] = alignments
     return result
+
+
+def _finishing_beams(owner, finished_candidates, stopping):
+    """Returns among how many times the beam the candidates are that finish where they end."""
+    checks.one_of(owner, "finished_candidates", finished_candidates, FINISHED_CANDIDATES)
+    if finished_candidates == "all" and stopping not in ("exact", "limit"):
+        reason = "would stop on the improbable hypotheses that then count as finished"
+        if stopping == "shrinking":
+            reason = "takes a place of the beam for each, where those outside of it have none"
+        raise ValueError(
+            f"{owner} expects `stopping` to be 'exact' or 'limit' beside "
+            f"`finished_candidates='all'`: {stopping!r} {reason}. Received: stopping={stopping!r}"
+        )
+    return FINISHED_CANDIDATES[finished_candidates]
 
 
 class _Search(NamedTuple):

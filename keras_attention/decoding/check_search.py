@@ -5,6 +5,7 @@ another, searching without early stopping, a row alone, greedily, exhaustively, 
 """
 
 from keras_attention import checks
+from keras_attention.decoding.eager import expect_eager_searches
 from keras_attention.decoding.promises import Inputs, Promises
 
 
@@ -30,7 +31,8 @@ def check_beam_search(
 
     For the tests of a decoder of your own, beside `check_decoder`. The promises:
 
-    * every log-probability, score and alignment is that of feeding the returned ids to `step`;
+    * every log-probability, of a token and in all, score and alignment is that of feeding the
+      returned ids to `step`;
     * hypotheses are sorted, distinct, and well formed, with fillers only at the end;
     * stopping early changes nothing;
     * a row is answered alone as in any batch;
@@ -89,12 +91,13 @@ def check_beam_search(
     inputs = Inputs(state, memory, memory_mask, take_rows)
     options = {"beam_width": beam_width, "max_length": max_length, **ranked}
 
-    found = checked.search(inputs, **options)
-    worst = checked.teacher_forcing(inputs, found, ranked)
-    checked.well_formed(found, max_length)
-    checked.stopping(inputs, found, options, ranked)
-    checked.batches(inputs, found, options, ranked)
-    checked.greedy(inputs, max_length)
-    checked.exhaustive(inputs, max_length, ranked)
-    checked.compiled(inputs, found, options, ranked, jit_compile)
+    with expect_eager_searches():
+        found = checked.search(inputs, **options)
+        worst = checked.teacher_forcing(inputs, found, ranked)
+        checked.well_formed(found, max_length)
+        checked.stopping(inputs, found, options, ranked)
+        checked.batches(inputs, found, options, ranked)
+        checked.greedy(inputs, max_length)
+        checked.exhaustive(inputs, max_length, ranked)
+        checked.compiled(inputs, found, options, ranked, jit_compile)
     return worst

@@ -54,7 +54,7 @@ class Drawing:
             kept = kept & within_mass(tempered, self.top_p)
             tempered = ops.where(kept, tempered, NOWHERE)
         noisy = ops.where(kept, values + self.temperature * row_noise.gumbel(keys, ids), NOWHERE)
-        places = ops.expand_dims(ops.cast(ops.argmax(noisy, axis=-1), "int32"), 1)
+        places = top_tokens(noisy, 1)[1]
         log_probs = steps.pick(tempered, places) - ops.logsumexp(tempered, axis=-1, keepdims=True)
         log_probs = ops.where(self.temperature > 0.0, ops.minimum(log_probs, 0.0), 0.0)
         values = steps.pick(values, places)[:, 0]

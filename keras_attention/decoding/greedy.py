@@ -5,12 +5,11 @@
 It equals `beam_search` with `beam_width=1` and no penalty, token for token.
 """
 
-from keras import ops
-
 from keras_attention.decoding import steps
 from keras_attention.decoding.hypotheses import EXISTS
 from keras_attention.decoding.single import Choice, search_singly
 from keras_attention.decoding.task import Task
+from keras_attention.decoding.top_tokens import top_tokens
 
 
 def greedy_search(
@@ -32,8 +31,11 @@ def greedy_search(
 ) -> dict:
     """Returns the sequence that the likeliest token of each step makes.
 
+    Compile it; eagerly it is 10 to 250 times slower. Call it in a function under
+    `@tf.function(autograph=False, jit_compile=True)`, on JAX under `@jax.jit`.
+
     Use it where speed counts more than the last bit of quality. The arguments mean what they
-    mean in `beam_search`, and the loop compiles under the same conditions.
+    mean in `beam_search`. Of tokens with equal logits it takes the smallest id.
 
     Args:
         step: Callable `(ids, state, memory) -> (logits, state, alignment)`, as in `beam_search`,
@@ -57,13 +59,16 @@ def greedy_search(
 
     Returns:
         Dict of tensors: `ids` int32 `(batch, max_length)`, `lengths` int32 `(batch,)` with the
-        end mark counted, `log_probs` float32 `(batch,)`, and `alignments` float32
-        `(batch, max_length, source)`, 0 after the end.
+        end mark counted, `log_probs` float32 `(batch,)`, `token_log_probs` float32
+        `(batch, max_length)`, whose sum they are, and `alignments` float32
+        `(batch, max_length, source)`, both 0 after the end.
 
-        Under constraints a row that may go on with no token stops there, without an end mark.
+        Under constraints a row that may go on with no token stops there, without an end mark; in a
+        compiled graph also where `step` forbids a token of its prefix.
 
     Raises:
-        ValueError: If an argument is out of range, or `step` breaks its promises.
+        ValueError: If an argument is out of range, `step` breaks its promises, or it forbids a
+            token of `prefix`.
 
     Example:
 
@@ -106,6 +111,5 @@ def likeliest(logits, permitted):
         logits: Float32 tensor of shape `(rows, vocabulary)`.
         permitted: The same, with what may not be produced at -2e9.
     """
-    ids = ops.cast(ops.argmax(permitted, axis=-1), "int32")
-    best = ops.max(permitted, axis=-1, keepdims=True, initial=steps.NOTHING)
-    return ids, steps.log_probs_of(best, steps.normalizers(logits))[:, 0]
+    best, ids = top_tokens(permitted, 1)
+    return ids[:, 0], steps.log_probs_of(best, steps.normalizers(logits))[:, 0]

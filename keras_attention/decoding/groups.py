@@ -19,7 +19,8 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.decoding import hypotheses as pools
-from keras_attention.decoding.steps import pick
+from keras_attention.decoding.steps import pick, top_k
+from keras_attention.shapes import reduce_rows
 
 
 class Part(NamedTuple):
@@ -111,7 +112,8 @@ class Groups:
         real = ops.expand_dims(alive.log_probs > pools.EXISTS, 1)
         same = (ops.expand_dims(codes, 2) == ops.expand_dims(codes, 1)) & real
         places = ops.arange(codes.shape[1], dtype="int32")
-        return ops.min(ops.where(same, places, ops.expand_dims(places, 1)), axis=2)
+        firsts = ops.where(same, places, ops.expand_dims(places, 1))
+        return reduce_rows(ops.min, firsts, axis=2)
 
     def _shared(self, codes, twins):
         """Returns codes that are equal where whole sequences are."""
@@ -129,7 +131,7 @@ class Groups:
         """Returns the joined finished hypotheses, best first."""
         if self.count == 1:
             return finished
-        scores, places = ops.top_k(finished.scores, finished.scores.shape[1])
+        scores, places = top_k(finished.scores, finished.scores.shape[1])
         return pools.Finished(scores, *(pick(values, places) for values in finished[1:]))
 
 

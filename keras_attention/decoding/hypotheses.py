@@ -17,8 +17,10 @@ from keras_attention.decoding.steps import (
     log_probs_of,
     normalizers,
     pick,
+    top_k,
 )
 from keras_attention.decoding.top_tokens import top_tokens
+from keras_attention.shapes import reduce_rows
 
 EXISTS = IMPOSSIBLE / 2  # a hypothesis below this log-probability is none
 LOWEST = IMPOSSIBLE * 0.9  # the worst score a real hypothesis can have: above a filler's
@@ -106,7 +108,7 @@ def expand(alive, logits, permitted, beam_width, end_id, turn):
     totals = ops.reshape(totals, (batch, beams * width))
     codes = ops.reshape(codes, (batch, beams * width))
     merits = totals if turn.taken is None else _merits(totals, codes // beam_width, turn)
-    merits, places = ops.top_k(merits, count)
+    merits, places = top_k(merits, count)
     codes = pick(codes, places)
     ended = codes // beam_width == end_id
     if turn.taken is None:
@@ -122,8 +124,8 @@ def _merits(totals, tokens, turn):
     """
     again = ops.expand_dims(tokens, 2) == ops.expand_dims(turn.taken, 1)
     real = totals > EXISTS
-    best = ops.max(ops.where(real, totals, IMPOSSIBLE), axis=1, keepdims=True)
-    worst = ops.min(ops.where(real, totals, best), axis=1, keepdims=True)
+    best = reduce_rows(ops.max, ops.where(real, totals, IMPOSSIBLE), axis=1, keepdims=True)
+    worst = reduce_rows(ops.min, ops.where(real, totals, best), axis=1, keepdims=True)
     diversity = ops.minimum(turn.diversity, best - worst + 1.0)
     merits = totals - diversity * ops.sum(ops.cast(again, "float32"), axis=2)
     return ops.where(real, ops.maximum(merits, LOWEST), IMPOSSIBLE)
@@ -147,15 +149,16 @@ def _rank(candidates, passed):
     return ops.cumsum(ops.cast(ops.logical_not(passed), "int32"), axis=1) - 1
 
 
-def entering(candidates, beam_width, accept, at_limit, places=None, again=None):
+def entering(candidates, beam_width, reach, accept, at_limit, places=None, again=None):
     """Returns which candidates are finished here, boolean `(batch, count)`.
 
-    A candidate that ends counts only among the best `beam`; at a row's length limit the
+    A candidate that ends counts only among the best `reach`; at a row's length limit the
     hypotheses that would stay alive are finished too.
 
     Args:
         candidates: `Candidates`.
         beam_width: Static int.
+        reach: Static int, from `beam_width` to twice as many.
         accept: Boolean `(batch,)`, False for rows whose answer stands.
         at_limit: Boolean `(batch,)`, True for rows that may not grow further.
         places: Of a beam that shrinks `places_left`, otherwise None.
@@ -167,7 +170,7 @@ def entering(candidates, beam_width, accept, at_limit, places=None, again=None):
     stays = growing if new is None else growing & new
     if places is None:
         passed = None if again is None else again & candidates.ended
-        best = _rank(candidates, passed) < beam_width
+        best = _rank(candidates, passed) < reach
         stays = stays & (ops.cumsum(ops.cast(stays, "int32"), axis=1) <= beam_width)
     else:
         best, stays = places, stays & places
@@ -189,7 +192,7 @@ def finish(finished, candidates, scores, length, enters):
     beam_width = finished.scores.shape[1]
     scores = ops.where(enters, ops.maximum(scores, LOWEST), IMPOSSIBLE)
     scores = ops.concatenate([finished.scores, scores], axis=1)  # on a tie the earlier one stays
-    scores, places = ops.top_k(scores, beam_width)
+    scores, places = top_k(scores, beam_width)
     log_probs = ops.where(enters, candidates.log_probs, IMPOSSIBLE)
     lengths = ops.where(enters, length, -1)
     pairs = zip(finished[1:], (log_probs, lengths, candidates.codes), strict=True)
@@ -209,10 +212,10 @@ def survive(candidates, beam_width, places=None):
         growing = growing & places
     log_probs = ops.where(growing, candidates.log_probs, IMPOSSIBLE)
     if candidates.merits is None:
-        log_probs, places = ops.top_k(log_probs, beam_width)
+        log_probs, places = top_k(log_probs, beam_width)
     else:
         merits = ops.where(growing, candidates.merits, IMPOSSIBLE)
-        _, places = ops.top_k(merits, beam_width)
+        _, places = top_k(merits, beam_width)
         log_probs = pick(log_probs, places)
     return Alive(log_probs, pick(candidates.codes, places))
 

@@ -22,15 +22,15 @@ def forced(run, ids, lengths, start_id):
         start_id: What the first step is fed.
 
     Returns:
-        float64 arrays: summed log-probabilities `(batch, hypotheses)` and alignments
-        `(batch, hypotheses, target, source)`, 0 after the end.
+        float64 arrays: summed log-probabilities `(batch, hypotheses)`, those of the tokens
+        `(batch, hypotheses, target)` and alignments `(batch, hypotheses, target, source)`, both 0
+        after the end.
     """
     batch, hypotheses, target = ids.shape
     logits, leaves, alignment = run(ops.full((batch,), start_id, dtype="int32"), run.leaves)
     leaves = [ops.repeat(leaf, hypotheses, axis=0) for leaf in leaves]
     logits, alignment = (np.repeat(_float64(x), hypotheses, axis=0) for x in (logits, alignment))
-    total = np.zeros((batch, hypotheses))
-    alignments = []
+    token_log_probs, alignments = [], []
     for time in range(target):
         tokens = ids[:, :, time].reshape(-1).astype("int32")
         if time > 0:
@@ -39,10 +39,12 @@ def forced(run, ids, lengths, start_id):
             logits, alignment = _float64(logits), _float64(alignment)
         inside = time < lengths
         chosen = log_softmax(logits)[np.arange(len(tokens)), tokens].reshape(batch, hypotheses)
-        total += np.where(inside, chosen, 0.0)
+        token_log_probs.append(np.where(inside, chosen, 0.0))
         alignment = alignment.reshape(batch, hypotheses, -1)
         alignments.append(np.where(inside[..., None], alignment, 0.0))
-    return np.maximum(total, IMPOSSIBLE), np.stack(alignments, axis=2)
+    token_log_probs = np.stack(token_log_probs, axis=2)
+    total = np.maximum(token_log_probs.sum(axis=2), IMPOSSIBLE)
+    return total, token_log_probs, np.stack(alignments, axis=2)
 
 
 def scores_of(log_probs, alignments, lengths, length_penalty, coverage_penalty, memory_mask):

@@ -73,6 +73,26 @@ class Prefix(NamedTuple):
         sound = (self.ids < vocabulary) & _first(self.ids, self.lengths)
         return self._replace(lengths=_leading(sound))
 
+    def check_found(self, counts, limits):
+        """Raises if the step forbids a token of a prefix; a compiled graph cannot.
+
+        Args:
+            counts: Int32 `(batch,)`, how many tokens of its row a search could take.
+            limits: Int32 `(batch,)`, the most tokens of each row.
+        """
+        counts = steps.concrete(counts)
+        if counts is None or self.known is None:
+            return
+        rows = np.flatnonzero(counts < np.minimum(self.known, steps.concrete(limits)))
+        if len(rows):
+            place = counts[rows[0]]
+            raise ValueError(
+                f"{self.owner} expects prefixes that `step` permits, but finds a token whose logit "
+                f"is -1e9 or less beside larger ones, or NaN. Change or leave out the prefixes of "
+                f"the rows {rows[:10].tolist()}. Received: "
+                f"prefix[{rows[0]}, {place}]={steps.concrete(self.ids)[rows[0], place]}"
+            )
+
     def at(self, time):
         """Returns the ids forced at step `time`, `(batch,)`, and whether they are, boolean."""
         place = ops.minimum(time, ops.shape(self.ids)[1] - 1)
@@ -101,14 +121,14 @@ def _check_values(owner, ids, lengths, end_id, pad_id):
             f"{owner} expects `prefix_lengths` between 0 and {width}, the width of `prefix`. "
             f"Received: prefix_lengths={stated.tolist()}"
         )
-    counted = np.cumprod(values != pad_id, axis=1).astype("bool")
-    if stated is not None:
-        counted = np.arange(width)[None, :] < stated[:, None]
+    if stated is None:  # all up to the last that is no padding
+        stated = np.max(np.where(values == pad_id, 0, np.arange(width) + 1), axis=1, initial=0)
+    counted = np.arange(width)[None, :] < stated[:, None]
     wrong = np.argwhere(counted & ((values == end_id) | (values == pad_id) | (values < 0)))
     if len(wrong):
         row, place = wrong[0]
         raise ValueError(
             f"{owner} expects a prefix without end mark, padding or negative ids: nothing could "
-            f"follow it. Leave the end mark away. Received: prefix[{row}, {place}]="
-            f"{values[row, place]}, end_id={end_id}, pad_id={pad_id}"
+            f"follow it. Leave the end mark away, and pad behind the ids. Received: "
+            f"prefix[{row}, {place}]={values[row, place]}, end_id={end_id}, pad_id={pad_id}"
         )

@@ -48,11 +48,16 @@ class Promises:
         for place in range(found["ids"].shape[1]):
             here = {name: value[:, place : place + 1] for name, value in found.items()}
             real = here["lengths"] >= 0
-            log_probs, alignments = self._forced(inputs, here["ids"], here["lengths"])
+            log_probs, by_token, alignments = self._forced(inputs, here["ids"], here["lengths"])
             scores = self._scores(inputs, log_probs, alignments, here["lengths"], ranked)
-            expected = {"log_probs": log_probs, "scores": scores, "alignments": alignments}
+            expected = {
+                "log_probs": log_probs,
+                "scores": scores,
+                "token_log_probs": by_token,
+                "alignments": alignments,
+            }
             for name, value in expected.items():
-                kept = real if name != "alignments" else real[..., None, None]
+                kept = real.reshape(real.shape + (1,) * (value.ndim - 2))
                 difference = np.where(kept, _difference(here[name], value), 0.0)
                 if not difference.max(initial=0.0) <= self.tolerance:
                     row = np.argwhere(~(difference <= self.tolerance))[0][0]
@@ -137,7 +142,7 @@ class Promises:
         ids, lengths = oracle.every_sequence(tokens, end_id, pad_id, length)
         shape = (run.batch, *ids.shape)
         ids, lengths = np.broadcast_to(ids, shape), np.broadcast_to(lengths, shape[:2])
-        log_probs, alignments = self._forced(inputs, ids, lengths)
+        log_probs, _, alignments = self._forced(inputs, ids, lengths)
         scores = self._scores(inputs, log_probs, alignments, lengths, ranked)
         exists = log_probs > EXISTS
         scores = np.where(exists, scores, -1e9)
@@ -178,7 +183,7 @@ class Promises:
         self._raise_at(wrong, text, found, expected)
         alike = (found["ids"] == expected["ids"]).all(axis=-1)
         alike &= found["lengths"] == expected["lengths"]
-        for name in {"log_probs", "alignments"} & set(found) & set(expected):
+        for name in {"log_probs", "token_log_probs", "alignments"} & set(found) & set(expected):
             wrong = ~(_difference(found[name], expected[name]) <= self.tolerance)
             wrong = wrong.reshape(*alike.shape, -1).any(axis=2)
             self._raise_at(wrong & alike, text, found, expected)
@@ -190,7 +195,7 @@ class Promises:
     def _lies(self, inputs, result, ranked):
         """Returns True where a score is not that of feeding the ids, `(batch, beam)`."""
         ids, lengths = result["ids"], result["lengths"]
-        log_probs, alignments = self._forced(inputs, ids, lengths)
+        log_probs, _, alignments = self._forced(inputs, ids, lengths)
         scores = self._scores(inputs, log_probs, alignments, lengths, ranked)
         return ~(_difference(result["scores"], scores) <= self.tolerance) & (lengths >= 0)
 

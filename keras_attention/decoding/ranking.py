@@ -20,6 +20,8 @@ from keras_attention.decoding import steps
 from keras_attention.decoding.steps import IMPOSSIBLE
 
 STOPPING = ("exact", "limit", "first", "heuristic", "shrinking")
+#: How many times the `beam` the candidates are among which one that ends counts as finished.
+FINISHED_CANDIDATES = {"top_beam": 1, "all": 2}
 
 
 class Ranking:

@@ -16,7 +16,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention.decoding import steps
-from keras_attention.noise import STRIDE, UNIFORM_BITS, mix
+from keras_attention.noise import STRIDE, UNIFORM_BITS, mix, wrap
 
 ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
 PARITY = 0x1BD11BDA
@@ -36,13 +36,13 @@ def threefry(key, counter):
     ['0x6b200159', '0x99ba4efe']
     """
     keys = (*key, ops.bitwise_xor(ops.bitwise_xor(key[0], key[1]), np.uint32(PARITY)))
-    first, second = counter[0] + keys[0], counter[1] + keys[1]
+    first, second = wrap(counter[0] + keys[0]), wrap(counter[1] + keys[1])
     for round_ in range(5):
         for rotation in ROTATIONS[round_ % 2]:
-            first = first + second
+            first = wrap(first + second)
             second = ops.bitwise_xor(_rotated(second, rotation), first)
-        first = first + keys[(round_ + 1) % 3]
-        second = second + keys[(round_ + 2) % 3] + np.uint32(round_ + 1)
+        first = wrap(first + keys[(round_ + 1) % 3])
+        second = wrap(second + keys[(round_ + 2) % 3] + np.uint32(round_ + 1))
     return first, second
 
 
@@ -61,7 +61,7 @@ def seeds_of(owner, seed, batch):
         raise ValueError(
             f"{owner} expects `seed` to be {meaning}. Received: seed.shape={tuple(seed.shape)}"
         )
-    words = ops.cast(seed, "uint32")
+    words = wrap(ops.cast(seed, "uint32"))
     if rank == 2:
         return words[:, 0], words[:, 1]
     return words, _beyond(whole, seed)
@@ -71,7 +71,7 @@ def _beyond(whole, low):
     """Returns what int32 seeds have lost of wider ones, a uint32 word a row; mostly 0."""
     if keras.backend.standardize_dtype(whole.dtype) in ("int64", "uint64"):
         whole = ops.cast(whole, "int64")
-        return ops.cast((whole - ops.cast(low, "int64")) // 2**32, "uint32")
+        return wrap(ops.cast((whole - ops.cast(low, "int64")) // 2**32, "uint32"))
     return ops.zeros_like(ops.cast(low, "uint32"))
 
 
@@ -98,13 +98,12 @@ def gumbel(keys, ids):
         Float32 of shape `(rows, tokens)`.
     """
     first, second = (ops.expand_dims(key, 1) for key in keys)
-    bits = mix(mix(ops.cast(ids, "uint32") * STRIDE + first) + second)
+    bits = mix(wrap(mix(wrap(ops.cast(ids, "uint32") * STRIDE + first)) + second))
     count = ops.cast(ops.right_shift(bits, np.uint32(32 - UNIFORM_BITS)), "int32")
     uniform = (ops.cast(count, "float32") + 0.5) * 2.0**-UNIFORM_BITS
     return -ops.log(-ops.log(uniform))
 
 
 def _rotated(word, distance):
-    return ops.bitwise_or(
-        ops.left_shift(word, np.uint32(distance)), ops.right_shift(word, np.uint32(32 - distance))
-    )
+    left = wrap(ops.left_shift(word, np.uint32(distance)))
+    return ops.bitwise_or(left, ops.right_shift(word, np.uint32(32 - distance)))

@@ -12,6 +12,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention.decoding import steps
+from keras_attention.decoding.eager import run_loop
 from keras_attention.decoding.steps import IMPOSSIBLE
 
 
@@ -27,6 +28,9 @@ def score_sequences(
     pad_id: int = 0,
 ) -> dict:
     """Returns the log-probability of each row's sequence under a step function.
+
+    Compile it; eagerly it is 10 to 250 times slower. Call it in a function under
+    `@tf.function(autograph=False, jit_compile=True)`, on JAX under `@jax.jit`.
 
     A sequence ends with its first end mark, which is scored, or before its first padding;
     what stands after that is neither scored nor fed to the step. For a decoder whose full call
@@ -114,7 +118,7 @@ def score_sequences(
     )
     search = advance(search, logits, leaves, alignment)
     longest = ops.max(lengths, initial=0)
-    search = ops.while_loop(lambda time, *rest: time < longest, body, tuple(search))
+    search = run_loop(owner, lambda time, *rest: time < longest, body, tuple(search))
     search = _Scoring(*search)
     result = {
         "log_probs": ops.maximum(ops.sum(search.log_probs, axis=0), IMPOSSIBLE),

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from keras import ops
 
 from keras_attention.decoding import steps
+from keras_attention.decoding.eager import run_loop
 from keras_attention.decoding.steps import IMPOSSIBLE
 from keras_attention.decoding.task import Task
 
@@ -18,7 +19,7 @@ class Choice(NamedTuple):
     """What each row takes next.
 
     `ids` `(rows,)`; `log_probs`, a tuple of float32 `(rows,)` that are summed along the
-    hypothesis; `exists` `(rows,)`, False where there was nothing to take.
+    hypothesis, the model's first; `exists` `(rows,)`, False where there was nothing to take.
     """
 
     ids: object
@@ -39,8 +40,9 @@ def search_singly(
         return_alignments: Bool.
 
     Returns:
-        Dict of tensors: `ids` `(batch, max_length)`, `lengths` and the `sums` `(batch,)`, and
-        `alignments` `(batch, max_length, source)`.
+        Dict of tensors: `ids` `(batch, max_length)`, `lengths` and the `sums` `(batch,)`,
+        `token_log_probs`, what the first of them sums, `(batch, max_length)`, and `alignments`
+        `(batch, max_length, source)`.
     """
     run, constraints = task.run, task.constraints
     start_id, end_id, pad_id = constraints.special_ids
@@ -50,6 +52,7 @@ def search_singly(
         permitted = constraints.permit_all(logits, search.seen, search.time)
         ids, log_probs, exists = choose(logits, permitted, search.time)
         going = search.active & exists
+        log_probs = tuple(ops.where(going, taken, 0.0) for taken in log_probs)
         lengths = search.lengths + ops.cast(going, "int32")
         alignments = search.alignments
         if return_alignments:
@@ -60,11 +63,12 @@ def search_singly(
             going & (ids != end_id) & (lengths < task.limits),
             ids,
             tuple(
-                ops.maximum(total + ops.where(going, taken, 0.0), IMPOSSIBLE)
+                ops.maximum(total + taken, IMPOSSIBLE)
                 for total, taken in zip(search.sums, log_probs, strict=True)
             ),
             lengths,
             steps.write(search.history, search.time, ops.where(going, ids, pad_id)),
+            steps.write(search.token_log_probs, search.time, log_probs[0]),
             alignments,
             constraints.record(search.seen, search.time, ids),
             leaves,
@@ -86,14 +90,19 @@ def search_singly(
         sums=tuple(nothing for _ in sums),
         lengths=ops.zeros_like(ids),
         history=ops.full((task.max_length, run.batch), pad_id, dtype="int32"),
+        token_log_probs=ops.zeros((task.max_length, run.batch), dtype="float32"),
         alignments=ops.zeros(empty, dtype="float32") if return_alignments else (),
         seen=constraints.start(run.batch),
         leaves=(),
     )
     search = advance(search, logits, leaves, alignment)
-    search = _Search(*ops.while_loop(lambda *s: ops.any(_Search(*s).active), body, tuple(search)))
+    search = run_loop(run.owner, lambda *s: ops.any(_Search(*s).active), body, tuple(search))
+    search = _Search(*search)
+    if constraints.prefix is not None:
+        constraints.prefix.check_found(search.lengths, task.limits)
     result = {"ids": ops.transpose(search.history), "lengths": search.lengths}
     result |= dict(zip(sums, search.sums, strict=True))
+    result["token_log_probs"] = ops.transpose(search.token_log_probs)
     if return_alignments:
         result["alignments"] = ops.transpose(search.alignments, (1, 0, 2))
     return result
@@ -108,6 +117,7 @@ class _Search(NamedTuple):
     sums: tuple
     lengths: object
     history: object
+    token_log_probs: object
     alignments: object
     seen: object
     leaves: tuple

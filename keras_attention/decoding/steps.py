@@ -284,12 +284,33 @@ def concrete(tensor):
 
 def write(history, time, value):
     """Returns `history` with `value` at index `time` of its first axis."""
+    if 0 in value.shape:
+        return history
     places, values = ops.reshape(time, (1, 1)), ops.expand_dims(value, 0)
-    if None in value.shape or 0 in value.shape:
+    if None in value.shape:
         # TensorFlow's scatter refuses to write to a tensor without elements (no rows, no source).
         present = ops.minimum(ops.cast(ops.size(value), "int32"), 1)
         places, values = places[:present], values[:present]
     return ops.scatter_update(history, places, values)
+
+
+def top_k(values, count):
+    """Returns the `count` largest values of each row, best first, and their places, int32.
+
+    Of equal values the first comes first. Zeros of both signs are equal, though XLA sorts -0.0
+    below 0.0; adding 0.0 would not help, which TensorFlow and XLA both simplify away.
+
+    Example:
+
+    >>> ops.convert_to_numpy(top_k(ops.array([[-1.0, -0.0, 0.0]]), 2)[1]).tolist()
+    [[1, 2]]
+    """
+    values = ops.where(values == 0.0, 0.0, values)
+    if keras.backend.backend() == "torch":  # whose own takes any of equal values
+        places = ops.argsort(-values, axis=-1)[:, :count]
+        return ops.take_along_axis(values, places, axis=1), ops.cast(places, "int32")
+    values, places = ops.top_k(values, count)
+    return values, ops.cast(places, "int32")
 
 
 def pick(values, indices):
@@ -297,6 +318,8 @@ def pick(values, indices):
     batch, width = ops.shape(values)
     rows = ops.expand_dims(ops.arange(batch, dtype="int32"), 1) * width
     places = rows + ops.cast(indices, "int32")
+    if 0 in places.shape:  # Keras' `take` on JAX loses an axis where there is no row
+        return ops.zeros(places.shape, values.dtype)
     return ops.take(ops.reshape(values, (batch * width,)), places, axis=0)
 
 

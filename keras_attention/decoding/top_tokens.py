@@ -3,14 +3,15 @@
 An exact top-k in two stages: one pass takes the maximum of each chunk of the vocabulary, and
 only the chunks with the `count` largest maxima can hold one of the `count` largest logits, so
 the rest is never compared again. Several times faster than a plain top-k over a vocabulary of
-thousands. Equal logits come out in the order of their ids, as from the plain form.
+thousands. Equal logits come out in the order of their ids, as from the plain form. Every search
+chooses its tokens here, so that all of them decide a tie alike.
 """
 
 import math
 
 from keras import ops
 
-from keras_attention.decoding.steps import NOTHING
+from keras_attention.decoding.steps import NOTHING, top_k
 
 SMALL_VOCABULARY = 512
 
@@ -29,15 +30,14 @@ def top_tokens(logits, count):
     size = chunk_size(vocabulary, count)
     chunks = vocabulary // size
     if vocabulary < SMALL_VOCABULARY or chunks < 2 * count:
-        values, ids = ops.top_k(logits, count)
-        return values, ops.cast(ids, "int32")
+        return top_k(logits, count)
 
     rows = ops.shape(logits)[0]
     covered = chunks * size
     head = logits if covered == vocabulary else logits[:, :covered]
     head = ops.reshape(head, (rows * chunks, size))
     maxima = ops.reshape(ops.max(head, axis=-1, initial=NOTHING), (rows, chunks))
-    best = _ascending(ops.top_k(maxima, count)[1])
+    best = _ascending(top_k(maxima, count)[1])
     first_chunk = ops.expand_dims(ops.arange(rows, dtype="int32"), 1) * chunks
     kept = ops.take(head, ops.reshape(first_chunk + best, (rows * count,)), axis=0)
     kept = ops.reshape(kept, (rows, count * size))
@@ -47,11 +47,10 @@ def top_tokens(logits, count):
         tail = ops.expand_dims(ops.arange(covered, vocabulary, dtype="int32"), 0)
         kept = ops.concatenate([kept, logits[:, covered:]], axis=1)
         ids = ops.concatenate([ids, ops.repeat(tail, rows, axis=0)], axis=1)
-    values, positions = ops.top_k(kept, count)
+    values, positions = top_k(kept, count)
     width = ids.shape[1]
     first_id = ops.expand_dims(ops.arange(rows, dtype="int32"), 1) * width
-    positions = ops.cast(positions, "int32") + first_id
-    return values, ops.take(ops.reshape(ids, (-1,)), positions, axis=0)
+    return values, ops.take(ops.reshape(ids, (-1,)), positions + first_id, axis=0)
 
 
 def chunk_size(vocabulary, count):

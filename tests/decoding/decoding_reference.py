@@ -87,14 +87,16 @@ def continuations(model, row, alive, limits):
     return found
 
 
-def chosen(candidates, beam, at_limit, again=()):
+def chosen(candidates, beam, at_limit, again=(), reach=1):
     """Returns which of the candidates, best first, live on and which have finished.
+
+    One that ends has finished if it is among the best `reach * beam`.
 
     What has finished `again`, in another group of this step, does not finish here: the next best
     take its place.
     """
     new = [c for c in candidates if not (c[0][-1] == END and c[0] in again)]
-    ended = [c for rank, c in enumerate(new) if c[0][-1] == END and rank < beam]
+    ended = [c for rank, c in enumerate(new) if c[0][-1] == END and rank < reach * beam]
     growing = [c for c in candidates if c[0][-1] != END]
     if at_limit:
         ended += [c for c in growing if c[0] not in again][:beam]
@@ -102,7 +104,7 @@ def chosen(candidates, beam, at_limit, again=()):
 
 
 def diverse_search(
-    model, row, beam, groups, diversity, max_length, limits=None, shrinking=False, **rule
+    model, row, beam, groups, diversity, max_length, limits=None, shrinking=False, reach=1, **rule
 ):
     """Vijayakumar et al. 2016: groups choose in turn. Returns (score, log p, ids), distinct.
 
@@ -118,7 +120,7 @@ def diverse_search(
             if shrinking:
                 new = [c for c in candidates if c[0] not in again]
                 candidates = new[: width - len(finished[group])]
-            growing, ended = chosen(candidates, width, length == max_length, again)
+            growing, ended = chosen(candidates, width, length == max_length, again, reach)
             alive = [*alive[:group], growing, *alive[group + 1 :]]
             taken += [tokens[-1] for tokens, _ in growing]
             again += [tokens for tokens, _ in ended]

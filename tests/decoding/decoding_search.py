@@ -66,7 +66,7 @@ def assert_teacher_forced(model, result):
         here = ops.convert_to_tensor(ids[:, place])
         scored = arrays(score_sequences(model.step, model.state(), model.memory(), here))
         real = lengths[:, place] > 0
-        for name in ("log_probs", "lengths", "alignments"):
+        for name in ("log_probs", "token_log_probs", "lengths", "alignments"):
             found, expected = result[name][:, place][real], scored[name][real]
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 

@@ -104,6 +104,12 @@ def test_ids_and_limits_beyond_int32_do_not_wrap(name):
         run(name, prefix=np.array([[5 - 2**32]] * 3))
 
 
+@each_search
+def test_a_prefix_behind_padding_is_not_passed_over(name):
+    with pytest.raises(ValueError, match=r"pad behind the ids. Received: prefix\[1, 0\]=0"):
+        run(name, prefix=np.array([[4, 0], [0, 5], [0, 0]]))
+
+
 def test_targets_beyond_int32_do_not_wrap():
     targets = np.array([[2**32 + 5, 3]] * 3)
     with pytest.raises(ValueError, match="score_sequences expects.*ids"):

@@ -425,7 +425,7 @@ def test_alignments_can_be_left_out():
     model = HashModel(seed=2, batch=2, vocabulary=7)
     full = search(model, beam_width=3, max_length=4)
     bare = search(model, beam_width=3, max_length=4, return_alignments=False)
-    assert sorted(bare) == ["ids", "lengths", "log_probs", "scores"]
+    assert sorted(bare) == ["ids", "lengths", "log_probs", "scores", "token_log_probs"]
     np.testing.assert_array_equal(bare["ids"], full["ids"])
 
 

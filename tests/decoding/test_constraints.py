@@ -10,6 +10,7 @@ from decoding_reference import all_hypotheses, permitted, scored
 from decoding_reference import beam_search as reference_search
 from decoding_search import (
     RULES,
+    arrays,
     assert_compiled_alike,
     assert_found,
     assert_same,
@@ -213,13 +214,61 @@ def test_a_limit_shorter_than_the_prefix_cuts_it():
     assert_teacher_forced(model, result)
 
 
-def test_a_prefix_the_model_finds_impossible_leaves_fillers():
-    tables = np.full((2, 6, 6), 0.0)
-    tables[0, :, 4] = -1e9
-    result = search(TableModel(tables), beam_width=2, max_length=3, prefix=np.array([[4], [4]]))
-    np.testing.assert_array_equal(result["lengths"][0], [-1, -1])
-    assert hypotheses(result, 1)[0] == (4, END)
+FORBIDDING = np.zeros((3, 6, 6))
+FORBIDDING[0, 5, 4] = -1e9  # in the first row 4 cannot follow 5
+FORBIDDING[2, 1] = np.nan  # and in the last one nothing can follow 1
+SEARCHES = {
+    "beam_search": functools.partial(beam_search, beam_width=2),
+    "groups": functools.partial(beam_search, beam_width=4, groups=2),
+    "greedy_search": greedy_search,
+    "sample_search": functools.partial(sample_search, seed=np.array([7, 11, 13])),
+}
+
+
+@pytest.mark.parametrize("name", list(SEARCHES))
+@pytest.mark.parametrize(
+    "prefix, limits, text",
+    [
+        ([[5, 4], [5, 4], [5, 4]], [3, 3, 3], r"rows \[0\]. Received: prefix\[0, 1\]=4"),
+        ([[5, 4], [5, 4], [1, 1]], [3, 3, 3], r"rows \[0, 2\]. Received: prefix\[0, 1\]=4"),
+        ([[4, 5], [5, 4], [1, 5]], [3, 3, 3], r"rows \[2\]. Received: prefix\[2, 1\]=5"),
+        ([[4, 5], [5, 4], [1, 5]], [3, 3, 1], None),  # what the limit cuts is not asked of the step
+    ],
+)
+def test_a_prefix_that_the_step_forbids_is_refused(name, prefix, limits, text):
+    model, options = TableModel(FORBIDDING), {"max_length": 3, "row_max_length": limits}
+    options["prefix"] = np.array(prefix)
+    if text is None:
+        assert (run(SEARCHES[name], model, **options)["lengths"].reshape(3, -1)[:, 0] > 0).all()
+        return
+    with pytest.raises(ValueError, match=f"_search expects prefixes that `step` permits.*{text}"):
+        run(SEARCHES[name], model, **options)
+
+
+@pytest.mark.parametrize("name", list(SEARCHES))
+def test_in_a_graph_a_prefix_that_the_step_forbids_has_no_result(name):
+    model = TableModel(FORBIDDING)
+
+    @tf.function(autograph=False)
+    def found(prefix):
+        return SEARCHES[name](model.step, {}, model.memory(), max_length=3, prefix=prefix)
+
+    result = arrays(found(tf.constant([[5, 4], [5, 4], [5, 4]])))
+    lengths = result["lengths"].reshape(3, -1)
+    if "beam_width" in getattr(SEARCHES[name], "keywords", {}):
+        assert (lengths[0] == -1).all() and (result["token_log_probs"][0] == 0).all()
+    else:
+        assert lengths[0] == 1  # it stops where it may go on with nothing
+    assert (lengths[1:, 0] > 1).all()
     assert all(np.isfinite(value).all() for value in result.values())
+
+
+def test_a_prefix_after_which_nothing_can_follow_is_no_wrong_prefix():
+    tables = np.full((2, 6, 6), -1e9)
+    tables[:, :, 4], tables[1, 4, END] = 0.0, 0.0
+    options = {"max_length": 3, "prefix": np.array([[4], [4]]), "banned_ids": [4]}
+    result = search(TableModel(tables), beam_width=2, **options)
+    np.testing.assert_array_equal(result["lengths"], [[-1, -1], [2, -1]])
 
 
 def test_a_row_does_not_depend_on_the_constraints_of_others():

@@ -222,7 +222,7 @@ def test_eager_graph_and_xla_agree_with_unknown_batch():
 def test_alignments_can_be_left_out():
     model = HashModel(seed=98, batch=3, vocabulary=7)
     bare = sample(model, return_alignments=False)
-    assert sorted(bare) == ["ids", "lengths", "log_probs", "sample_log_probs"]
+    assert sorted(bare) == ["ids", "lengths", "log_probs", "sample_log_probs", "token_log_probs"]
     np.testing.assert_array_equal(bare["ids"], sample(model)["ids"])
 
 
