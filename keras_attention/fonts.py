@@ -2,12 +2,17 @@
 
 Matplotlib draws each character in the first family of a list that holds it. The list is
 chosen here: the user's own font first, then whatever is installed and holds the rest,
-one family for as many characters as possible, so that a word rarely mixes two.
+one family for as many characters as possible, so that a word rarely mixes two. The fonts of
+the extra `fonts` count as installed.
 """
 
 import functools
+import importlib.util
+import pathlib
 import re
 import unicodedata
+
+from keras_attention.extras import DISTRIBUTION
 
 PLACEHOLDER = "□"
 # Asked first, so that hundreds of files need not be opened; the rest only if these fail.
@@ -17,11 +22,23 @@ PREFERRED = re.compile(
 )
 # Symbol fonts under letters' codes, a font of boxes, and bitmaps matplotlib cannot scale.
 UNFIT = re.compile(r"^(Last Resort|STIXNon|STIXSize|cm[a-z]+\d|DejaVu Math|.*Color Emoji)")
+#: The packages of the extra `fonts`, each a folder of font files under the SIL Open Font License.
+PACKAGES = (
+    "fontpkg_hind_siliguri",
+    "fontpkg_noto_sans_devanagari",
+    "fontpkg_noto_sans_tamil",
+    "fontpkg_noto_sans_thai",
+    "justmytype_intl_africa",
+    "noto_cjk_sans_jp_regular",
+)
 # What to install, by the first word of a character's Unicode name: font, Debian package.
 EAST_ASIAN_NAMES = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "FULLWIDTH")
+PACKAGED_NAMES = (*EAST_ASIAN_NAMES, "BENGALI", "DEVANAGARI", "ETHIOPIC", "TAMIL", "THAI")
 EAST_ASIAN = ("Noto Sans CJK", "fonts-noto-cjk")
 SYMBOLS = ("Symbola", "fonts-symbola")
 OTHERS = ("Noto Sans", "fonts-noto-core")
+
+_advised = set()  # in this process: what to install
 
 
 def families_for(texts) -> tuple[list[str], set[str]]:
@@ -55,10 +72,21 @@ def missing_text(missing: set[str]) -> str:
     remedies = {_remedy(char) for char in listed}
     fonts = " and ".join(font for font, _ in sorted(remedies))
     packages = " ".join(package for _, package in sorted(remedies))
+    is_packaged = any(_first_word(char) in PACKAGED_NAMES for char in listed)
+    extra = f'Run pip install "{DISTRIBUTION}[fonts]", or install' if is_packaged else "Install"
     return (
-        f"No installed font holds {shown}{more}: drawn as {PLACEHOLDER}. Install fonts that do, "
-        f"such as {fonts} (on Debian and Ubuntu: apt install {packages}), and run again."
+        f"No installed font holds {shown}{more}: drawn as {PLACEHOLDER}. {extra} {fonts} (on "
+        f"Debian and Ubuntu: apt install {packages}), and start Python again."
     )
+
+
+def new_advice(missing: set[str]) -> str:
+    """Returns `missing_text`, or "" if this process was told before to install these fonts."""
+    remedies = {_remedy(char) for char in missing}
+    if remedies <= _advised:
+        return ""
+    _advised.update(remedies)
+    return missing_text(missing)
 
 
 def _cover(missing, candidates, families):
@@ -108,17 +136,27 @@ def _characters(path):
 
 @functools.cache
 def _find_new_fonts():
-    """Adds fonts installed after matplotlib wrote its list; returns True if there are any."""
+    """Adds fonts that are not in matplotlib's list; returns True if there are any.
+
+    They are those installed after it wrote the list, and those of `PACKAGES`.
+    """
     from matplotlib import font_manager
 
     known = {str(entry.fname) for entry in font_manager.fontManager.ttflist}
-    new = sorted(set(font_manager.findSystemFonts()) - known)
+    new = sorted({*font_manager.findSystemFonts(), *_packaged_files()} - known)
     for path in new:
         try:
             font_manager.fontManager.addfont(path)
         except (OSError, RuntimeError):
             continue
     return bool(new)
+
+
+def _packaged_files():
+    """Returns the font files of those `PACKAGES` that are installed."""
+    specs = [importlib.util.find_spec(name) for name in PACKAGES]
+    folders = [folder for spec in specs if spec for folder in spec.submodule_search_locations]
+    return [str(path) for folder in folders for path in pathlib.Path(folder).rglob("*.[ot]tf")]
 
 
 def _visible(text):
@@ -135,5 +173,9 @@ def _remedy(char):
     """Returns the font and the Debian package that would show a character."""
     if unicodedata.category(char) == "So" and ord(char) > 0xFFFF:
         return SYMBOLS
-    words = unicodedata.name(char, "UNKNOWN").replace("-", " ").split()
-    return EAST_ASIAN if words[0] in EAST_ASIAN_NAMES else OTHERS
+    return EAST_ASIAN if _first_word(char) in EAST_ASIAN_NAMES else OTHERS
+
+
+def _first_word(char):
+    """Returns the first word of a character's Unicode name, which is most scripts' own."""
+    return unicodedata.name(char, "UNKNOWN").replace("-", " ").split()[0]

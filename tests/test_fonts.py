@@ -1,5 +1,9 @@
 """Fonts are found for any script, or what is missing is named."""
 
+import pathlib
+import tomllib
+import unicodedata
+
 import pytest
 from fontTools.fontBuilder import FontBuilder
 from fontTools.pens.ttGlyphPen import TTGlyphPen
@@ -31,8 +35,8 @@ def make_font(path, family, characters):
 
 
 @pytest.fixture
-def bare(monkeypatch):
-    """A machine on which only the fonts that come with matplotlib are installed."""
+def packaged(monkeypatch):
+    """A machine that has the fonts of matplotlib and of Python packages, and no others."""
     manager = font_manager.fontManager
     own = [entry for entry in manager.ttflist if "mpl-data" in str(entry.fname)]
     monkeypatch.setattr(manager, "ttflist", own)
@@ -40,6 +44,13 @@ def bare(monkeypatch):
     fonts._find_new_fonts.cache_clear()
     yield manager
     fonts._find_new_fonts.cache_clear()
+
+
+@pytest.fixture
+def bare(packaged, monkeypatch):
+    """A machine on which only the fonts that come with matplotlib are installed."""
+    monkeypatch.setattr(fonts, "PACKAGES", ())
+    return packaged
 
 
 def test_latin_greek_and_cyrillic_need_no_second_font(bare):
@@ -85,13 +96,42 @@ def test_spaces_controls_and_selectors_need_no_glyph(bare):
 @pytest.mark.parametrize(
     ("missing", "expected"),
     [
-        ("年", "年 (U+5E74): drawn as □. Install fonts that do, such as Noto Sans CJK"),
+        ("年", '(U+5E74): drawn as □. Run pip install "keras-attention-layers[fonts]", or install'),
         ("한", "apt install fonts-noto-cjk)"),
-        ("ग", "such as Noto Sans (on Debian and Ubuntu: apt install fonts-noto-core)"),
+        ("ग", "or install Noto Sans (on Debian and Ubuntu: apt install fonts-noto-core)"),
+        ("ᠠ", "drawn as □. Install Noto Sans (on Debian"),
         ("👍", "apt install fonts-symbola)"),
-        ("ก年", "such as Noto Sans and Noto Sans CJK"),
+        ("ก年", "or install Noto Sans and Noto Sans CJK"),
         ("абвгдежзик", " and 2 more: drawn"),
     ],
 )
 def test_the_message_names_characters_and_remedy(missing, expected):
     assert expected in fonts.missing_text(set(missing))
+
+
+def test_a_process_is_advised_once_of_each_font(monkeypatch):
+    monkeypatch.setattr(fonts, "_advised", set())
+    assert fonts.new_advice(set()) == ""
+    assert "年" in fonts.new_advice({"年"})
+    assert fonts.new_advice({"月", "年"}) == "", "the same font would hold it"
+    assert "ग" in fonts.new_advice({"年", "ग"})
+    assert fonts.new_advice({"年", "ग"}) == ""
+
+
+SCRIPTS = "年月日 こんにちは カタカナ 한국어 中文 漢字 हिन्दी বাংলা தமிழ் ภาษาไทย አማርኛ"
+
+
+def test_the_extra_of_fonts_holds_the_scripts_it_promises(packaged):
+    assert fonts.families_for([SCRIPTS])[1] == set()
+    named = {fonts._first_word(char) for char in SCRIPTS if unicodedata.category(char) == "Lo"}
+    assert named - {"CJK", "HIRAGANA", "KATAKANA", "HANGUL"} == set(fonts.PACKAGED_NAMES) - {
+        *fonts.EAST_ASIAN_NAMES
+    }
+
+
+def test_the_packages_are_those_of_the_extra():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    extra = project["optional-dependencies"]["fonts"]
+    names = {line.partition(">")[0].replace("-", "_") for line in extra if ">" in line}
+    assert names == set(fonts.PACKAGES)

@@ -1,6 +1,7 @@
 """Alignment pictures: what is drawn, in any script, and what is refused."""
 
 import builtins
+import warnings
 
 import numpy as np
 import pytest
@@ -81,15 +82,16 @@ def test_any_script_is_drawn_without_warning_when_a_font_holds_it():
 
 
 def test_characters_without_a_font_are_boxes_and_named_in_one_warning(monkeypatch):
+    monkeypatch.setattr(fonts, "_advised", set())
     monkeypatch.setattr(fonts, "families_for", lambda texts: (["DejaVu Sans"], {"年", "月"}))
     with pytest.warns(UserWarning, match="No installed font holds 年 .U.5E74. 月 .*apt") as caught:
         figure = plot_alignment(WEIGHTS, ["年", "年月a", "3"], TARGET, title="月")
     assert len(caught) == 1 and caught[0].filename == __file__
     assert texts(figure.axes[0].get_xticklabels()) == ["□", "□□a", "3"]
     draw(figure)
-    with pytest.warns(UserWarning, match="年") as caught:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # this process knows
         plot_alignments([(WEIGHTS, "年月a", "bc")] * 3)
-    assert len(caught) == 1 and caught[0].filename == __file__
 
 
 def test_short_labels_stand_upright_and_long_ones_are_turned():
@@ -111,6 +113,56 @@ def test_labels_never_overlap_and_stay_inside(size):
     inside = figure.get_tightbbox(renderer)
     assert inside.x0 >= -0.01 and inside.x1 <= figure.get_size_inches()[0] + 0.01
     assert max(figure.get_size_inches()) < 16
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(200, 200), (5, 300), (300, 5), (1, 1)])
+def test_letters_of_large_alignments_are_readable(rows, columns):
+    """They had 5 points, and the rows of 5 x 300 were as thin as its columns."""
+    figure = plot_alignment(np.eye(rows, columns), ["token"] * columns, ["token"] * rows)
+    ax = figure.axes[0]
+    labels = [*ax.get_xticklabels(), *ax.get_yticklabels()]
+    assert min(label.get_fontsize() for label in labels) >= 7.5
+    assert max(figure.get_size_inches()) < 16
+    assert_inside(figure)
+    for labels, low, high in (
+        (ax.get_xticklabels(), "x0", "x1"),
+        (ax.get_yticklabels()[::-1], "y0", "y1"),
+    ):
+        boxes = [label.get_window_extent() for label in labels]
+        pairs = zip(boxes, boxes[1:], strict=False)
+        assert all(getattr(a, high) <= getattr(b, low) + 1 for a, b in pairs)
+    if min(rows, columns) == 5:
+        short = ax.get_yticklabels() if rows == 5 else ax.get_xticklabels()
+        assert len(short) == 5, "the short side has all its tokens"
+
+
+def test_the_scale_may_be_that_of_the_weights():
+    even = np.full((2, 100), 0.01)
+    tokens = ["w"] * 100
+    figure = plot_alignment(even, tokens, "ab", vmax=None)
+    assert figure.axes[0].images[0].get_clim() == (0, pytest.approx(0.04))
+    assert plot_alignment(even, tokens, "ab").axes[0].images[0].get_clim() == (0, 1)
+    assert plot_alignment(even, tokens, "ab", vmax=0.5).axes[0].images[0].get_clim() == (0, 0.5)
+    zeros = plot_alignment(even * 0, tokens, "ab", vmax=None)
+    assert zeros.axes[0].images[0].get_clim() == (0, 1)
+    pair = plot_alignments([(even, tokens, "ab"), (WEIGHTS, SOURCE, TARGET)], vmax=None)
+    assert [ax.images[0].get_clim() for ax in pair.axes[:2]] == [(0, pytest.approx(0.875))] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cmap": "Bluse"}, "`cmap` to be the name of a matplotlib colormap.*cmap='Bluse'"),
+        ({"vmax": 0}, "vmax=0"),
+        ({"vmax": 2.0}, "vmax=2.0"),
+        ({"vmax": "full"}, "vmax='full'"),
+    ],
+)
+def test_wrong_colors_are_refused(options, message):
+    with pytest.raises(ValueError, match=f"plot_alignment .*{message}"):
+        plot_alignment(WEIGHTS, SOURCE, TARGET, **options)
+    with pytest.raises(ValueError, match=f"plot_alignments .*{message}"):
+        plot_alignments([(WEIGHTS, SOURCE, TARGET)], **options)
 
 
 LONG = "x" * 130
@@ -212,7 +264,12 @@ def test_vector_formats_can_be_saved(tmp_path, form):
         (WEIGHTS.T, SOURCE, TARGET, r"shape \(target, source\).*weights.shape=\(3, 2\), 2 target"),
         (WEIGHTS[None], SOURCE, TARGET, r"Cut padding off first.*weights.shape=\(1, 2, 3\)"),
         (np.zeros((0, 3)), SOURCE, [], r"at least one of each.*0 target tokens, 3 source"),
-        (WEIGHTS * np.nan, SOURCE, TARGET, "numbers from 0 to 1.*Received: numbers from nan"),
+        (
+            WEIGHTS * np.nan,
+            SOURCE,
+            TARGET,
+            r"finite numbers.*not finite, the first weights\[0, .*0\]=nan",
+        ),
         (WEIGHTS - 0.5, SOURCE, TARGET, "not scores. Received: numbers from -0.5 to 0.375"),
         (WEIGHTS * 3, SOURCE, TARGET, "not scores. Received: numbers from 0.0 to 2.625"),
         ([["a", "b", "c"]] * 2, SOURCE, TARGET, "`weights` to be an array of numbers"),
@@ -248,9 +305,9 @@ def test_missing_matplotlib_names_the_extra(monkeypatch):
 
     def without_matplotlib(name, *arguments, **named):
         if name.split(".")[0] == "matplotlib":
-            raise ImportError(name)
+            raise ModuleNotFoundError(name)
         return original(name, *arguments, **named)
 
     monkeypatch.setattr(builtins, "__import__", without_matplotlib)
-    with pytest.raises(ImportError, match=r'pip install "\.\[plot\]"'):
+    with pytest.raises(ImportError, match=r'pip install "keras-attention-layers\[plot\]"'):
         plotting.plot_alignment(WEIGHTS, SOURCE, TARGET)

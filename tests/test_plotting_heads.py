@@ -4,7 +4,7 @@ import builtins
 
 import numpy as np
 import pytest
-from drawn_figures import draw, texts
+from drawn_figures import assert_inside, draw, texts
 
 from keras_attention import fonts, plotting
 from keras_attention.plotting import plot_head_view, plot_heads
@@ -257,6 +257,7 @@ def test_any_script_and_bytes_and_tensors_are_drawn(function):
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_characters_without_a_font_are_boxes_and_named_in_one_warning(function, monkeypatch):
+    monkeypatch.setattr(fonts, "_advised", set())
     monkeypatch.setattr(fonts, "families_for", lambda texts: (["DejaVu Sans"], {"年"}))
     with pytest.warns(UserWarning, match="No installed font holds 年") as caught:
         figure = function(weights_of(2, 3, 3), ["年", "年a", "3"])
@@ -290,7 +291,12 @@ def test_pictures_are_saved_and_pyplot_is_left_alone(function, form, tmp_path):
         (weights_of(2, 3, 7), QUERIES, KEYS, r"cut padding off first.*`weights\[\.\.\., :query_"),
         (np.zeros((0, 3, 5)), QUERIES, KEYS, r"at least one of each.*shape=\(0, 3, 5\)"),
         (np.zeros((2, 3, 0)), QUERIES, [], "3 query tokens, 0 key tokens"),
-        (LAYER * np.nan, QUERIES, KEYS, "numbers from 0 to 1.*Received: numbers from nan"),
+        (
+            LAYER * np.nan,
+            QUERIES,
+            KEYS,
+            r"finite numbers.*not finite, the first weights\[0, .*0\]=nan",
+        ),
         (LAYER - 1, QUERIES, KEYS, "not scores. Received: numbers from -"),
         (LAYER * 9, QUERIES, KEYS, "not scores. Received: numbers from 0"),
         ([["a"]], QUERIES, KEYS, "`weights` to be an array of numbers"),
@@ -329,15 +335,34 @@ def test_a_query_that_does_not_exist_is_refused(query):
         plot_head_view(LAYER, QUERIES, KEYS, query=query)
 
 
+def test_lines_of_even_weights_are_seen_on_a_scale_of_their_own():
+    weights = np.full((2, 3, 100), 0.01)
+    keys = [f"w{i}" for i in range(100)]
+    for vmax, opacity in ((1.0, 0.01), (None, 0.25), (0.02, 0.5), (0.005, 1.0)):
+        figure = plot_head_view(weights, "abc", keys, vmax=vmax)
+        for lines in figure.axes[0].collections:
+            np.testing.assert_allclose(lines.get_colors()[:, 3], opacity, atol=1e-6)
+
+
+def test_heads_over_long_keys_have_oblong_cells_and_readable_letters():
+    weights = np.full((3, 5, 200), 1 / 200)
+    figure = plot_heads(weights, [*"abcde"], [f"w{i}" for i in range(200)], vmax=None)
+    ax = figure.axes[0]
+    assert len(ax.get_yticklabels()) == 5, "every query is named"
+    assert min(label.get_fontsize() for label in ax.get_yticklabels()) >= 7.5
+    assert ax.images[0].get_clim() == (0, pytest.approx(0.02))
+    assert_inside(figure)
+
+
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_missing_matplotlib_names_the_extra(function, monkeypatch):
     original = builtins.__import__
 
     def without_matplotlib(name, *arguments, **named):
         if name.split(".")[0] == "matplotlib":
-            raise ImportError(name)
+            raise ModuleNotFoundError(name)
         return original(name, *arguments, **named)
 
     monkeypatch.setattr(builtins, "__import__", without_matplotlib)
-    with pytest.raises(ImportError, match=r'pip install "\.\[plot\]"'):
+    with pytest.raises(ImportError, match=r'pip install "keras-attention-layers\[plot\]"'):
         getattr(plotting, function.__name__)(LAYER, QUERIES, KEYS)

@@ -33,6 +33,52 @@ def test_the_largest_weight_covers_most_and_no_weight_covers_nothing():
     np.testing.assert_array_equal(covered[2], 0.0)
 
 
+def test_even_weights_cover_lightly():
+    figure = plot_image_attention(GRAY, np.full((1, 7, 11), 1 / 77), ["a"], alpha=0.8)
+    np.testing.assert_allclose(figure.axes[1].images[1].get_alpha(), 0.2, atol=1e-6)
+
+
+# Machado et al. 2009 (https://doi.org/10.1109/TVCG.2009.113), severity 1, on linear RGB.
+VISIONS = {
+    "normal": np.eye(3),
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+}
+
+
+@pytest.mark.parametrize("vision", VISIONS)
+@pytest.mark.parametrize("background", [0.0, 1.0])
+def test_the_overlay_is_seen_on_black_and_on_white_by_every_eye(vision, background):
+    """On black, large weights were red and small ones olive: one color to many eyes."""
+    figure = plot_image_attention(np.full((3, 3), background), [[[0.0, 1.0]]], ["a"])
+    over = figure.axes[1].images[1]
+    assert over.cmap(0.1) == over.cmap(1.0), "weights differ in opacity, not in hue"
+    (red, green, blue, _), alpha = over.cmap(1.0), over.get_alpha().max()
+    shown = alpha * np.array([red, green, blue]) + (1 - alpha) * background
+
+    def luminance(color):
+        linear = np.where(color <= 0.04045, color / 12.92, ((color + 0.055) / 1.055) ** 2.4)
+        return np.clip(VISIONS[vision] @ linear, 0, 1) @ (0.2126, 0.7152, 0.0722) + 0.05
+
+    ends = sorted([luminance(shown), luminance(np.full(3, background))])
+    assert ends[1] / ends[0] > 1.9
+
+
+def test_a_colormap_is_taken_and_a_wrong_one_refused():
+    figure = plot_image_attention(GRAY, WEIGHTS, TOKENS, cmap="viridis")
+    assert figure.axes[1].images[1].cmap.name == "viridis"
+    with pytest.raises(ValueError, match="plot_image_attention expects `cmap`.*cmap='Bluse'"):
+        plot_image_attention(GRAY, WEIGHTS, TOKENS, cmap="Bluse")
+
+
 @pytest.mark.parametrize("channels", [1, 3, 4])
 def test_channels_and_both_ranges_are_read(channels):
     whole = np.full((6, 4, channels), 51, np.int32)
@@ -54,6 +100,7 @@ def test_any_script_and_bytes_and_marks_of_formulas_are_drawn():
 
 
 def test_characters_without_a_font_are_boxes_and_named_in_one_warning(monkeypatch):
+    monkeypatch.setattr(fonts, "_advised", set())
     monkeypatch.setattr(fonts, "families_for", lambda texts: (["DejaVu Sans"], {"年"}))
     with pytest.warns(UserWarning, match="No installed font holds 年") as caught:
         figure = plot_image_attention(GRAY, np.ones((2, 4)) / 4, ["年a", "b"], title="年")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from drawn_figures import draw, texts
+from drawn_figures import assert_legible, draw, texts
 
 from keras_attention import fonts
 from keras_attention.plotting import plot_bits, plot_memory_use
@@ -35,8 +35,9 @@ def titles(figure):
 
 
 def assert_inside(figure):
-    """Asserts that nothing is cut off at the figure's edges."""
+    """Asserts that nothing is cut off at the figure's edges, and that every text is legible."""
     draw(figure)
+    assert_legible(figure)
     box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
     assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
 
@@ -114,11 +115,13 @@ def test_titles_of_any_script_are_drawn_and_missing_fonts_named_once(monkeypatch
     figure = plot_bits([OUTPUTS], [OUTPUTS], titles=["$длина$ 7"])
     draw(figure)
     assert titles(figure)[0] == "$длина$ 7"
+    monkeypatch.setattr(fonts, "_advised", set())
     monkeypatch.setattr(fonts, "families_for", lambda texts: (["DejaVu Sans"], {"年"}))
     with pytest.warns(UserWarning, match="No installed font holds 年") as caught:
         figure = plot_bits([OUTPUTS], [OUTPUTS], titles=["年a"])
     assert len(caught) == 1 and caught[0].filename == __file__
     assert titles(figure)[0] == "□a"
+    monkeypatch.setattr(fonts, "_advised", set())
     with pytest.warns(UserWarning, match="No installed font holds 年") as caught:
         figure = plot_memory_use(INPUTS, OUTPUTS, DIAGONAL, DIAGONAL, title="年b")
     assert len(caught) == 1 and caught[0].filename == __file__

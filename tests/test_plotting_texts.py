@@ -6,9 +6,11 @@ import warnings
 
 import numpy as np
 import pytest
+from drawn_figures import assert_inside
 
 from keras_attention import fonts
 from keras_attention.plotting import plot_text_weights, text_weights_html
+from keras_attention.plotting.texts import WORD_COLOR
 
 pytest.importorskip("matplotlib")
 
@@ -58,6 +60,53 @@ def test_without_sentence_weights_words_have_their_own():
     assert len(figure.axes[0].patches) == 2
 
 
+@pytest.mark.parametrize("count", [7, 300])
+def test_even_weights_are_light_and_a_peak_is_dark(count):
+    """A quarter of the full color for even weights: 0.0033 of 300 words was as dark as 1."""
+    words, full = [f"w{i}" for i in range(count)], 1 - WORD_COLOR[0]
+    even = np.full(count, 1 / count)
+    nearly = even * np.linspace(0.98, 1.02, count)
+    for weights in (even, nearly):
+        shades = np.array(
+            [dark for _, dark in words_and_shades(plot_text_weights([words], [weights]))]
+        )
+        np.testing.assert_allclose(shades / full, 0.25, atol=0.006)
+    peak = even * 0.4
+    peak[3] += 0.6
+    shades = np.array([dark for _, dark in words_and_shades(plot_text_weights([words], [peak]))])
+    assert shades[3] > 0.9 * full
+    assert np.delete(shades, 3).max() < 0.15 * full
+
+
+def test_no_weight_has_more_than_its_own_color_in_a_short_text():
+    full = 1 - WORD_COLOR[0]
+    shades = [dark for _, dark in words_and_shades(plot_text_weights([["x", "y"]], [[0.25, 0.75]]))]
+    np.testing.assert_allclose(np.array(shades) / full, [0.25, 0.75], atol=1e-6)
+    assert words_and_shades(plot_text_weights([["x"]], [[1.0]]))[0][1] == pytest.approx(full)
+
+
+def test_the_color_bars_say_what_the_full_color_is():
+    figure = plot_text_weights([["w"] * 200], [np.full(200, 0.005)])
+    said = [text.get_text() for text in figure.axes[0].texts]
+    assert "words: from 0 to 0.02; their mean is 0.005" in said
+    assert len(figure.axes[0].images) == 1
+    both = plot_text_weights(SENTENCES, WORD_WEIGHTS, SENTENCE_WEIGHTS, width=1.0)
+    assert len(both.axes[0].images) == 2
+    assert_inside(both)
+    page = text_weights_html([["w"] * 200], [np.full(200, 0.005)])
+    assert "Color of words: from 0 to 0.02; their mean is 0.005" in page
+
+
+def test_words_take_a_colormap_and_letters_stay_readable():
+    words, weights = [["none", "most"]], [[0.0, 1.0]]
+    dark = plot_text_weights(words, weights, cmap="Blues")
+    patches, letters = dark.axes[0].patches, dark.axes[0].texts
+    np.testing.assert_allclose(patches[1].get_facecolor()[:3], (8 / 255, 48 / 255, 107 / 255))
+    assert [text.get_color() for text in letters[:2]] == ["black", "white"]
+    page = text_weights_html(words, weights, cmap="Blues")
+    assert "background: #08306b; color: white" in page and 'background: #f7fbff"' in page
+
+
 def test_full_lines_are_broken_and_everything_stays_inside():
     words = [["word"] * 83, ["another"] * 41, ["w" * 300]]
     weights = [np.full(len(sentence), 0.01) for sentence in words]
@@ -85,6 +134,7 @@ def test_any_script_and_markup_are_letters(monkeypatch):
         figure.canvas.draw()
     shown = [word for word, _ in words_and_shades(figure)]
     assert shown[0] == "$x^2$" and shown[1] == "a\\b" and shown[3] == "↵" and shown[5] == "é"
+    monkeypatch.setattr(fonts, "_advised", set())
     monkeypatch.setattr(fonts, "families_for", lambda texts: (["DejaVu Sans"], {"影"}))
     with pytest.warns(UserWarning, match="影"):
         figure = plot_text_weights(words, [np.full(7, 0.1)])
@@ -111,7 +161,7 @@ class Page(html.parser.HTMLParser):
 def test_the_page_holds_words_and_weights_in_order():
     page = text_weights_html(SENTENCES, WORD_WEIGHTS, SENTENCE_WEIGHTS, title="a film")
     read = Page(page)
-    assert [span["title"] for span in read.spans[:3]] == ["0.1000", "0.6000", "0.3000"]
+    assert [span["title"] for span in read.spans[:3]] == ["0.1", "0.6", "0.3"]
     assert read.tags.count("p") == 4  # three sentences and the legend
     assert 'title="sentence 2: 0.0900"' in page
     red = [int(span["style"][-6:-4], 16) for span in read.spans]
@@ -144,11 +194,17 @@ DRAWERS = pytest.mark.parametrize("drawer", [plot_text_weights, text_weights_htm
         ((["a", "text"], [[0.5, 0.5]]), "put a list of words into a list"),
         (([[3]], [[1.0]]), "expects `sentences` to hold str or bytes. Received: 3"),
         (([[]], [[]]), "at least one word"),
+        ((np.ones(2), [["a", "text"]]), "expects `sentences` to be lists of words"),
+        ((None, None), "expects `sentences` to be lists of words"),
         (([["a"]], [[0.5], [0.5]]), "`word_weights` to have one row a sentence. Received: 2 rows"),
         (([["a", "b"]], [[0.5]]), "sentence 0 of 2 words with 1 weights"),
         (([["a"]], [[0.5, 0.5]]), "1 beyond its words not 0"),
         (([["a"]], [[1.5]]), "numbers from 0 to 1"),
-        (([["a"]], [[float("nan")]]), "numbers from 0 to 1"),
+        (
+            ([["a"], ["b", "c"]], [[1.0], [0.5, float("nan")]]),
+            "1 of 2 not finite, the first word_weights[1][1]=nan",
+        ),
+        (([["a"]], [[1.0]], [float("inf")]), "the first sentence_weights[0]=inf"),
         (([["a"]], [["x"]]), "array of numbers"),
         (([["a"]], [[[0.5]]]), "one axis"),
         (([["a"]], [[0.5]], [0.5, 0.5]), "`sentence_weights` to have one row a sentence"),
@@ -168,6 +224,13 @@ def test_weights_of_zero_are_white(drawer):
         assert [dark for _, dark in words_and_shades(result)] == [0, 0]
     else:
         assert result.count("#ffffff") == 3
+
+
+@DRAWERS
+@pytest.mark.parametrize("cmap", ["Bluse", 3])
+def test_a_colormap_that_is_none_is_refused(drawer, cmap):
+    with pytest.raises(ValueError, match=f"{drawer.__name__} expects `cmap`.*cmap={cmap!r}"):
+        drawer([["a"]], [[1.0]], cmap=cmap)
 
 
 def test_a_text_too_long_for_a_picture_is_refused():

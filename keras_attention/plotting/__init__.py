@@ -4,8 +4,8 @@ The functions use no `pyplot` and change none of its state. Save a figure with
 `figure.savefig("alignment.png")`; a notebook shows the figure that a cell ends in, after
 `%matplotlib inline`.
 
-Any script: fonts are chosen among those installed (`keras_attention.fonts`); characters that
-none of them holds are drawn as □ and named in one warning. Joined letters and the inner
+Any script: fonts are chosen among those installed and those of the extra `fonts`; characters that
+none of them holds are drawn as □ and named in one warning a process. Joined letters and the inner
 direction of Arabic, Hebrew or Devanagari words need matplotlib 3.11 or later, which shapes
 text; older ones draw letters unjoined and left to right. The axes always run in the order of
 the tokens: from left to right and from top to bottom.

@@ -7,21 +7,25 @@ import numpy as np
 from keras_attention.plotting import figures
 from keras_attention.plotting.figures import LARGEST_INCHES
 from keras_attention.plotting.lettering import (
-    FONT_POINTS,
     Lettering,
     ems,
     font_points,
+    label_step,
     shortened,
     title_text,
     token_text,
 )
 
-CELL_INCHES = 0.36
 BAR_INCHES = 0.6  # of the color bar beside the map, and its numbers
 
 
-def plot_alignment(weights, source_tokens, target_tokens, *, title=None, ax=None, cmap="Blues"):
+def plot_alignment(
+    weights, source_tokens, target_tokens, *, title=None, ax=None, cmap="Blues", vmax=1.0
+):  # fmt: skip
     """Draws an alignment as a heat map, source tokens on top, target tokens at the left.
+
+    Letters have at least 7.5 points: of more than about 90 tokens every second one is written,
+    or fewer. Long sequences beside short ones have oblong cells.
 
     Args:
         weights: Array `(target, source)` of numbers from 0 to 1, without padding; a row of
@@ -32,13 +36,16 @@ def plot_alignment(weights, source_tokens, target_tokens, *, title=None, ax=None
         title: Optional str.
         ax: Optional matplotlib axes to draw into; None makes a figure of fitting size.
         cmap: Name of a matplotlib colormap; light should mean little.
+        vmax: Number above 0, the weight that has the full color: 1 by default, so that pictures
+            can be compared. None takes four times the mean weight or the largest, whichever
+            is more (1 at most), for weights that are spread over many tokens.
 
     Returns:
         The matplotlib `Figure` that holds the picture.
 
     Raises:
         ValueError: If `weights` is not of shape `(target, source)`, is empty, or holds numbers
-            that are not finite or outside of 0 to 1.
+            that are not finite or outside of 0 to 1; or an option is not as above.
         ImportError: If matplotlib is not installed.
 
     Example:
@@ -48,27 +55,28 @@ def plot_alignment(weights, source_tokens, target_tokens, *, title=None, ax=None
     >>> [label.get_text() for label in figure.axes[0].get_xticklabels()]
     ['das', 'Haus', '</s>']
     """
-    figures.require_matplotlib()
+    cmap = figures.colormap("plot_alignment", cmap)
     panel = _Panel("plot_alignment", weights, source_tokens, target_tokens, title)
+    vmax = figures.color_limit("plot_alignment", vmax, [panel.weights])
     letters = Lettering(panel.texts)
     is_ours = ax is None
     if is_ours:
-        cell = panel.fitting_cell(LARGEST_INCHES)
+        cell = figures.cell_inches(*panel.size)
         ax = figures.new_figure(*panel.inches(cell, letters)).subplots()
         ax.set_anchor("W")  # a title that is wider than the map begins with it
     else:
         cell = panel.cell_within(ax)
-    image = panel.draw(ax, cell, letters, cmap)
+    image = panel.draw(ax, cell, letters, cmap, vmax)
     # An inset is exactly as tall as the map, whatever the layout does to the axes.
-    width = 0.12 / (panel.size[1] * cell)
-    bar = ax.figure.colorbar(image, cax=ax.inset_axes([1 + width, 0, width, 1]), ticks=[0, 0.5, 1])
-    figures.soften(bar, max(6.0, font_points(cell) - 2))
+    width = 0.12 / (panel.size[1] * cell[1])
+    bar = ax.figure.colorbar(image, cax=ax.inset_axes([1 + width, 0, width, 1]))
+    figures.soften(bar, font_points(min(cell)))
     if is_ours:
         figures.grow(ax.figure)
     return ax.figure
 
 
-def plot_alignments(examples, *, titles=None, columns=None, cmap="Blues"):
+def plot_alignments(examples, *, titles=None, columns=None, cmap="Blues", vmax=1.0):
     """Draws several alignments in a grid with one color scale.
 
     Args:
@@ -77,6 +85,7 @@ def plot_alignments(examples, *, titles=None, columns=None, cmap="Blues"):
         titles: Optional sequence of str, one an example.
         columns: Positive int, panels side by side; None chooses by their number.
         cmap: Name of a matplotlib colormap.
+        vmax: The weight that has the full color, or None, as `plot_alignment` takes it.
 
     Returns:
         The matplotlib `Figure` that holds all pictures, one axes an example, in order.
@@ -92,8 +101,9 @@ def plot_alignments(examples, *, titles=None, columns=None, cmap="Blues"):
     >>> [axes.images[0].get_array().shape for axes in figure.axes[:2]]
     [(1, 1), (1, 2)]
     """
-    figures.require_matplotlib()
+    cmap = figures.colormap("plot_alignments", cmap)
     panels = _panels(examples, titles)
+    vmax = figures.color_limit("plot_alignments", vmax, [panel.weights for panel in panels])
     if columns is None:
         columns = math.ceil(math.sqrt(len(panels)))
     if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:
@@ -102,7 +112,9 @@ def plot_alignments(examples, *, titles=None, columns=None, cmap="Blues"):
         )
     columns = min(columns, len(panels))
     letters = Lettering([text for panel in panels for text in panel.texts])
-    cell = min(panel.fitting_cell(1.3 * LARGEST_INCHES / columns) for panel in panels)
+    most = [max(panel.size[axis] for panel in panels) for axis in (0, 1)]
+    largest = 1.3 * LARGEST_INCHES / columns
+    cell = figures.cell_inches(*most, largest, largest)
     sizes = [panel.inches(cell, letters) for panel in panels]
     widths = [max(size[0] for size in sizes[i::columns]) for i in range(columns)]
     rows = range(0, len(panels), columns)
@@ -117,11 +129,11 @@ def plot_alignments(examples, *, titles=None, columns=None, cmap="Blues"):
     axes = axes[: len(panels)]
     for ax in axes:
         ax.set_anchor("NW")  # titles of a column start at one line
-    images = [panel.draw(ax, cell, letters, cmap) for panel, ax in zip(panels, axes, strict=True)]
-    bar = figure.colorbar(
-        images[0], ax=axes, ticks=[0, 0.5, 1], shrink=0.6, aspect=30, pad=0.02, panchor=False
-    )
-    figures.soften(bar, max(6.0, font_points(cell) - 2))
+    images = [
+        panel.draw(ax, cell, letters, cmap, vmax) for panel, ax in zip(panels, axes, strict=True)
+    ]
+    bar = figure.colorbar(images[0], ax=axes, shrink=0.6, aspect=30, pad=0.02, panchor=False)
+    figures.soften(bar, font_points(min(cell)))
     return figure
 
 
@@ -141,26 +153,21 @@ class _Panel:
     def texts(self):
         return [*self.source, *self.target, self.title]
 
-    def fitting_cell(self, largest):
-        """Returns the side of a cell in inches, smaller where many must fit."""
-        return min(CELL_INCHES, largest / max(self.size))
-
     def cell_within(self, ax):
-        """Returns the side of a cell in inches inside given axes."""
+        """Returns height and width of a cell in inches inside given axes."""
         box = ax.get_position()
         inches = ax.figure.get_size_inches()
-        return min(
-            box.height * inches[1] / self.size[0], box.width * inches[0] / self.size[1], CELL_INCHES
-        )
+        return figures.cell_inches(*self.size, box.height * inches[1], box.width * inches[0])
 
     def inches(self, cell, letters):
         """Returns width and height of the picture with its labels, and breaks a long title."""
-        points = font_points(cell)
-        step = _step(cell)
-        left = max(letters.inches(text, points)[0] for text in self.target[::step])
+        down, across = cell
+        beside = font_points(down)
+        left = max(letters.inches(text, beside)[0] for text in self.target[:: label_step(down)])
+        points = font_points(across)
         top, right = points / 72, BAR_INCHES
-        angles = self._rotations(cell)
-        for place in range(0, len(self.source), step):
+        angles = self._rotations(across)
+        for place in range(0, len(self.source), label_step(across)):
             width, height = letters.inches(self.source[place], points)
             up, along = (
                 math.sin(math.radians(angles[place])),
@@ -168,9 +175,9 @@ class _Panel:
             )
             top = max(top, width * up + height * along)
             if angles[place]:
-                beside = (self.size[1] - place - 0.5) * cell
-                right = max(right, width * along + height * up - beside)
-        map_inches = self.size[1] * cell
+                after = (self.size[1] - place - 0.5) * across
+                right = max(right, width * along + height * up - after)
+        map_inches = self.size[1] * across
         title = (0.0, 0.0)
         if self.title:
             room = max(LARGEST_INCHES - left, map_inches + right)
@@ -178,34 +185,44 @@ class _Panel:
             title = letters.inches(self.title, _title_points(points))
         return (
             left + max(map_inches + right, title[0]) + 0.3,
-            self.size[0] * cell + top + title[1] + (0.5 if self.title else 0.4),
+            self.size[0] * down + top + title[1] + (0.5 if self.title else 0.4),
         )
 
-    def draw(self, ax, cell, letters, cmap):
+    def draw(self, ax, cell, letters, cmap, vmax):
         """Draws the map into `ax` and returns the image."""
         rows, columns = self.size
-        points = font_points(cell)
-        image = ax.imshow(self.weights, cmap=cmap, vmin=0, vmax=1, interpolation="nearest")
-        style = letters.style | {"fontsize": points}
-        step = _step(cell)
+        down, across = cell
+        points = font_points(across)
+        image = ax.imshow(
+            self.weights,
+            cmap=cmap,
+            vmin=0,
+            vmax=vmax,
+            aspect=down / across,
+            interpolation="nearest",
+        )
         ax.xaxis.tick_top()
+        step = label_step(across)
         ax.set_xticks(
             range(0, columns, step),
             [letters.drawable(text) for text in self.source[::step]],
-            **style,
+            **letters.style,
+            fontsize=points,
         )
-        angles = self._rotations(cell)[::step]
+        angles = self._rotations(across)[::step]
         for label, angle in zip(ax.get_xticklabels(), angles, strict=True):
             if angle:
                 label.set(rotation=angle, rotation_mode="anchor", ha="left")
             if angle == 90:
                 label.set(va="center")
+        step = label_step(down)
         ax.set_yticks(
             range(0, rows, step),
             [letters.drawable(text) for text in self.target[::step]],
-            **style,
+            **letters.style,
+            fontsize=font_points(down),
         )
-        if cell * 72 > 6:  # thinner cells would drown in lines
+        if min(cell) * 72 > 6:  # thinner cells would drown in lines
             ax.set_xticks(np.arange(columns + 1) - 0.5, minor=True)
             ax.set_yticks(np.arange(rows + 1) - 0.5, minor=True)
             ax.grid(which="minor", color="0.88", linewidth=0.6)
@@ -220,21 +237,16 @@ class _Panel:
             )
         return image
 
-    def _rotations(self, cell):
+    def _rotations(self, across):
         """Returns the angle of each source label: 0 for all that fit side by side, else steep.
 
         If few are too long (an end mark among characters), only those are turned.
         """
-        em = font_points(cell)
-        fits = [ems(text) * em <= cell * 72 for text in self.source]
-        steep = 45 if cell >= 0.2 else 90
+        em = font_points(across)
+        fits = [ems(text) * em <= across * 72 for text in self.source]
+        steep = 45 if across >= 0.2 else 90
         few = fits.count(False) <= max(1, 0.15 * len(fits))
         return [0 if fit and few else steep for fit in fits]
-
-
-def _step(cell):
-    """Every how many-th label fits beside cells of so many inches."""
-    return max(1, math.ceil(FONT_POINTS[0] * 1.2 / (cell * 72)))
 
 
 def _title_points(points):

@@ -2,18 +2,20 @@
 
 import numpy as np
 
+from keras_attention import checks
+from keras_attention.extras import missing_package
+
 LARGEST_INCHES = 11.0
+CELL_INCHES = 0.36  # of maps with few tokens
+LEGIBLE_INCHES = 0.16  # a cell that has room for its token beside it
 
 
 def require_matplotlib():
     """Raises an ImportError that names the extra to install, if matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "keras_attention.plotting draws with matplotlib, which is not installed. "
-            'Install it with `pip install ".[plot]"` in the checkout.'
-        ) from error
+    except ModuleNotFoundError as error:
+        raise missing_package("keras_attention.plotting", "matplotlib", "plot") from error
 
 
 def new_figure(width, height, layout="constrained"):
@@ -44,6 +46,19 @@ def grow(figure, tries=3):
         )
 
 
+def cell_inches(rows, columns, height=LARGEST_INCHES, width=LARGEST_INCHES):
+    """Returns height and width of the cells of a map that may be that large.
+
+    Cells are squares, but where there are many tokens on one side only, that side alone has
+    thin cells.
+    """
+    square = min(CELL_INCHES, height / rows, width / columns)
+    return (
+        max(square, min(LEGIBLE_INCHES, height / rows)),
+        max(square, min(LEGIBLE_INCHES, width / columns)),
+    )
+
+
 def soften(bar, points):
     """Makes a color bar light, with labels of so many points."""
     bar.outline.set_edgecolor("0.8")
@@ -60,10 +75,50 @@ def numbers(owner, name, array):
         ) from error
 
 
-def check_shares(owner, weights):
+def check_shares(owner, weights, name="weights"):
     """Raises unless an array of weights holds numbers from 0 to 1, but for rounding."""
-    if not np.isfinite(weights).all() or weights.min() < -1e-3 or weights.max() > 1 + 1e-3:
+    finite = np.isfinite(weights)
+    if not finite.all():
+        place = tuple(int(i) for i in np.argwhere(~finite)[0])
         raise ValueError(
-            f"{owner} expects `weights` to be numbers from 0 to 1: attention weights after the "
+            f"{owner} expects `{name}` to be finite numbers from 0 to 1. Received: "
+            f"{np.count_nonzero(~finite)} of {weights.size} not finite, the first "
+            f"{name}[{', '.join(map(str, place))}]={weights[place]}"
+        )
+    if (weights < -1e-3).any() or (weights > 1 + 1e-3).any():
+        raise ValueError(
+            f"{owner} expects `{name}` to be numbers from 0 to 1: attention weights after the "
             f"normalizer, not scores. Received: numbers from {weights.min()} to {weights.max()}"
         )
+
+
+def full_weight(weights):
+    """Returns the weight that has the full color, where a picture has a scale of its own.
+
+    It is four times the mean weight, or the largest where that is more, and 1 at most: even
+    weights are light, however many share them, and what stands out is dark.
+    """
+    return max(float(weights.max()), min(1.0, 4.0 * float(weights.mean()))) or 1.0
+
+
+def color_limit(owner, vmax, weights):
+    """Returns `vmax`, checked; for None what `full_weight` says of all arrays of weights."""
+    if vmax is None:
+        return full_weight(np.concatenate([np.ravel(array) for array in weights]))
+    return checks.number_in_range(owner, "vmax", vmax, 0, 1, above=True)
+
+
+def colormap(owner, cmap, name="cmap"):
+    """Returns the matplotlib colormap of that name; a colormap is returned as it is."""
+    require_matplotlib()
+    from matplotlib import colormaps
+    from matplotlib.colors import Colormap
+
+    if isinstance(cmap, Colormap):
+        return cmap
+    if not isinstance(cmap, str) or cmap not in colormaps:
+        raise ValueError(
+            f"{owner} expects `{name}` to be the name of a matplotlib colormap, such as 'Blues' or "
+            f"'viridis'. Received: {name}={cmap!r}"
+        )
+    return colormaps[cmap]

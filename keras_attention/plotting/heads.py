@@ -1,14 +1,12 @@
 """The heads of attention layers: a map for every head, in one grid."""
 
-import math
 import operator
 
 import numpy as np
 
 from keras_attention.plotting import figures
-from keras_attention.plotting.alignment import CELL_INCHES
 from keras_attention.plotting.figures import LARGEST_INCHES
-from keras_attention.plotting.lettering import FONT_POINTS, Lettering, ems, font_points, token_text
+from keras_attention.plotting.lettering import Lettering, ems, font_points, label_step, token_text
 from keras_attention.plotting.sheet import POINTS, Sheet
 
 # All in inches.
@@ -27,10 +25,11 @@ def plot_heads(
     heads=None,
     title=None,
     cmap="Blues",
+    vmax=1.0,
 ):
     """Draws every head as a heat map, heads side by side and layers one below the other.
 
-    All maps have one color scale, from 0 to 1. Tokens stand on the outer maps only: key tokens
+    All maps have one color scale. Tokens stand on the outer maps only: key tokens
     above the first layer, query tokens at the left of the first head.
 
     Args:
@@ -44,13 +43,16 @@ def plot_heads(
         heads: Optional sequence of int, the heads to draw, counted likewise.
         title: Optional str, above all.
         cmap: Name of a matplotlib colormap; light should mean little.
+        vmax: Number above 0, the weight that has the full color: 1 by default, so that pictures
+            can be compared. None takes four times the mean weight or the largest, whichever
+            is more (1 at most), for weights that are spread over many tokens.
 
     Returns:
         The matplotlib `Figure`: an axes a head, layer by layer, then the color bar.
 
     Raises:
         ValueError: If `weights` is of another shape, is empty, or holds numbers that are not
-            finite or outside of 0 to 1, or there is no such layer or head.
+            finite or outside of 0 to 1; or there is no such layer, head or colormap.
         ImportError: If matplotlib is not installed.
 
     Example:
@@ -64,8 +66,8 @@ def plot_heads(
 
     Reference: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, figures 3 to 5.
     """
-    figures.require_matplotlib()
     owner = "plot_heads"
+    cmap = figures.colormap(owner, cmap)
     queries, keys = token_columns(owner, query_tokens, key_tokens)
     array = head_weights(owner, weights, len(queries), len(keys), or_layers=True)
     is_one_layer = array.ndim == 3
@@ -73,20 +75,21 @@ def plot_heads(
     layers = chosen(owner, "layers", layers, array.shape[0])
     heads = chosen(owner, "heads", heads, array.shape[1])
     letters = Lettering([*queries, *keys, title or ""])
-    most = max(len(heads) * len(keys), len(layers) * len(queries))
-    cell = min(CELL_INCHES, 1.3 * LARGEST_INCHES / most)
-    width, height = len(keys) * cell, len(queries) * cell
+    vmax = figures.color_limit(owner, vmax, [array[np.ix_(layers, heads)]])
+    largest = 1.3 * LARGEST_INCHES
+    cell = figures.cell_inches(len(queries), len(keys), largest / len(layers), largest / len(heads))
+    width, height = len(keys) * cell[1], len(queries) * cell[0]
     across, down = max(width, NARROWEST_COLUMN) + GAP, max(height, LOWEST_ROW) + GAP
     sheet = Sheet()
     for row, layer in enumerate(layers):
         for column, head in enumerate(heads):
             axes = sheet.axes(column * across, row * down, width, height)
-            image = _draw(axes, array[layer, head], cell, cmap)
+            image = _draw(axes, array[layer, head], min(cell), cmap, vmax)
             if row == 0:
-                _write_keys(axes, keys, cell, letters)
+                _write_keys(axes, keys, cell[1], letters)
                 axes.set_title(f"head {head + 1}", fontsize=POINTS + 1)
             if column == 0:
-                _mark(axes.yaxis, queries, cell, letters)
+                _mark(axes.yaxis, queries, cell[0], letters)
             if column == 0 and not is_one_layer:
                 turned = {"rotation": 0, "ha": "right", "va": "center"}
                 style = turned if height < UPRIGHT_NAME else {}
@@ -161,9 +164,10 @@ def _place(number, count):
     return range(count)[operator.index(number)]
 
 
-def _draw(axes, weights, cell, cmap):
+def _draw(axes, weights, cell, cmap, vmax):
     """Draws one map without tokens and returns the image."""
-    image = axes.imshow(weights, cmap=cmap, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    scale = {"cmap": cmap, "vmin": 0, "vmax": vmax}
+    image = axes.imshow(weights, **scale, aspect="auto", interpolation="nearest")
     axes.set_xticks([])
     axes.set_yticks([])
     if cell * 72 > 6:  # thinner cells would drown in lines
@@ -178,7 +182,7 @@ def _draw(axes, weights, cell, cmap):
 
 def _mark(axis, texts, cell, letters):
     """Writes as many tokens along an axis as have room, and returns their labels."""
-    step = max(1, math.ceil(FONT_POINTS[0] * 1.2 / (cell * 72)))
+    step = label_step(cell)
     labels = [letters.drawable(text) for text in texts[::step]]
     axis.set_ticks(range(0, len(texts), step), labels, **letters.style, fontsize=font_points(cell))
     return axis.get_ticklabels()

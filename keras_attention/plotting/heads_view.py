@@ -3,19 +3,22 @@
 The picture is that of Vig 2019 (https://arxiv.org/abs/1906.05714), without its mouse.
 """
 
-import math
-
 import numpy as np
 
 from keras_attention import checks
 from keras_attention.plotting import figures
 from keras_attention.plotting.figures import LARGEST_INCHES
 from keras_attention.plotting.heads import chosen, head_weights, token_columns, write_title
-from keras_attention.plotting.lettering import FONT_POINTS, Lettering
+from keras_attention.plotting.lettering import FONT_POINTS, Lettering, label_step
 from keras_attention.plotting.sheet import POINTS, Sheet
 
 ROW_INCHES = 0.22
 LINES_INCHES = (2.2, 4.4)  # from the queries to the keys, more where there are many
+# Of Petroff 2021 (https://arxiv.org/abs/2107.02270): told apart without red-green vision too.
+HEAD_COLORS = (
+    *("#3f90da", "#ffa90e", "#bd1f01", "#94a4a2", "#832db6"),
+    *("#a96b59", "#e76300", "#b9ac70", "#717581", "#92dadd"),
+)
 BAND = 0.5  # of a row, over which the lines of all heads are spread
 THICKEST, THINNEST = 1.6, 0.4  # lines, in points
 FAINTEST = 1 / 512  # no color has a level below
@@ -23,16 +26,24 @@ LEGEND_COLUMNS = 4
 
 
 def plot_head_view(
-    weights, query_tokens, key_tokens=None, *, query=None, heads=None, title=None, cmap=None
+    weights,
+    query_tokens,
+    key_tokens=None,
+    *,
+    query=None,
+    heads=None,
+    title=None,
+    cmap=None,
+    vmax=1.0,
 ):
     """Draws tokens that look at the left, tokens that are seen at the right, and lines between.
 
-    The opacity of a line is its weight, its color tells the head. Lines of several heads leave and
-    arrive side by side, the first head's on top, so that none hides another.
+    The opacity of a line is its weight over `vmax`, its color tells the head. Lines of several
+    heads leave and arrive side by side, the first head's on top, so that none hides another.
 
     Args:
         weights: Array `(heads, query, key)` of numbers from 0 to 1, the weights of one layer
-            without padding; no line is drawn for a weight below 1/512.
+            without padding; no line is drawn for an opacity below 1/512.
         query_tokens: Sequence of `query` str (or UTF-8 bytes). A str counts as its characters.
         key_tokens: Sequence of `key` str (or UTF-8 bytes); None if they are the queries, as in
             self-attention.
@@ -41,8 +52,11 @@ def plot_head_view(
         heads: Optional sequence of int, the heads to draw, counted from 0; names in the picture
             count from 1. A head keeps its color whichever are chosen.
         title: Optional str, above all.
-        cmap: Name of a matplotlib colormap; None takes "tab10", or as many hues as there are heads
-            if they are more than ten.
+        cmap: Name of a matplotlib colormap; None takes ten colors that are told apart without
+            red-green vision too, or as many hues as there are heads if they are more.
+        vmax: Number above 0, the weight of an opaque line: 1 by default, so that pictures can be
+            compared. None takes four times the mean weight or the largest, whichever is more
+            (1 at most), for weights that are spread over many tokens.
 
     Returns:
         The matplotlib `Figure`. Its one axes holds the query tokens as its first texts, the key
@@ -50,7 +64,7 @@ def plot_head_view(
 
     Raises:
         ValueError: If `weights` is of another shape, is empty, or holds numbers that are not
-            finite or outside of 0 to 1, or there is no such query or head.
+            finite or outside of 0 to 1, or there is no such query, head or colormap.
         ImportError: If matplotlib is not installed.
 
     Example:
@@ -71,6 +85,7 @@ def plot_head_view(
     queries, keys = token_columns(owner, query_tokens, key_tokens)
     array = head_weights(owner, weights, len(queries), len(keys))
     heads = chosen(owner, "heads", heads, len(array))
+    array = np.minimum(array / figures.color_limit(owner, vmax, [array[heads]]), 1.0)
     if query is not None:
         query = _query(owner, query, len(queries))
         others = np.arange(len(queries)) != query
@@ -85,7 +100,7 @@ def plot_head_view(
     axes.set_axis_off()
     _write(axes, queries, row, letters, is_left=True, dark=query)
     _write(axes, keys, row, letters)
-    colors, places = _colors(len(array), cmap), _places(len(heads))
+    colors, places = _colors(owner, len(array), cmap), _places(len(heads))
     width = np.clip(BAND * row * 72 / len(heads), THINNEST, THICKEST)
     handles = []
     for number, (head, place) in enumerate(zip(heads, places, strict=True)):
@@ -123,7 +138,7 @@ def _query(owner, query, count):
 def _write(axes, texts, row, letters, is_left=False, dark=None):
     """Writes a column of tokens, or of very many some; if one is dark, the others are gray."""
     points = max(FONT_POINTS[0], min(POINTS + 1, row * 72 * 0.6))
-    step = max(1, math.ceil(FONT_POINTS[0] * 1.2 / (row * 72)))
+    step = label_step(row)
     alone = step > 1 and dark is not None  # there is no room for it beside others
     for place in [dark] if alone else range(0, len(texts), step):
         axes.annotate(
@@ -140,14 +155,15 @@ def _write(axes, texts, row, letters, is_left=False, dark=None):
         )
 
 
-def _colors(count, cmap):
+def _colors(owner, count, cmap):
     """Returns a color `(red, green, blue)` for each of all heads."""
-    from matplotlib import colormaps
-    from matplotlib.colors import hsv_to_rgb
+    from matplotlib.colors import hsv_to_rgb, to_rgb
 
-    if cmap is None and count > colormaps["tab10"].N:
+    if cmap is None and count > len(HEAD_COLORS):
         return [tuple(hsv_to_rgb((head / count, 0.9, 0.8))) for head in range(count)]
-    colors = colormaps[cmap or "tab10"]
+    if cmap is None:
+        return [to_rgb(color) for color in HEAD_COLORS[:count]]
+    colors = figures.colormap(owner, cmap)
     if colors.N < 256:  # made to be told apart
         return [colors(head % colors.N)[:3] for head in range(count)]
     return [colors((head + 0.5) / count)[:3] for head in range(count)]

@@ -17,6 +17,8 @@ from keras_attention.plotting.lettering import (
     write_above,
 )
 
+# Vermilion of Okabe and Ito: it differs from black, white and gray to every kind of color vision.
+OVERLAY_COLOR = (213 / 255, 94 / 255, 0.0)
 PANEL_INCHES = 1.6
 TOKEN_POINTS = 9.0
 MOST_COLUMNS = 6
@@ -32,7 +34,7 @@ def plot_image_attention(
     columns=None,
     smoothing="nearest",
     alpha=0.7,
-    cmap="autumn_r",
+    cmap=None,
 ):
     """Draws a picture, and over it where a model looked while it wrote each token.
 
@@ -46,13 +48,15 @@ def plot_image_attention(
         title: Optional str, above all.
         columns: Positive int, panels side by side; None chooses by their number.
         smoothing: "nearest" shows the locations, "bilinear" or "bicubic" blur their edges.
-        alpha: Number from 0 to 1, how much the largest weight covers the picture; smaller ones
-            cover less.
-        cmap: Name of a matplotlib colormap.
+        alpha: Number from 0 to 1, how much the full color covers the picture; smaller weights
+            cover less, a weight of 0 nothing.
+        cmap: Name of a matplotlib colormap; None covers with one orange, which is seen on black,
+            on white, and without red-green vision.
 
     Returns:
         The matplotlib `Figure`: an axes with the picture, then one a token, in order, whose
-        second image holds the weights, each colored up to its own largest.
+        second image holds the weights. The full color is that of the token's largest weight, or
+        of four times the mean weight where that is more: even weights cover lightly.
 
     Raises:
         ValueError: If an array is of another shape, empty, not finite or out of range, the number
@@ -69,7 +73,10 @@ def plot_image_attention(
     [[1.0, 0.0], [0.0, 0.0]]
     """
     figures.require_matplotlib()
+    from matplotlib.colors import ListedColormap
+
     owner = "plot_image_attention"
+    cmap = ListedColormap([OVERLAY_COLOR]) if cmap is None else figures.colormap(owner, cmap)
     texts = [token_text(owner, "tokens", token) for token in tokens]
     title = title_text(owner, "title", title)
     image = _picture(owner, image)
@@ -117,13 +124,13 @@ def plot_image_attention(
         if not number:
             continue
         look = weights[number - 1]
-        largest = max(float(look.max()), 1e-6)
+        full = figures.full_weight(look)
         ax.imshow(
             look,
             cmap=cmap,
             vmin=0,
-            vmax=largest,
-            alpha=alpha * np.clip(look / largest, 0, 1),
+            vmax=full,
+            alpha=alpha * np.clip(look / full, 0, 1),
             interpolation=smoothing,
             extent=shown["extent"],
         )

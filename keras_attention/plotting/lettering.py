@@ -1,12 +1,14 @@
 """Texts of any script in pictures: fonts that hold them, stand-ins for what cannot be seen."""
 
+import math
 import re
 import unicodedata
 import warnings
 
 from keras_attention import fonts
 
-FONT_POINTS = (5.0, 11.0)
+FONT_POINTS = (7.5, 11.0)
+LINE_INCHES = FONT_POINTS[0] * 1.2 / 72  # of the smallest letters
 MOST_CHARACTERS = 60  # of a label
 MARGIN_INCHES = 0.12
 # What a reader could not tell from an empty label, or what would break one.
@@ -15,7 +17,9 @@ CONTROLS = {"\t": "⇥", "\n": "↵", "\r": "↵"}
 
 
 class Lettering:
-    """The fonts for some texts; warns once of the characters that no installed font holds.
+    """The fonts for some texts; warns of characters that no installed font holds.
+
+    A process is warned once for each font that it lacks, not once a picture.
 
     Args:
         texts: Iterable of all str that will be drawn.
@@ -25,8 +29,8 @@ class Lettering:
     def __init__(self, texts, stacklevel=3):
         self.families, self.missing = fonts.families_for([*texts, fonts.PLACEHOLDER])
         self._measured = {}
-        if self.missing:
-            warnings.warn(fonts.missing_text(self.missing), stacklevel=stacklevel)
+        if advice := fonts.new_advice(self.missing):
+            warnings.warn(advice, stacklevel=stacklevel)
 
     @property
     def style(self):
@@ -150,6 +154,11 @@ def ems(text):
         if not unicodedata.combining(char)
     )
     return sum(widths)
+
+
+def label_step(cell):
+    """Returns every how many-th label has room beside cells of so many inches."""
+    return max(1, math.ceil(LINE_INCHES / cell - 1e-6))
 
 
 def font_points(cell):

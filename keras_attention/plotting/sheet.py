@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_attention.plotting import figures
-from keras_attention.plotting.lettering import Lettering
+from keras_attention.plotting.lettering import FONT_POINTS, Lettering
 
 POINTS = 8.0
 ROOM_INCHES = 0.3  # of a number beside an axis
@@ -30,7 +30,7 @@ class Sheet:
         bar = self.figure.colorbar(image, cax=axes)
         places = [low, (low + high) / 2, high]
         bar.set_ticks(places, labels=[f"{place:.2g}" for place in places])
-        figures.soften(bar, POINTS - 2)
+        figures.soften(bar, FONT_POINTS[0])
 
     def finished(self, margin=0.08):
         """Returns the figure, as large as its axes and all their labels."""
@@ -75,7 +75,7 @@ def mark(axis, numbers, inches):
     steps = (factor * 10**power for power in range(9) for factor in (1, 2, 5))
     step = next(step for step in steps if len(numbers) <= step * room)
     places = [place for place, number in enumerate(numbers) if number % step == 0]
-    axis.set_ticks(places, [str(numbers[place]) for place in places], fontsize=POINTS - 2)
+    axis.set_ticks(places, [str(numbers[place]) for place in places], fontsize=FONT_POINTS[0])
     axis.set_tick_params(length=2, pad=1, color="0.7")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_attention.plotting import figures
 from keras_attention.plotting.figures import LARGEST_INCHES
-from keras_attention.plotting.lettering import Lettering
+from keras_attention.plotting.lettering import FONT_POINTS, Lettering
 from keras_attention.plotting.sheet import BAR_HEIGHT, POINTS, Sheet, draw, mark, write_above
 
 # All in inches.
@@ -132,7 +132,7 @@ def plot_memory_use(
             which = f", head {head + 1}" if weights.shape[1] > 1 else ""
             image = draw(axes, weights[:, head, slots].T, name + which)
             mark(axes.yaxis, slots, rows)
-            axes.set_ylabel(where, fontsize=POINTS - 1)
+            axes.set_ylabel(where, fontsize=FONT_POINTS[0])
         mark(axes.xaxis, range(steps), width)
         axes.set_xlabel("step", fontsize=POINTS)
     sheet.bar(image, column + width + GAP, below)

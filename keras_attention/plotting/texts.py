@@ -2,14 +2,19 @@
 
 Where sentences have weights too, as in Yang et al. 2016 (https://aclanthology.org/N16-1174,
 figure 5), a word's shade is `sqrt(sentence weight) * word weight`: dark are the words that
-matter in the sentences that matter, and words of a sentence without weight are white. The
-darkest word of a text has the full color.
+matter in the sentences that matter, and words of a sentence without weight are white.
+
+Shades are linear. The full color stands for four times the mean weight, or for the largest
+weight where that is more, but never for more than 1. So even weights are light, however many
+words share them, and only what stands out is dark.
 """
+
+from collections.abc import Iterable
 
 import numpy as np
 
 from keras_attention.plotting import figures
-from keras_attention.plotting.lettering import Lettering, token_text
+from keras_attention.plotting.lettering import FONT_POINTS, Lettering, token_text
 
 POINTS = 9.0
 LINE_INCHES = 0.205
@@ -20,15 +25,18 @@ STRIPE_INCHES = 0.12
 MOST_LINES = 1500  # matplotlib cannot write higher pictures
 WORD_COLOR = (0.35, 0.62, 0.87)
 SENTENCE_COLOR = (0.87, 0.35, 0.30)
+BAR_INCHES = 0.9
 
 
 def plot_text_weights(
-    sentences, word_weights, sentence_weights=None, *, title=None, width=9.0
+    sentences, word_weights, sentence_weights=None, *, title=None, width=9.0, cmap=None
 ):  # fmt: skip
     """Draws a text, each word on a shade of blue, and sentences beside a stripe of red.
 
     A sentence begins a line and is broken where the line is full. Words stand from left to
-    right in the order of the tokens, in any script.
+    right in the order of the tokens, in any script. The full color stands for four times the
+    mean weight, or for the largest weight if that is more (for 1 at most): even weights are
+    light. The color bars below the text name the numbers.
 
     Args:
         sentences: Sequence of sequences of str (or UTF-8 bytes), the words of each sentence. A
@@ -38,6 +46,9 @@ def plot_text_weights(
         sentence_weights: Optional array `(sentences,)` of numbers from 0 to 1.
         title: Optional str, above the text.
         width: Width of the lines in inches.
+        cmap: Name of a matplotlib colormap for the words, such as "Blues" or "viridis_r", of
+            which light should mean little; None shades from white to a blue that black
+            letters are read on. On dark colors letters are white.
 
     Returns:
         The matplotlib `Figure`. Its one axes holds the words as texts, their shades as the
@@ -45,7 +56,8 @@ def plot_text_weights(
 
     Raises:
         ValueError: If there is no word, the numbers of sentences, words and weights differ, a
-            weight is not a finite number from 0 to 1, or the text has too many lines.
+            weight is not a finite number from 0 to 1, the text has too many lines, or there
+            is no such colormap.
         ImportError: If matplotlib is not installed.
 
     Example:
@@ -61,7 +73,7 @@ def plot_text_weights(
     from matplotlib.font_manager import FontProperties
     from matplotlib.patches import Rectangle
 
-    text = WeightedText("plot_text_weights", sentences, word_weights, sentence_weights)
+    text = WeightedText("plot_text_weights", sentences, word_weights, sentence_weights, cmap)
     letters = Lettering([*text.words, title or ""])
     figure = figures.new_figure(1.0, 1.0, layout=None)
     font = FontProperties(family=letters.families, size=POINTS)
@@ -70,7 +82,11 @@ def plot_text_weights(
     top = MARGIN_INCHES + (0.3 if title else 0.0)
     lines = [[letters.drawable(word) for word in words] for words in text.sentences]
     places, ends, right = _laid_out(lines, widths, left, top, float(width))
-    below = (ends[-1][1] if ends else top) + 0.3
+    bars = text.bars()
+    small = FontProperties(size=FONT_POINTS[0])
+    legends = _widths(figure, [legend for legend, _ in bars], small).values()
+    right = max(right, left + BAR_INCHES + 0.06 + max(legends))
+    below = ends[-1][1] + 0.1 + 0.2 * len(bars)
     figure.set_size_inches(right + MARGIN_INCHES, below)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, right + MARGIN_INCHES), ylim=(below, 0))
@@ -78,15 +94,23 @@ def plot_text_weights(
     style = {"fontproperties": font, "parse_math": False, "va": "baseline"}
     shades = np.concatenate(text.word_shades)
     for (x, y, word), shade in zip(places, shades, strict=True):
-        axes.text(x, y + 0.7 * LINE_INCHES, word, **style)
+        color = text.word_color(shade)
+        axes.text(x, y + 0.7 * LINE_INCHES, word, color=letter_color(color), **style)
         box = (x - EDGE_INCHES, y + 0.01), widths[word] + 2 * EDGE_INCHES, LINE_INCHES - 0.02
-        axes.add_patch(Rectangle(*box, color=mixed(WORD_COLOR, shade), linewidth=0, zorder=0))
+        axes.add_patch(Rectangle(*box, color=color, linewidth=0, zorder=0))
     if text.sentence_shades is not None:
         for (start, end), shade in zip(ends, text.sentence_shades, strict=True):
             box = (MARGIN_INCHES, start + 0.01), STRIPE_INCHES, max(end - start - 0.02, 0.0)
             color = mixed(SENTENCE_COLOR, shade)
             axes.add_patch(Rectangle(*box, facecolor=color, edgecolor="0.8", linewidth=0.4))
-    axes.text(left, below - 0.1, text.legend, fontsize=POINTS - 3, color="0.4")
+    for number, (legend, color) in enumerate(bars):
+        bottom = below - 0.08 - 0.2 * (len(bars) - 1 - number)
+        ramp = np.array([[color(shade) for shade in np.linspace(0, 1, 64)]])
+        ends_at = (left, left + BAR_INCHES, bottom, bottom - 0.1)
+        axes.imshow(ramp, extent=ends_at, aspect="auto", origin="lower", interpolation="nearest")
+        said = {"fontproperties": small, "color": "0.4", "va": "baseline"}
+        axes.text(left + BAR_INCHES + 0.06, bottom - 0.02, legend, **said)
+    axes.set(xlim=(0, right + MARGIN_INCHES), ylim=(below, 0))
     if title:
         said = {"family": letters.families, "parse_math": False, "fontsize": POINTS + 2}
         axes.text(MARGIN_INCHES, MARGIN_INCHES + 0.14, letters.drawable(title), **said)
@@ -100,14 +124,11 @@ class WeightedText:
         sentences: List of lists of str, as they are drawn.
         word_weights: List of arrays, one a sentence.
         sentence_weights: Array, or None.
-        word_shades, sentence_shades: The same, as numbers of which the largest is 1.
-        legend: A line that says what the darkest shades stand for.
+        word_shades, sentence_shades: The same, as numbers of which 1 has the full color.
     """
 
-    def __init__(self, owner, sentences, word_weights, sentence_weights):
-        if isinstance(sentences, (str, bytes)) or any(
-            isinstance(words, (str, bytes)) for words in sentences
-        ):
+    def __init__(self, owner, sentences, word_weights, sentence_weights, cmap=None):
+        if not (_is_list(sentences) and all(_is_list(words) for words in sentences)):
             raise ValueError(
                 f"{owner} expects `sentences` to be lists of words; split them, or put a list of "
                 f"words into a list. Received: sentences={sentences!r:.80}"
@@ -130,16 +151,30 @@ class WeightedText:
             _same_number(owner, "sentence_weights", len(weights), len(self.sentences))
             self.sentence_weights, factors = weights, np.sqrt(weights)
         found = [f * row for f, row in zip(factors, self.word_weights, strict=True)]
-        darkest = max(float(row.max(initial=0.0)) for row in found)
-        self.word_shades = [row / (darkest or 1.0) for row in found]
-        self.sentence_shades, self.legend = None, f"blue: words, darkest {darkest:.3g}"
+        self._scale = _Scale(np.concatenate(found))
+        self.word_shades = [row / self._scale.full for row in found]
+        self.sentence_shades = None
         if self.sentence_weights is not None:
-            most = float(self.sentence_weights.max())
-            self.sentence_shades = self.sentence_weights / (most or 1.0)
-            self.legend = (
-                f"red: sentences, darkest {most:.3g}; blue: words, root of the sentence's weight "
-                f"times the word's, darkest {darkest:.3g}"
-            )
+            self._sentence_scale = _Scale(self.sentence_weights)
+            self.sentence_shades = self.sentence_weights / self._sentence_scale.full
+        self._cmap = None if cmap is None else figures.colormap(owner, cmap)
+
+    def word_color(self, shade):
+        """Returns the color behind a word of that shade."""
+        if self._cmap is None:
+            return mixed(WORD_COLOR, shade)
+        return self._cmap(float(shade))[:3]
+
+    def bars(self):
+        """Returns the explanation and the color by shade of each color bar below the text."""
+        if self.sentence_weights is None:
+            return [(f"words: {self._scale}", self.word_color)]
+        words = f"words, root of the sentence's weight times the word's: {self._scale}"
+        sentences = f"sentences: {self._sentence_scale}"
+        return [
+            (words, self.word_color),
+            (sentences, lambda shade: mixed(SENTENCE_COLOR, shade)),
+        ]
 
     @property
     def words(self) -> list[str]:
@@ -147,9 +182,28 @@ class WeightedText:
         return [word for words in self.sentences for word in words]
 
 
+class _Scale:
+    """Which weight has the full color; as str what a reader must know of it."""
+
+    def __init__(self, weights):
+        self.mean, self.full = float(weights.mean()), figures.full_weight(weights)
+
+    def __str__(self):
+        return f"from 0 to {self.full:.3g}; their mean is {self.mean:.3g}"
+
+
 def mixed(color, shade):
     """Returns a color between white, for shade 0, and `color`, for shade 1."""
     return tuple(1.0 - float(shade) * (1.0 - part) for part in color)
+
+
+def letter_color(background):
+    """Returns the color of letters that are read best on a background: "black" or "white".
+
+    Source: WCAG 2.2, relative luminance; at 0.179 both contrasts are equal.
+    """
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in background]
+    return "black" if np.dot(linear, (0.2126, 0.7152, 0.0722)) > 0.179 else "white"
 
 
 def _row(owner, number, row, length):
@@ -171,11 +225,7 @@ def _weights(owner, name, array):
             f"{owner} expects `{name}` to have one axis; take one row of a batch. "
             f"Received: {name}.shape={array.shape}"
         )
-    if not np.isfinite(array).all() or (array < -1e-3).any() or (array > 1 + 1e-3).any():
-        raise ValueError(
-            f"{owner} expects `{name}` to be numbers from 0 to 1: attention weights after the "
-            f"normalizer, not scores. Received: numbers from {array.min()} to {array.max()}"
-        )
+    figures.check_shares(owner, array, name)
     return np.clip(array, 0.0, 1.0)
 
 
@@ -215,3 +265,8 @@ def _laid_out(sentences, widths, left, top, width):
             f"`text_weights_html` write them. Received: {round((y - top) / LINE_INCHES)} lines"
         )
     return places, ends, right
+
+
+def _is_list(value):
+    """Whether a value is iterable and no text."""
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
