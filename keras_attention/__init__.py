@@ -1,4 +1,14 @@
-"""Attention mechanisms of the sequence-to-sequence literature as Keras 3 layers."""
+"""Attention mechanisms of the sequence-to-sequence literature as Keras 3 layers.
+
+Layers and searches are here: `keras_attention.BahdanauAttention`, `keras_attention.beam_search`.
+The packages `keras_attention.plotting`, which needs matplotlib, and `keras_attention.export`, which
+needs TensorFlow Text, are imported when they are first used, as is `keras_attention.decoding`.
+"""
+
+import importlib
+import importlib.util
+import sys
+from typing import TYPE_CHECKING
 
 from keras_attention.convolutional import (
     ConvDecoder,
@@ -110,6 +120,24 @@ from keras_attention.transformer import (
 )
 from keras_attention.weight_normalization import WeightNormalizedDense
 
+if TYPE_CHECKING:  # known to editors and type checkers, imported by `__getattr__`
+    from keras_attention import decoding as decoding
+    from keras_attention import export as export
+    from keras_attention import plotting as plotting
+    from keras_attention.decoding import (
+        AverageLengthPenalty,
+        CoveragePenalty,
+        EagerSearchWarning,
+        GNMTLengthPenalty,
+        beam_search,
+        check_beam_search,
+        check_decoder,
+        ensemble_step,
+        greedy_search,
+        sample_search,
+        score_sequences,
+    )
+
 __all__ = [
     "AdditiveScorer",
     "ArgmaxNormalizer",
@@ -118,6 +146,7 @@ __all__ = [
     "AttentionOverAttention",
     "AttentionPooling",
     "AttentionRNN",
+    "AverageLengthPenalty",
     "BahdanauAttention",
     "BahdanauDecoder",
     "BahdanauGRU",
@@ -131,12 +160,15 @@ __all__ = [
     "ConvDecoder",
     "CosineScorer",
     "CounterDropout",
+    "CoveragePenalty",
     "CoverageScorer",
     "Decoder",
     "DotScorer",
     "DoublyStochasticLoss",
+    "EagerSearchWarning",
     "EntmaxNormalizer",
     "ExponentialDecay",
+    "GNMTLengthPenalty",
     "GatedConvBlock",
     "GaussianGlimpse",
     "GaussianWriter",
@@ -196,8 +228,37 @@ __all__ = [
     "UniformScorer",
     "WeightNormalizedDense",
     "alibi_bias",
+    "beam_search",
+    "check_beam_search",
+    "check_decoder",
     "doubly_stochastic_penalty",
+    "ensemble_step",
+    "greedy_search",
     "half_relu",
     "log_of_probability",
     "matmul_precision",
+    "sample_search",
+    "score_sequences",
 ]
+
+_PACKAGES = ("decoding", "export", "plotting")
+
+
+if not TYPE_CHECKING:  # a module with `__getattr__` has every name to a type checker
+
+    def __getattr__(name: str):
+        """Imports a package, or what `keras_attention.decoding` holds, when it is first used."""
+        if name in _PACKAGES:
+            return importlib.import_module(f"{__name__}.{name}")
+        if name in __all__:  # all others are imported above
+            return getattr(importlib.import_module(f"{__name__}.decoding"), name)
+        module = sys.modules[__name__]
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}", name=name, obj=module
+        )
+
+
+def __dir__() -> list[str]:
+    """Lists public names. `help` gets each of them, so none is listed that cannot be imported."""
+    has_export = importlib.util.find_spec("tensorflow_text") is not None
+    return sorted([*__all__, *(name for name in _PACKAGES if name != "export" or has_export)])

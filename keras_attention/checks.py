@@ -73,6 +73,15 @@ def rank(owner: str, name: str, tensor, ranks: tuple[int, ...], axes: str = "") 
         )
 
 
+def cell_inputs(owner: str, shape) -> None:
+    """Raises unless the inputs of a cell have the shape of one step, `(batch, input_dim)`."""
+    if len(shape) != 2 or shape[-1] is None:
+        raise ValueError(
+            f"{owner} expects `inputs` of shape (batch, input_dim) with a known input_dim. "
+            f"Received: inputs.shape={tuple(shape)}"
+        )
+
+
 def same_dim(owner: str, axis: int, hint: str = "", **tensors) -> None:
     """Raises unless all named tensors (or shapes) agree on `axis`; None is unknown and agrees."""
     sizes = {name: _shape(tensor)[axis] for name, tensor in tensors.items()}
@@ -83,24 +92,59 @@ def same_dim(owner: str, axis: int, hint: str = "", **tensors) -> None:
         raise ValueError(f"{text}{' ' + hint if hint else ''} Received: {received}")
 
 
-def boolean_mask(owner: str, name: str, mask, shape=None, axes: str = "") -> None:
-    """Raises unless `mask` is None or boolean and, where both are known, of `shape`."""
+def built_widths(layer, **shapes) -> None:
+    """Raises unless the last axes of `shapes` are those that a layer's weights were made for.
+
+    Args:
+        layer: A layer; one that is not built, or has no weights, takes any widths.
+        shapes: Names of the arguments of its `build` to shapes, in their order.
+    """
+    config = layer.get_build_config() if layer.built else None
+    if config is None:
+        return
+    built = list(config.get("shapes_dict", config).values())
+    pairs = list(zip(built, shapes.values(), strict=False))
+    if all(known[-1] == given[-1] for known, given in pairs) or not layer.weights:
+        return
+    names = " and ".join(f"`{name}`" for name in shapes)
+    widths = tuple(known[-1] for known in built)
+    widths = f"width {widths[0]}" if len(widths) == 1 else f"widths {widths}"
+    received = ", ".join(f"{name}.shape={tuple(shape)}" for name, shape in shapes.items())
+    raise ValueError(
+        f"{type(layer).__name__} was built for {names} of {widths} and has weights for no "
+        f"other. Make another layer for them. Received: {received}"
+    )
+
+
+def boolean_mask(owner: str, name: str, mask, shape=None, axes: str = ""):
+    """Returns `mask` as booleans, None for None, if it is of `shape` where both are known.
+
+    An integer mask is cast, as Keras does: 0 masks, any other number keeps. A float mask is
+    refused: it may as well be one that is added to scores, where 0 keeps.
+    """
     if mask is None:
-        return
-    if keras.backend.standardize_dtype(mask.dtype) != "bool":
+        return None
+    if not hasattr(mask, "dtype"):
         raise ValueError(
-            f"{owner} expects `{name}` to be boolean, True for positions to keep. Convert it with "
-            f"`keras.ops.cast({name}, 'bool')`. Received: {name}.dtype="
-            f"{keras.backend.standardize_dtype(mask.dtype)}"
+            f"{owner} expects one boolean tensor as `{name}`; convert it with "
+            f"`keras.ops.convert_to_tensor({name})`, or give each tensor its mask. "
+            f"Received: {name}={described(mask)}"
         )
-    if shape is None:
-        return
-    known = [(a, b) for a, b in zip(mask.shape, shape, strict=False) if None not in (a, b)]
-    if len(mask.shape) != len(shape) or any(a not in (b, 1) for a, b in known):
+    dtype = keras.backend.standardize_dtype(mask.dtype)
+    if "int" not in dtype and dtype != "bool":
         raise ValueError(
-            f"{owner} expects `{name}` of shape {axes or tuple(shape)}, here {tuple(shape)}. "
-            f"Received: {name}.shape={tuple(mask.shape)}"
+            f"{owner} expects `{name}` to be boolean or integer, True or 1 for positions to keep. "
+            f"Convert it with `keras.ops.cast({name}, 'bool')`, or, where 0 keeps because it is "
+            f"added to scores, with `{name} == 0`. Received: {name}.dtype={dtype}"
         )
+    if shape is not None:
+        known = [(a, b) for a, b in zip(mask.shape, shape, strict=False) if None not in (a, b)]
+        if len(mask.shape) != len(shape) or any(a not in (b, 1) for a, b in known):
+            raise ValueError(
+                f"{owner} expects `{name}` of shape {axes or tuple(shape)}, here {tuple(shape)}. "
+                f"Received: {name}.shape={tuple(mask.shape)}"
+            )
+    return mask if dtype == "bool" else keras.ops.cast(mask, "bool")
 
 
 def own_mask(owner: str, shape, axes: str, **masks):
@@ -110,9 +154,8 @@ def own_mask(owner: str, shape, axes: str, **masks):
     `<argument>_mask` where another tensor is given too. An explicit `mask` is such a tensor:
     named first here, it wins over the attached one.
     """
-    for name, mask in masks.items():
-        boolean_mask(owner, name, mask, tuple(shape), axes)
-    return next((mask for mask in masks.values() if mask is not None), None)
+    checked = [boolean_mask(owner, name, mask, tuple(shape), axes) for name, mask in masks.items()]
+    return next((mask for mask in checked if mask is not None), None)
 
 
 def ids_in_vocabulary(owner: str, name: str, ids, vocabulary_size: int) -> None:
@@ -147,6 +190,14 @@ def check_ready(layer, tensor):
 
 def _shape(tensor):
     return tuple(tensor.shape) if hasattr(tensor, "shape") else tuple(tensor)
+
+
+def described(value) -> str:
+    """Returns a value as an error shows it: tensors by their shape, for they print long."""
+    if isinstance(value, (list, tuple)):
+        items = ", ".join(described(item) for item in value[:3])
+        return f"[{items}{', ...' if len(value) > 3 else ''}]"
+    return f"a tensor of shape {tuple(value.shape)}" if hasattr(value, "shape") else repr(value)
 
 
 def _message(text, hint, name, value):

@@ -11,6 +11,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.layer import Layer
 from keras_attention.noise import random_bits
 
 
@@ -23,15 +24,12 @@ def dropout_noise(shape, rate, seed_generator, dtype):
         seed_generator: A `keras.random.SeedGenerator`; each call takes one seed from it.
         dtype: The dtype of the result.
     """
-    if keras.backend.backend() == "torch":  # has no arithmetic on uint32
-        ones = ops.ones(shape, dtype=dtype)
-        return keras.random.dropout(ones, rate, seed=seed_generator)
     keep = random_bits(shape, seed_generator) >= np.uint32(int(rate * 2**32))
     return ops.cast(keep, dtype) * ops.cast(1.0 / (1.0 - rate), dtype)
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class CounterDropout(keras.layers.Layer):
+class CounterDropout(Layer):
     """Dropout that costs next to nothing in a step compiled with XLA on a CPU.
 
     Use it in place of `keras.layers.Dropout` in models that train with

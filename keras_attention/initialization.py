@@ -4,12 +4,23 @@ A Keras initializer object returns the same numbers each time it is called with 
 two kernels that share it would start equal.
 """
 
+import zlib
+
 import keras
 from keras import initializers, ops
 
 
-def independent(initializer, index: int):
-    """Returns the initializer for weight number `index` of those that share one argument.
+def independent(initializer, index: int, axis: str = "weight"):
+    """Returns the initializer for number `index` of those that share one argument.
+
+    A copy of an initializer with another seed, so that the numbers differ and stay
+    reproducible. A `SeedGenerator` moves on by itself, where a copy would begin again; a function,
+    and an object without a config, cannot be copied. These are returned as they are.
+
+    Args:
+        initializer: What `keras.initializers.get` returned.
+        index: Int of at least 0; 0 is the initializer itself.
+        axis: What is counted: "weight", or "head" for a copy whose weights are counted again.
 
     Example:
 
@@ -17,12 +28,26 @@ def independent(initializer, index: int):
     >>> bool(ops.all(kernels[0] == kernels[1]))
     False
     """
-    if index == 0 or not isinstance(initializer, initializers.Initializer):
+    base = initializers.Initializer
+    if index == 0 or not isinstance(initializer, base) or _moves_on(initializer):
+        return initializer
+    if type(initializer).get_config is base.get_config:
         return initializer
     config = initializer.get_config()
     if isinstance(config.get("seed"), int):
-        config["seed"] += index  # stays reproducible, and differs
+        config["seed"] = _other_seed(config["seed"], index, axis)
     return type(initializer).from_config(config)
+
+
+def _moves_on(initializer):
+    parts = vars(initializer).values()
+    return any(isinstance(part, keras.random.SeedGenerator) for part in parts)
+
+
+def _other_seed(seed, index, axis):
+    if axis == "weight":
+        return seed + index
+    return zlib.crc32(f"{seed} {axis} {index}".encode()) >> 1
 
 
 def side_by_side(initializer, count: int):
@@ -38,6 +63,36 @@ def side_by_side(initializer, count: int):
         return ops.concatenate(blocks, axis=-1)
 
     return draw
+
+
+def copy_of(layer, index: int):
+    """Returns an unbuilt layer like `layer`, whose initializers draw other numbers.
+
+    Initializers and functions are passed on as objects, not through their configs: a function
+    that is not registered has none that can be read.
+
+    Args:
+        layer: A layer whose `get_config` names its constructor's arguments.
+        index: Positive int, the number of the copy.
+    """
+    config = {
+        name: _for_copy(name, value, getattr(layer, name, None), index)
+        for name, value in layer.get_config().items()
+    }
+    return type(layer).from_config({**config, "name": f"{layer.name}_{index}"})
+
+
+def _for_copy(name, value, original, index):
+    """Returns an entry of a config, with other seeds for everything that draws."""
+    if callable(original) and not isinstance(original, keras.layers.Layer | type):
+        return independent(original, index, "head")
+    if name == "seed" and isinstance(value, int):
+        return _other_seed(value, index, "head")
+    if isinstance(value, list):
+        return [_for_copy(None, item, None, index) for item in value]
+    if isinstance(value, dict):
+        return {key: _for_copy(key, item, None, index) for key, item in value.items()}
+    return value
 
 
 def drawn_wide(initializer):

@@ -23,28 +23,33 @@ SHIFTS = np.uint32(16), np.uint32(15), np.uint32(16)
 UNIFORM_BITS = 23  # half a unit more is still exact in float32
 
 
+def wrap(words):
+    """Returns sums and products of uint32 words modulo 2^32; PyTorch holds words in 64 bits."""
+    if keras.backend.backend() == "torch":
+        return ops.bitwise_and(words, 0xFFFFFFFF)
+    return words
+
+
 def mix(bits):
     """Returns a hash of uint32 `bits`, a bijection."""
     for shift, multiplier in zip(SHIFTS, MULTIPLIERS, strict=False):
-        bits = ops.bitwise_xor(bits, ops.right_shift(bits, shift)) * multiplier
+        bits = wrap(ops.bitwise_xor(bits, ops.right_shift(bits, shift)) * multiplier)
     return ops.bitwise_xor(bits, ops.right_shift(bits, SHIFTS[-1]))
 
 
 def random_bits(shape, seed_generator):
     """Returns uint32 bits of `shape` (ints or int tensors); each call takes one seed."""
-    seed = ops.cast(seed_generator.next(), "uint32")
+    seed = wrap(ops.cast(seed_generator.next(), "uint32"))
     count = math.prod(shape)  # an int where all sizes are known, as JAX demands
     positions = ops.cast(ops.arange(count), "uint32")
-    return ops.reshape(mix(mix(positions * STRIDE + seed[0]) + seed[1]), shape)
+    bits = mix(wrap(mix(wrap(positions * STRIDE + seed[0])) + seed[1]))
+    return ops.reshape(bits, shape)
 
 
 def uniform(shape, seed_generator):
     """Returns float32 numbers between 0 and 1, neither of which occurs."""
-    if keras.backend.backend() == "torch":  # has no arithmetic on uint32
-        count = keras.random.randint(shape, 0, 2**UNIFORM_BITS, seed=seed_generator)
-    else:
-        bits = random_bits(shape, seed_generator)
-        count = ops.cast(ops.right_shift(bits, np.uint32(32 - UNIFORM_BITS)), "int32")
+    bits = random_bits(shape, seed_generator)
+    count = ops.cast(ops.right_shift(bits, np.uint32(32 - UNIFORM_BITS)), "int32")
     return (ops.cast(count, "float32") + 0.5) * 2.0**-UNIFORM_BITS
 
 

@@ -12,6 +12,7 @@ import keras
 from keras import initializers, ops
 
 from keras_attention import checks
+from keras_attention.layer import Layer
 from keras_attention.precision import at_least_float32
 from keras_attention.products import Dense, product
 
@@ -52,7 +53,7 @@ def gain_initializer(direction):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class WeightNormalizedDense(keras.layers.Layer):
+class WeightNormalizedDense(Layer):
     """A linear map with a bias whose kernel is learned as length and direction.
 
     Use it in deep models without other normalization: the size of a step no longer depends on
@@ -88,6 +89,8 @@ class WeightNormalizedDense(keras.layers.Layer):
         self.kernel_initializer = initializers.get(kernel_initializer)
 
     def build(self, inputs_shape):
+        self._check_shape(inputs_shape)
+
         def add(name, shape, initializer):
             return self.add_weight(shape, initializer, name=name, autocast=False)
 
@@ -97,7 +100,7 @@ class WeightNormalizedDense(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs):
-        checks.rank("WeightNormalizedDense", "inputs", inputs, (2, 3), "(batch, [time,] dim)")
+        self._check_shape(inputs.shape)
         kernel, gain = (
             at_least_float32(ops.convert_to_tensor(weight)) for weight in (self.kernel, self.gain)
         )
@@ -107,7 +110,16 @@ class WeightNormalizedDense(keras.layers.Layer):
         outputs = product(rows, kernel) + ops.cast(self.bias, self.compute_dtype)
         return ops.reshape(outputs, (*ops.shape(inputs)[:-1], self.units))
 
+    def _check_shape(self, shape):
+        if len(shape) not in (2, 3):
+            raise ValueError(
+                "WeightNormalizedDense expects `inputs` of rank 2 or 3, (batch, [time,] dim). "
+                f"Received: inputs.shape={tuple(shape)}"
+            )
+        checks.built_widths(self, inputs=shape)
+
     def compute_output_shape(self, inputs_shape):
+        self._check_shape(inputs_shape)
         return (*tuple(inputs_shape)[:-1], self.units)
 
     def get_config(self):

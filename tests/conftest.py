@@ -6,6 +6,7 @@ it; the rest of the file runs. Keras and everything else see no TensorFlow.
 
 import builtins
 import pathlib
+import sys
 import types
 
 import keras
@@ -31,6 +32,11 @@ def _import_or_skip(name, globals=None, *args, **kwargs):
 
 if BACKEND != "tensorflow":
     builtins.__import__ = _import_or_skip
+if BACKEND == "torch":  # whose tensors are no arrays while they have a gradient
+    import torch
+
+    _array = torch.Tensor.__array__
+    torch.Tensor.__array__ = lambda tensor, *dtype, **options: _array(tensor.detach(), *dtype)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -43,18 +49,21 @@ def _forget_what_was_compiled():
         jax.clear_caches()
 
 
+@pytest.fixture(autouse=True)
+def _warn_again_of_eager_searches():
+    """An eager search of the library or of an example is an error in every test, not in one."""
+    eager = sys.modules.get("keras_attention.decoding.eager")
+    if eager is not None:
+        eager._warned = False
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """One row of the conformance table stands for its class in a fast run, and on other backends.
+    """One row of the conformance table stands for its class in a fast run.
 
-    With TensorFlow the variants are run by `make test-thorough`. On another backend every operation
-    is compiled for every shape, which takes most of the time: there they are skipped.
+    The variants are run by `make test-thorough`, `test-jax-thorough` and `test-torch-thorough`.
     """
-    variant = pytest.mark.thorough
-    if BACKEND != "tensorflow":
-        reason = f"a variant of a layer; on {BACKEND} its first row is tested"
-        variant = pytest.mark.skip(reason=reason)
     for item in items:
         row = getattr(item, "callspec", None) and item.callspec.params.get("row")
         if getattr(row, "label", ""):
-            item.add_marker(variant)
+            item.add_marker(pytest.mark.thorough)

@@ -11,9 +11,7 @@ import pytest
 #: Public names without an example, and why.
 WITHOUT_EXAMPLE = {
     "AttentionMechanism": "abstract",
-    "Normalizer": "abstract",
     "RecurrentDecoder": "abstract",
-    "Scorer": "abstract",
 }
 PUBLIC = (
     "keras_attention",

@@ -17,9 +17,9 @@ def _drawn(draw, seed=1, shape=SHAPE):
 
 def test_the_hash_flips_half_of_the_bits():
     values = np.random.RandomState(0).randint(0, 2**32, 5000, dtype=np.uint64).astype(np.uint32)
-    before = np.array(noise.mix(values))
+    before = np.array(noise.mix(values)).astype("uint32")
     for bit in range(32):
-        after = np.array(noise.mix(values ^ np.uint32(1 << bit)))
+        after = np.array(noise.mix(values ^ np.uint32(1 << bit))).astype("uint32")
         flipped = np.unpackbits((before ^ after).view(np.uint8)).mean()
         assert 0.47 < flipped < 0.53, bit
 

@@ -12,9 +12,10 @@ from keras import ops
 from keras_attention.beams import by_row, by_source
 from keras_attention.convolutional.gated_conv import GatedConvBlock, scaled_normal
 from keras_attention.mechanisms.multi_step import MultiStepAttention
+from keras_attention.recomputation import Recomputable
 
 
-class ConvDecoderLayer(keras.layers.Layer):
+class ConvDecoderLayer(Recomputable, keras.layers.Layer):
     """A causal `GatedConvBlock` around a `MultiStepAttention`; a part of `ConvDecoder`.
 
     Args:

@@ -16,6 +16,7 @@ from keras import initializers, ops
 from keras_attention import checks
 from keras_attention.checks import check_ready
 from keras_attention.dropout import CounterDropout
+from keras_attention.layer import Layer
 from keras_attention.weight_normalization import dense
 
 HALF = 0.5**0.5
@@ -65,7 +66,7 @@ def windows(inputs, kernel_size, causal):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class GatedConvBlock(keras.layers.Layer):
+class GatedConvBlock(Layer):
     """A convolution, a gate and a residual sum, with the variance of the signal kept.
 
     Use it as the layer of a convolutional encoder, or with `causal=True` of a decoder, where it
@@ -223,6 +224,7 @@ class GatedConvBlock(keras.layers.Layer):
             )
 
     def compute_output_shape(self, inputs_shape):
+        self._check_shape(inputs_shape)
         return (*tuple(inputs_shape)[:-1], self.units)
 
     def compute_output_spec(self, inputs, mask=None, inputs_mask=None, training=None):

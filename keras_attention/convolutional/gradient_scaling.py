@@ -10,10 +10,11 @@ import keras
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.layer import Layer
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class GradientScaling(keras.layers.Layer):
+class GradientScaling(Layer):
     """Passes its input through and multiplies the gradient that comes back.
 
     Use it on what many parts of a model read, so that its gradient does not grow with their

@@ -88,6 +88,7 @@ class GaussianGlimpse(GaussianWindow):
         return (patch, window) if return_window else patch
 
     def compute_output_shape(self, image_shape, state_shape):
+        self.check_shapes("image", image_shape, "height, width", state_shape)
         return (image_shape[0], self.size, self.size, *tuple(image_shape)[3:])
 
     def compute_output_spec(self, image, state, return_window=False):

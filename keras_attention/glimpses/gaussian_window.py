@@ -19,6 +19,7 @@ import keras
 from keras import initializers, ops
 
 from keras_attention import checks
+from keras_attention.layer import Layer
 from keras_attention.precision import wide_dtype
 
 LOG_LIMIT = 10.0
@@ -90,7 +91,7 @@ def write_through(patch, filters_y, filters_x):
     return ops.einsum("bnh,bnwc->bhwc", filters_y, columns)
 
 
-class GaussianWindow(keras.layers.Layer):
+class GaussianWindow(Layer):
     """Places a window of Gaussian filters; the base of the layers that read and write.
 
     Its numbers are computed in at least float32: rounded to bfloat16 a window on a large

@@ -97,6 +97,7 @@ class GaussianWriter(GaussianWindow):
             )
 
     def compute_output_shape(self, patch_shape, state_shape):
+        self._check(patch_shape, state_shape)
         return (patch_shape[0], self.height, self.width, *tuple(patch_shape)[3:])
 
     def compute_output_spec(self, patch, state, return_window=False):

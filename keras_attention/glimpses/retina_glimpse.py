@@ -20,6 +20,7 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.glimpses.gaussian_window import read_through
+from keras_attention.layer import Layer
 from keras_attention.precision import wide_dtype
 
 
@@ -41,7 +42,7 @@ def mean_filters(center, side, size, length):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class RetinaGlimpse(keras.layers.Layer):
+class RetinaGlimpse(Layer):
     """Looks at an image around a point: sharp close by, ever coarser farther out.
 
     Use it where a network chooses where to look next. It has no weights. The patches are
@@ -127,6 +128,7 @@ class RetinaGlimpse(keras.layers.Layer):
         return None
 
     def compute_output_shape(self, image_shape, location_shape):
+        self._check_shapes(image_shape, location_shape)
         batch, _, _, *channels = tuple(image_shape)
         return (batch, self.num_scales, self.size, self.size, *channels)
 

@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.layer import Layer
 from keras_attention.losses.masking import batch_mean, silenced
 from keras_attention.precision import at_least_float32
 
@@ -45,7 +46,7 @@ def doubly_stochastic_penalty(weights, mask=None, source_mask=None, target=1.0):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class DoublyStochasticLoss(keras.layers.Layer):
+class DoublyStochasticLoss(Layer):
     """Adds the doubly stochastic penalty for the weights of a whole loop, and lets logits pass.
 
     Use it after a recurrent decoder, whose loop can add no loss of its own: it sees the
@@ -94,17 +95,20 @@ class DoublyStochasticLoss(keras.layers.Layer):
         self.built = True
 
     def call(self, logits, weights, mask=None, source_mask=None):
-        self._check(weights, mask, source_mask)
+        mask, source_mask = self._checked_masks(weights, mask, source_mask)
         penalty = doubly_stochastic_penalty(weights, mask, source_mask, self.target)
         self.add_loss(self.weight * penalty)
         return logits
 
-    def _check(self, weights, mask, source_mask):
+    def _checked_masks(self, weights, mask, source_mask):
+        """Returns both masks as booleans, and checks the shapes."""
         owner = "DoublyStochasticLoss"
         checks.rank(owner, "weights", weights, (3,), "(batch, query, key)")
         batch, query, key = weights.shape
-        checks.boolean_mask(owner, "mask", mask, (batch, query), "(batch, query)")
-        checks.boolean_mask(owner, "source_mask", source_mask, (batch, key), "(batch, key)")
+        return (
+            checks.boolean_mask(owner, "mask", mask, (batch, query), "(batch, query)"),
+            checks.boolean_mask(owner, "source_mask", source_mask, (batch, key), "(batch, key)"),
+        )
 
     def compute_mask(self, logits, previous_mask=None):
         return previous_mask
@@ -113,7 +117,7 @@ class DoublyStochasticLoss(keras.layers.Layer):
         return tuple(logits_shape)
 
     def compute_output_spec(self, logits, weights, mask=None, source_mask=None):
-        self._check(weights, mask, source_mask)
+        self._checked_masks(weights, mask, source_mask)
         return keras.KerasTensor(logits.shape, dtype=logits.dtype)
 
     def get_config(self):

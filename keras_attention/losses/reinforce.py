@@ -14,6 +14,7 @@ import keras
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.layer import Layer
 from keras_attention.losses.masking import batch_mean, silenced
 from keras_attention.precision import at_least_float32, wide_dtype
 
@@ -44,7 +45,7 @@ def target_log_probs(logits, targets, mask=None):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class ReinforceLoss(keras.layers.Layer):
+class ReinforceLoss(Layer):
     """Adds the loss from which hard attention learns where to look, and lets logits pass.
 
     Use it after a decoder with `HardAttention`, called with `return_details=True`, in a model
@@ -117,7 +118,7 @@ class ReinforceLoss(keras.layers.Layer):
         self.built = True
 
     def call(self, logits, targets, log_alpha, entropy, mask=None, training=None):
-        self._check(logits, targets, log_alpha, entropy, mask)
+        mask = self._checked_mask(logits, targets, log_alpha, entropy, mask)
         if not training:
             return logits
         real = None if mask is None else ops.any(mask, axis=-1)
@@ -145,7 +146,8 @@ class ReinforceLoss(keras.layers.Layer):
             return rewards / ops.cast(ops.shape(targets)[1], rewards.dtype)
         return rewards / ops.maximum(ops.sum(ops.cast(mask, rewards.dtype), axis=-1), 1)
 
-    def _check(self, logits, targets, log_alpha, entropy, mask):
+    def _checked_mask(self, logits, targets, log_alpha, entropy, mask):
+        """Returns the mask as booleans, and checks the shapes."""
         owner = "ReinforceLoss"
         checks.rank(owner, "logits", logits, (3,), "(batch, time, vocabulary)")
         named = {"targets": targets, "log_alpha": log_alpha, "entropy": entropy}
@@ -153,7 +155,7 @@ class ReinforceLoss(keras.layers.Layer):
             checks.rank(owner, name, tensor, (2,), "(batch, time)")
         for axis in (0, 1):
             checks.same_dim(owner, axis, logits=logits, **named)
-        checks.boolean_mask(owner, "mask", mask, tuple(logits.shape[:2]), "(batch, time)")
+        return checks.boolean_mask(owner, "mask", mask, tuple(logits.shape[:2]), "(batch, time)")
 
     def compute_mask(self, logits, previous_mask=None):
         return previous_mask
@@ -162,7 +164,7 @@ class ReinforceLoss(keras.layers.Layer):
         return tuple(logits_shape)
 
     def compute_output_spec(self, logits, targets, log_alpha, entropy, mask=None, training=None):
-        self._check(logits, targets, log_alpha, entropy, mask)
+        self._checked_mask(logits, targets, log_alpha, entropy, mask)
         return keras.KerasTensor(logits.shape, dtype=logits.dtype)
 
     def get_config(self):

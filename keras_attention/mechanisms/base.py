@@ -11,12 +11,13 @@ from keras import ops
 from keras_attention import checks, normalizers
 from keras_attention.checks import check_ready
 from keras_attention.dropout import dropout_noise
+from keras_attention.layer import Layer
 from keras_attention.mechanisms import blocked_dot
-from keras_attention.mechanisms.reading import Reading, joined
+from keras_attention.mechanisms.reading import Reading, joined, pair_mask
 from keras_attention.shapes import spelled_out
 
 
-class AttentionMechanism(keras.layers.Layer):
+class AttentionMechanism(Layer):
     """Reads a value by comparing queries with keys; the base of the named mechanisms.
 
     A mechanism is a scorer, a normalizer and a reader; a subclass chooses them and sets
@@ -33,7 +34,8 @@ class AttentionMechanism(keras.layers.Layer):
             that is False gets weights and context 0.
         value_mask: Boolean `(batch, key)`, True for positions that may be read.
         key_mask: Boolean `(batch, key)`, joined with `value_mask`.
-        attention_mask: Boolean `(batch, query, key)`, or `(batch, key)` for a query of rank 2.
+        attention_mask: Boolean `(batch, query, key)`, or `(query, key)` for every row alike;
+            `(batch, key)` for a query of rank 2.
         return_attention_scores: Whether the weights are returned too (Keras' name).
         training: Whether dropout is applied.
         use_causal_mask: Whether query i reads only keys 0 to i.
@@ -48,7 +50,8 @@ class AttentionMechanism(keras.layers.Layer):
         `(batch, query, key)`, taken before dropout, and the details. For a query of
         rank 2 the query axis is missing in all of them.
 
-    Masking: reads the masks of query, value and key; passes the query's on.
+    Masking: reads the masks of query, value and key; passes the query's on. An integer mask is
+        taken as Keras takes it, 0 masks.
     """
 
     #: Names of what a reading tells besides context and weights.
@@ -99,8 +102,7 @@ class AttentionMechanism(keras.layers.Layer):
         """
         check_ready(self, value)
         key = value if key is None else key
-        self._check_source_masks(value.shape, value_mask, key_mask)
-        mask = spelled_out(joined(value_mask, key_mask), value)
+        mask = spelled_out(self._source_mask(value.shape, value_mask, key_mask), value)
         same = key is value
         value = ops.cast(value, self.compute_dtype)
         key = value if same else ops.cast(key, self.compute_dtype)
@@ -183,7 +185,8 @@ class AttentionMechanism(keras.layers.Layer):
         return_details=False,
     ):
         self._check_shapes(query.shape, value.shape, value.shape if key is None else key.shape)
-        self._check_query_masks(query, value, query_mask, attention_mask, use_causal_mask)
+        masks = self._query_masks(query, value, query_mask, attention_mask, use_causal_mask)
+        query_mask, attention_mask = masks
         prepared = self.prepare(value, key, value_mask, key_mask)
         query = ops.cast(query, self.compute_dtype)
         step = len(query.shape) == 2
@@ -218,12 +221,19 @@ class AttentionMechanism(keras.layers.Layer):
 
         The weights are None where nobody asks for them and they would be too large to hold.
         """
-        if blocked_dot.covers(self, reading, query.shape[1], prepared["value"].shape[1]):
+        if blocked_dot.covers(self, reading, query, prepared["value"]):
             tensors = query, prepared["key"], prepared["value"]
             return blocked_dot.read(self.scorer, *tensors, reading), None, {}
-        scores = self.scorer.score(query, prepared["key"], reading.previous_weights)
+        scores = self.scores(query, prepared, reading)
         weights = self._weigh(scores, reading)
         return ops.matmul(self._dropped(weights, reading), prepared["value"]), weights, {}
+
+    def scores(self, query, prepared, reading):
+        """Returns the scorer's scores `(batch, query, key)` of what `prepare` returned."""
+        num_keys = prepared["value"].shape[1]
+        return self.scorer.compare(
+            query, prepared["key"], reading.previous_weights, num_keys, not reading.whole
+        )
 
     def _mask(self, scores, reading):
         """Returns what may be read, in the shape of the scores; None for everything."""
@@ -266,31 +276,52 @@ class AttentionMechanism(keras.layers.Layer):
         checks.same_dim(owner, 1, hint, value=value_shape, key=key_shape)
         checks.same_dim(owner, 0, query=query_shape, value=value_shape)
 
-    def _check_source_masks(self, value_shape, value_mask, key_mask):
-        for name, given in (("value_mask", value_mask), ("key_mask", key_mask)):
-            shape = tuple(value_shape[:2])
-            checks.boolean_mask(type(self).__name__, name, given, shape, "(batch, key)")
+    def _source_mask(self, value_shape, value_mask, key_mask):
+        """Returns what both masks of the source keep, boolean `(batch, key)`, or None."""
+        owner, shape = type(self).__name__, tuple(value_shape[:2])
+        return joined(
+            checks.boolean_mask(owner, "value_mask", value_mask, shape, "(batch, key)"),
+            checks.boolean_mask(owner, "key_mask", key_mask, shape, "(batch, key)"),
+        )
 
-    def _check_query_masks(self, query, value, query_mask, attention_mask, use_causal_mask):
+    def pair_mask(self, rows, num_keys, mask):
+        """Returns the checked `attention_mask`, boolean, or None.
+
+        Args:
+            rows: The shape of the query without its last axis.
+            num_keys: Int, or None where it is not known.
+            mask: The mask, or None. One of rank 2 is `(query, key)`, unless the query is of rank 2
+                itself.
+
+        Returns:
+            `(1 or batch, 1 or query, 1 or key)`, without the query axis for a query of rank 2.
+        """
+        return pair_mask(type(self).__name__, rows, num_keys, mask)
+
+    def _query_masks(self, query, value, query_mask, attention_mask, use_causal_mask):
+        """Returns the masks of queries and of pairs as booleans, and checks all that was asked."""
         owner = type(self).__name__
         rows = tuple(query.shape[:-1])
         axes = "(batch, query)" if len(rows) == 2 else "(batch,)"
-        checks.boolean_mask(owner, "query_mask", query_mask, rows, axes)
-        shape = (*rows, value.shape[1])
-        axes = "(batch, query, key)" if len(rows) == 2 else "(batch, key)"
-        checks.boolean_mask(owner, "attention_mask", attention_mask, shape, axes)
+        query_mask = checks.boolean_mask(owner, "query_mask", query_mask, rows, axes)
         if use_causal_mask and len(rows) == 1:
             raise ValueError(
                 f"{owner} needs a query axis to mask causally; expand the query to (batch, 1, "
                 "query_dim) and say where it stands with `query_position`. "
                 f"Received: query.shape={tuple(query.shape)}, use_causal_mask=True"
             )
+        return query_mask, self.pair_mask(rows, value.shape[1], attention_mask)
 
     def compute_mask(self, query, previous_mask=None):
         return previous_mask
 
     def compute_output_shape(self, query_shape, value_shape, key_shape=None):
-        return (*tuple(query_shape)[:-1], tuple(value_shape)[-1])
+        self._check_shapes(query_shape, value_shape, key_shape or value_shape)
+        return (*tuple(query_shape)[:-1], self._context_dim(query_shape, value_shape))
+
+    def _context_dim(self, query_shape, value_shape):
+        """Returns the width of the context."""
+        return value_shape[-1]
 
     def compute_output_spec(
         self,
@@ -309,10 +340,9 @@ class AttentionMechanism(keras.layers.Layer):
         return_details=False,
     ):
         key = value if key is None else key
-        self._check_shapes(query.shape, value.shape, key.shape)
-        self._check_query_masks(query, value, query_mask, attention_mask, use_causal_mask)
-        self._check_source_masks(value.shape, value_mask, key_mask)
-        shape = self.compute_output_shape(query.shape, value.shape)
+        shape = self.compute_output_shape(query.shape, value.shape, key.shape)
+        self._query_masks(query, value, query_mask, attention_mask, use_causal_mask)
+        self._source_mask(value.shape, value_mask, key_mask)
         rows = tuple(query.shape)[:-1]
         results = [keras.KerasTensor(shape, dtype=self.compute_dtype)]
         if return_attention_scores:

@@ -118,7 +118,7 @@ class HardAttention(GatedAttention):
         return drawn
 
     def _read(self, query, prepared, reading):
-        scores = self.scorer.score(query, prepared["key"], reading.previous_weights)
+        scores = self.scores(query, prepared, reading)
         sizes = ops.shape(scores)
         if reading.noise is None:
             drawn = self.noise(*sizes, reading.training)

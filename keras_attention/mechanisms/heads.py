@@ -5,14 +5,13 @@ than query heads, query head h reads key head `h // (heads // key_value_heads)`:
 one key head are laid behind one another, so that no key is copied.
 """
 
-import copy
 import dataclasses
 
 import keras
 from keras import ops
 
 from keras_attention import checks
-from keras_attention.mechanisms.reading import Reading
+from keras_attention.mechanisms.reading import Reading, joined
 from keras_attention.shapes import reshape
 
 
@@ -22,9 +21,11 @@ class HeadsReading(Reading):
 
     Attributes:
         bias: Float tensor that broadcasts to `(batch, heads, query, key)`, or None.
+        head_mask: Boolean that broadcasts like it, where heads have masks of their own, or None.
     """
 
     bias: keras.KerasTensor | None = None
+    head_mask: keras.KerasTensor | None = None
 
     def with_query_axis(self):
         """Returns the reading of one decoder step as one of many queries, here 1."""
@@ -34,11 +35,19 @@ class HeadsReading(Reading):
             attention_mask=with_axis(self.attention_mask),
             previous_weights=with_axis(self.previous_weights, 2),
             bias=with_axis(self.bias, 2),
+            head_mask=with_axis(self.head_mask, 2),
             noise=self.noise and {name: with_axis(part, 2) for name, part in self.noise.items()},
         )
 
+    def pairs(self, num_queries, num_keys):
+        """Returns all masks as one that broadcasts to `(batch, heads, query, key)`, or None."""
+        mask = self.mask(num_queries, num_keys)
+        return joined(None if mask is None else mask[:, None], self.head_mask)
+
     def keeps_rows(self, num_queries, num_keys):
         """Returns which queries may read anything, boolean `(1 or batch, query)`, or None."""
+        if self.head_mask is not None:
+            return ops.any(self.pairs(num_queries, num_keys), axis=(1, 3))
         if self.attention_mask is not None:
             return ops.any(self.mask(num_queries, num_keys), axis=-1)
         rows = self.query_mask
@@ -71,29 +80,6 @@ def join_heads(tensor):
     return reshape(ops.transpose(tensor, (0, 2, 1, 3)), (batch, length, heads * dim))
 
 
-def scorer_copies(scorer, count):
-    """Returns `count` more scorers like `scorer`, with initial weights of their own."""
-    copies = []
-    for index in range(1, count + 1):
-        config = _other_seeds(copy.deepcopy(scorer.get_config()), index)
-        copies.append(type(scorer).from_config({**config, "name": f"{scorer.name}_{index}"}))
-    return copies
-
-
-def _other_seeds(config, index):
-    """Returns a config in which every int seed of an initializer is another one."""
-    if isinstance(config, list):
-        return [_other_seeds(item, index) for item in config]
-    if isinstance(config, dict):
-        return {
-            key: value + index
-            if key == "seed" and isinstance(value, int)
-            else _other_seeds(value, index)
-            for key, value in config.items()
-        }
-    return config
-
-
 def prepare_heads(scorers, key):
     """Returns what the scorers prepare from `key`, every leaf `(batch, ...)`.
 
@@ -111,7 +97,15 @@ def prepare_heads(scorers, key):
     return [scorer.prepare(key[:, head // group]) for head, scorer in enumerate(scorers)]
 
 
-def head_scores(scorers, query, prepared, key_value_heads, previous_weights=None):
+def head_scores(
+    scorers,
+    query,
+    prepared,
+    key_value_heads,
+    previous_weights=None,
+    num_keys=None,
+    is_step=False,
+):
     """Returns the scores `(batch, heads, query, key)` of every head.
 
     Args:
@@ -120,22 +114,28 @@ def head_scores(scorers, query, prepared, key_value_heads, previous_weights=None
         prepared: What `prepare_heads` returned.
         key_value_heads: Int, the number of key heads.
         previous_weights: Optional float tensor like the scores.
+        num_keys: Optional int, for which the scorers' results are checked.
+        is_step: Whether the queries are those of a decoder's step.
     """
     if len(scorers) == 1:
         batch, heads, queries = ops.shape(query)[:3]
         if previous_weights is not None:
             previous_weights = _folded(grouped(previous_weights, key_value_heads))
-        scores = scorers[0].score(
+        scores = scorers[0].compare(
             _folded(grouped(query, key_value_heads)),
             keras.tree.map_structure(_folded, prepared),
             previous_weights,
+            num_keys,
+            is_step,
         )
         return reshape(scores, (batch, heads, queries, ops.shape(scores)[-1]))
     scores = [
-        scorer.score(
+        scorer.compare(
             query[:, head],
             prepared[head],
             None if previous_weights is None else previous_weights[:, head],
+            num_keys,
+            is_step,
         )
         for head, scorer in enumerate(scorers)
     ]
@@ -184,6 +184,19 @@ def check_shapes(owner: str, shapes: dict, widths: dict | None) -> None:
     if widths not in (None, {name: shape[-1] for name, shape in shapes.items()}):
         received = ", ".join(f"{name}.shape={tuple(shape)}" for name, shape in shapes.items())
         raise ValueError(f"{owner} was built for the widths {widths}. Received: {received}")
+
+
+def split_mask(mask, rank):
+    """Returns a mask as that of all heads, of `rank`, and that of each head; one of them is None.
+
+    Args:
+        mask: Boolean `(batch, query, key)` or `(batch, 1 or heads, query, key)`, or None; both may
+            lack the query axis.
+        rank: Int, the rank of a mask without heads.
+    """
+    if mask is None or len(mask.shape) == rank:
+        return mask, None
+    return (ops.squeeze(mask, 1), None) if mask.shape[1] == 1 else (None, mask)
 
 
 def check_bias(owner: str, bias, shape: tuple) -> None:

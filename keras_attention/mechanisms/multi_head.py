@@ -15,12 +15,12 @@ from keras import initializers, ops
 
 from keras_attention import checks, scorers
 from keras_attention.checks import check_ready
-from keras_attention.initialization import independent
+from keras_attention.initialization import copy_of, independent
 from keras_attention.mechanisms import blocked_dot, heads
 from keras_attention.mechanisms.base import AttentionMechanism
 from keras_attention.mechanisms.heads import HeadsReading
 from keras_attention.mechanisms.key_value_cache import empty_cache, written
-from keras_attention.mechanisms.reading import joined
+from keras_attention.mechanisms.reading import pair_mask
 from keras_attention.mechanisms.rotary import RotaryPositions
 from keras_attention.normalizers import SoftmaxNormalizer
 from keras_attention.precision import at_least_float32
@@ -64,6 +64,9 @@ class MultiHeadAttention(AttentionMechanism):
         attention_bias: Optional float tensor `(1 or batch, 1 or heads, query, key)`, without
             the query axis for a query of rank 2, added to the scores: relative positions, or
             `alibi_bias`. It must be finite; a mask is an `attention_mask`.
+        attention_mask: Besides `(batch, query, key)` and `(query, key)` one with an axis of heads,
+            `(batch, 1 or heads, query, key)`, without the query axis for a query of rank 2. Each
+            axis may be 1.
 
     Returns:
         The context `(batch, query, output_dim)`, or the pair of context and weights
@@ -133,14 +136,14 @@ class MultiHeadAttention(AttentionMechanism):
     def build(self, query_shape, value_shape, key_shape=None):
         key_shape = key_shape or value_shape
         self._check_shapes(query_shape, value_shape, key_shape)
-        self._widths = {"query": query_shape[-1], "key": key_shape[-1], "value": value_shape[-1]}
+        widths = {"query": query_shape[-1], "key": key_shape[-1], "value": value_shape[-1]}
         units = {
             "query": self.num_heads * self.key_dim,
             "key": self._groups * self.key_dim,
             "value": self._groups * self._value_dim,
             "output": self.output_dim or query_shape[-1],
         }
-        input_dims = {**self._widths, "output": self.num_heads * self._value_dim}
+        input_dims = {**widths, "output": self.num_heads * self._value_dim}
         for index, name in enumerate(units):
             dense = Dense(
                 units[name],
@@ -153,6 +156,7 @@ class MultiHeadAttention(AttentionMechanism):
             dense.build((None, input_dims[name]))
             setattr(self, f"{name}_dense", dense)
         self._build_pieces()
+        self._widths = widths
         self.built = True
 
     def _build_pieces(self):
@@ -160,7 +164,7 @@ class MultiHeadAttention(AttentionMechanism):
         if not self.scorer.built:
             self.scorer.build(rows, rows)
         if self.scorer.weights:
-            self.more_scorers = heads.scorer_copies(self.scorer, self.num_heads - 1)
+            self.more_scorers = [copy_of(self.scorer, head) for head in range(1, self.num_heads)]
             for scorer in self.more_scorers:
                 scorer.build(rows, rows)
         if not self.normalizer.built:
@@ -222,6 +226,7 @@ class MultiHeadAttention(AttentionMechanism):
         return_details=False,
         attention_bias=None,
         use_causal_mask=False,
+        attention_mask=None,
     ):
         """Reads a prepared source or a cache: one decoder step, or several queries at once.
 
@@ -237,22 +242,28 @@ class MultiHeadAttention(AttentionMechanism):
             attention_bias: As in the call.
             use_causal_mask: Whether a query reads only keys up to its position. One query
                 that was just written needs none: what was not written is masked.
+            attention_mask: As in the call, over the places of a cache.
 
         Returns:
             Context and weights, as the call does with `return_attention_scores=True`.
         """
         check_ready(self, query)
         noise = noise or {}
+        rows, num_keys = tuple(query.shape[:-1]), prepared["mask"].shape[1]
+        mask = self.pair_mask(rows, num_keys, attention_mask)
+        attention_mask, head_mask = heads.split_mask(mask, len(query.shape))
         if len(query.shape) == 3:  # (batch, query, heads, key)
             noise = {name: ops.swapaxes(part, 1, 2) for name, part in noise.items()}
         reading = HeadsReading(
             source_mask=prepared["mask"],
+            attention_mask=attention_mask,
             causal=use_causal_mask,
             position=position,
             previous_weights=previous_weights,
             noise=noise,
             training=training,
             bias=attention_bias,
+            head_mask=head_mask,
         )
         return self._answer(query, prepared, reading, return_details)
 
@@ -280,7 +291,9 @@ class MultiHeadAttention(AttentionMechanism):
         attention_bias=None,
     ):
         self._check_shapes(query.shape, value.shape, value.shape if key is None else key.shape)
-        self._check_query_masks(query, value, query_mask, attention_mask, use_causal_mask)
+        masks = self._query_masks(query, value, query_mask, attention_mask, use_causal_mask)
+        query_mask, attention_mask = masks
+        attention_mask, head_mask = heads.split_mask(attention_mask, len(query.shape))
         self._check_bias(query, value, attention_bias)
         prepared = self.prepare(value, key, value_mask, key_mask)
         unmasked = value_mask is None and key_mask is None
@@ -295,6 +308,7 @@ class MultiHeadAttention(AttentionMechanism):
             wants_weights=return_attention_scores,
             whole=len(query.shape) == 3,
             bias=attention_bias,
+            head_mask=head_mask,
         )
         return self._answer(query, prepared, reading, return_details)
 
@@ -320,8 +334,7 @@ class MultiHeadAttention(AttentionMechanism):
     def _project_source(self, value, key, value_mask, key_mask, position=None):
         """Returns the projected keys and values of each head and the mask."""
         check_ready(self, value)
-        self._check_source_masks(value.shape, value_mask, key_mask)
-        mask = joined(value_mask, key_mask)
+        mask = self._source_mask(value.shape, value_mask, key_mask)
         same = key is None or key is value
         value = ops.cast(value, self.compute_dtype)
         key = value if same else ops.cast(key, self.compute_dtype)
@@ -348,12 +361,18 @@ class MultiHeadAttention(AttentionMechanism):
         if keys is None:  # a cache
             keys = heads.prepare_heads(self._scorers, prepared["projected"])
         weights = None
-        covered = blocked_dot.covers(self, reading, queries.shape[2], prepared["value"].shape[2])
-        if covered and reading.bias is None:
+        covered = blocked_dot.covers(self, reading, queries, prepared["value"])
+        if covered and reading.bias is None and reading.head_mask is None:
             contexts = blocked_dot.read(self.scorer, queries, keys, prepared["value"], reading)
         else:
             scores = heads.head_scores(
-                self._scorers, queries, keys, self._groups, reading.previous_weights
+                self._scorers,
+                queries,
+                keys,
+                self._groups,
+                reading.previous_weights,
+                prepared["value"].shape[2],
+                not reading.whole,
             )
             weights = self._weigh(scores, reading)
             contexts = heads.head_contexts(self._dropped(weights, reading), prepared["value"])
@@ -368,11 +387,9 @@ class MultiHeadAttention(AttentionMechanism):
             scores = at_least_float32(scores)
             scores = scores + ops.cast(reading.bias, scores.dtype)
         sizes = ops.shape(scores)
-        mask = reading.mask(sizes[2], sizes[3])
-        if mask is not None:
-            mask = mask[:, None]
-            if not isinstance(self.normalizer, SoftmaxNormalizer):
-                mask = ops.broadcast_to(mask, sizes)  # spelled out, all normalizers see rows
+        mask = reading.pairs(sizes[2], sizes[3])
+        if mask is not None and not isinstance(self.normalizer, SoftmaxNormalizer):
+            mask = ops.broadcast_to(mask, sizes)  # spelled out, all normalizers see rows
         weights = self.normalizer(
             scores,
             mask=mask,
@@ -385,13 +402,19 @@ class MultiHeadAttention(AttentionMechanism):
     def _check_shapes(self, query_shape, value_shape, key_shape):
         shapes = {"query": query_shape, "key": key_shape, "value": value_shape}
         heads.check_shapes("MultiHeadAttention", shapes, self._widths)
+        rows = (None, None, self.key_dim)
+        self.scorer.check_shapes(rows, rows)
+
+    def pair_mask(self, rows, num_keys, mask):
+        """Returns the checked `attention_mask`, boolean; it may have an axis of heads."""
+        return pair_mask("MultiHeadAttention", rows, num_keys, mask, self.num_heads)
 
     def _check_bias(self, query, value, bias):
         shape = (query.shape[0], self.num_heads, *query.shape[1:-1], value.shape[1])
         heads.check_bias("MultiHeadAttention", bias, shape)
 
-    def compute_output_shape(self, query_shape, value_shape, key_shape=None):
-        return (*tuple(query_shape)[:-1], self.output_dim or query_shape[-1])
+    def _context_dim(self, query_shape, value_shape):
+        return self.output_dim or query_shape[-1]
 
     def compute_output_spec(
         self,

@@ -22,6 +22,7 @@ from keras import initializers, ops
 from keras_attention import checks, normalizers
 from keras_attention.checks import check_ready
 from keras_attention.initialization import independent
+from keras_attention.layer import Layer
 from keras_attention.mechanisms.reading import joined
 from keras_attention.precision import wide_dtype
 from keras_attention.weight_normalization import dense
@@ -36,7 +37,7 @@ def length_scale(mask, dtype):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class MultiStepAttention(keras.layers.Layer):
+class MultiStepAttention(Layer):
     """Attention inside a convolutional decoder layer, with its sums kept at one variance.
 
     Use it in a decoder that attends in every layer: the layers above read the context that
@@ -124,8 +125,7 @@ class MultiStepAttention(keras.layers.Layer):
             embedding, and `mask`, boolean `(batch, key)`.
         """
         check_ready(self, key)
-        self._check_masks("key", key, key_mask, source, source_mask)
-        mask = joined(key_mask, source_mask)
+        mask = self._joined_mask("key", key, key_mask, source, source_mask)
         key, source = (ops.cast(tensor, self.compute_dtype) for tensor in (key, source))
         if mask is None:
             mask = ops.ones(ops.shape(key)[:2], dtype="bool")
@@ -142,8 +142,7 @@ class MultiStepAttention(keras.layers.Layer):
             A tensor like `query`, and the weights.
         """
         check_ready(self, query)
-        self._check_masks("query", query, query_mask, target, target_mask)
-        mask = joined(query_mask, target_mask)
+        mask = self._joined_mask("query", query, query_mask, target, target_mask)
         if len(query.shape) == 3:
             return self._attend(query, target, prepared, mask, training)
         mask = None if mask is None else mask[:, None]
@@ -213,18 +212,23 @@ class MultiStepAttention(keras.layers.Layer):
         checks.same_dim(owner, 1, key=shapes["key"], source=shapes["source"])
         if ranks["query"] == 3:
             checks.same_dim(owner, 1, query=shapes["query"], target=shapes["target"])
+        checks.built_widths(self, **shapes)
 
-    def _check_masks(self, axis, one, one_mask, other, other_mask):
+    def _joined_mask(self, axis, one, one_mask, other, other_mask):
+        """Returns what both masks keep, boolean, or None."""
+        found = []
         names = {"query": ("query_mask", "target_mask"), "key": ("key_mask", "source_mask")}[axis]
         for name, tensor, mask in zip(names, (one, other), (one_mask, other_mask), strict=True):
             rows = tuple(tensor.shape[:-1])
             axes = f"(batch, {axis})" if len(rows) == 2 else "(batch,)"
-            checks.boolean_mask("MultiStepAttention", name, mask, rows, axes)
+            found.append(checks.boolean_mask("MultiStepAttention", name, mask, rows, axes))
+        return joined(*found)
 
     def compute_mask(self, query, previous_mask=None):
         return previous_mask
 
     def compute_output_shape(self, query_shape, target_shape, key_shape, source_shape):
+        self._check_shapes(query_shape, target_shape, key_shape, source_shape)
         return tuple(query_shape)
 
     def compute_output_spec(
@@ -241,8 +245,8 @@ class MultiStepAttention(keras.layers.Layer):
         training=None,
     ):
         self._check_shapes(query.shape, target.shape, key.shape, source.shape)
-        self._check_masks("query", query, query_mask, target, target_mask)
-        self._check_masks("key", key, key_mask, source, source_mask)
+        self._joined_mask("query", query, query_mask, target, target_mask)
+        self._joined_mask("key", key, key_mask, source, source_mask)
         outputs = keras.KerasTensor(query.shape, dtype=self.compute_dtype)
         shape = (*tuple(query.shape)[:-1], key.shape[1])
         weights = keras.KerasTensor(shape, dtype=self.compute_dtype)

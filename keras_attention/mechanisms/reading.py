@@ -9,6 +9,8 @@ import dataclasses
 
 from keras import KerasTensor, ops
 
+from keras_attention import checks
+
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
@@ -70,3 +72,47 @@ def joined(one, other):
     if one is None or other is None:
         return one if other is None else other
     return ops.logical_and(one, other)
+
+
+def pair_mask(owner: str, rows: tuple, num_keys, mask, num_heads=None):
+    """Returns a checked `attention_mask` as booleans with an axis for the batch; None for None.
+
+    Args:
+        owner: The name of the class the user called.
+        rows: The shape of the query without its last axis.
+        num_keys: Int, or None where it is not known.
+        mask: `(batch, query, key)` or `(query, key)`; `(batch, key)` for a query of rank 2. The
+            rank tells them apart.
+        num_heads: Int where a mask may have an axis of heads behind the batch, or None.
+    """
+    if mask is None:
+        return None
+    step = len(rows) == 1
+    shapes = {"(batch, key)" if step else "(batch, query, key)": (*rows, num_keys)}
+    if not step:
+        shapes["(query, key)"] = (rows[1], num_keys)
+    if num_heads is not None:
+        axes = "(batch, 1 or heads, key)" if step else "(batch, 1 or heads, query, key)"
+        shapes[axes] = (rows[0], num_heads, *rows[1:], num_keys)
+    hint = "A mask of keys alone, (batch, key), is `value_mask`."
+    if num_heads is None and not step:
+        hint += (
+            " Heads have `MultiHeadAttention` alone: pass one of theirs, `attention_mask[:, 0]`."
+        )
+    fits = [axes for axes, shape in shapes.items() if _fits(getattr(mask, "shape", shape), shape)]
+    if not fits:
+        raise ValueError(
+            f"{owner} expects `attention_mask` of shape {' or '.join(shapes)}, here "
+            f"{' or '.join(str(shape) for shape in shapes.values())}. {hint} "
+            f"Received: attention_mask.shape={tuple(mask.shape)}"
+        )
+    mask = checks.boolean_mask(owner, "attention_mask", mask)
+    return ops.expand_dims(mask, 0) if fits == ["(query, key)"] else mask
+
+
+def _fits(given, shape):
+    """Whether a mask of one shape broadcasts to another of the same rank."""
+    pairs = zip(given, shape, strict=False)
+    return len(given) == len(shape) and all(
+        None in pair or pair[0] in (1, pair[1]) for pair in pairs
+    )

@@ -13,6 +13,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.layer import Layer
 from keras_attention.precision import at_least_float32
 from keras_attention.shapes import reshape
 
@@ -37,7 +38,7 @@ def rotated(tensor, positions, base=10000.0):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class RotaryPositions(keras.layers.Layer):
+class RotaryPositions(Layer):
     """Turns queries and keys by their positions, so that scores know the distance between them.
 
     Give it to `MultiHeadAttention(rotary=RotaryPositions())`, which turns its projected

@@ -15,13 +15,14 @@ from keras import initializers, ops
 
 from keras_attention import checks
 from keras_attention.initialization import independent
+from keras_attention.layer import Layer
 from keras_attention.mechanisms.attention import Attention
 from keras_attention.mechanisms.local import LocalAttention
 from keras_attention.mechanisms.windows import radius_of
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class SelfAttention(keras.layers.Layer):
+class SelfAttention(Layer):
     """Lets every position of a sequence read the others, or those in a window around it.
 
     Use it to relate the positions of one sequence, as in an encoder. With a `window` it costs
@@ -47,7 +48,8 @@ class SelfAttention(keras.layers.Layer):
         mask: Boolean `(batch, time)`, True for positions that read and may be read.
         inputs_mask: Used where `mask` is None: Keras puts the mask attached to `inputs` here
             when the layer is called with another tensor too.
-        attention_mask: Boolean `(batch, time, time)`: which position (axis 1) may read which.
+        attention_mask: Boolean `(batch, time, time)`, or `(time, time)` for every row alike:
+            which position may read which.
         return_attention_scores: Whether the weights are returned too (Keras' name).
         training: Whether dropout is applied.
         use_causal_mask: Whether position i reads only positions 0 to i.
@@ -188,12 +190,12 @@ class SelfAttention(keras.layers.Layer):
                 "SelfAttention expects `inputs` of shape (batch, time, dim) with a known last "
                 f"dimension. Received: inputs.shape={tuple(shape)}"
             )
+        checks.built_widths(self, inputs=shape)
 
     def _mask(self, inputs, mask, inputs_mask, attention_mask):
         """Returns the mask of the positions, and checks all masks."""
         owner, (batch, time) = "SelfAttention", inputs.shape[:2]
-        shape, axes = (batch, time, time), "(batch, time, time)"
-        checks.boolean_mask(owner, "attention_mask", attention_mask, shape, axes)
+        self.attention.pair_mask((batch, time), time, attention_mask)
         masks = {"mask": mask, "inputs_mask": inputs_mask}
         return checks.own_mask(owner, (batch, time), "(batch, time)", **masks)
 
@@ -201,6 +203,7 @@ class SelfAttention(keras.layers.Layer):
         return previous_mask
 
     def compute_output_shape(self, inputs_shape):
+        self._check_shape(inputs_shape)
         return (*tuple(inputs_shape)[:2], self.value_units or self.units or inputs_shape[-1])
 
     def compute_output_spec(

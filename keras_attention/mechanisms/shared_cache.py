@@ -65,7 +65,9 @@ def attend_in_place(attention, query, cache, writers, memory_mask, position):
     queries = _asked(attention, query, position, batch, beams)
     num_heads = attention.num_heads
     keys = heads.prepare_heads(attention._scorers, cache["projected"])
-    scores = heads.head_scores(attention._scorers, queries, keys, attention._groups)
+    scores = heads.head_scores(
+        attention._scorers, queries, keys, attention._groups, num_keys=length, is_step=True
+    )
     # (batch, writer, heads, beam, position) -> (batch, heads, beam, writer * position)
     scores = reshape(scores, (batch, beams, num_heads, beams, length))
     scores = ops.transpose(scores, (0, 2, 3, 1, 4))

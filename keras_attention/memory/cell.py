@@ -18,6 +18,7 @@ from keras import activations, initializers, ops
 from keras_attention import checks
 from keras_attention.checks import check_ready
 from keras_attention.initialization import independent
+from keras_attention.loop import choose_rows
 from keras_attention.memory import controller as controllers
 from keras_attention.memory import shifts
 from keras_attention.memory.access import read, write
@@ -27,10 +28,11 @@ from keras_attention.memory.initial_state import InitialState
 from keras_attention.memory.state import pack, state_sizes, unpack
 from keras_attention.memory.written_out import product
 from keras_attention.precision import wide_dtype
+from keras_attention.recomputation import Recomputable
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class NTMCell(keras.layers.Layer):
+class NTMCell(Recomputable, keras.layers.Layer):
     """One step of a Neural Turing Machine: a controller beside a memory it reads and writes.
 
     Use it where a network must store things and find them again, by content or in order:
@@ -66,10 +68,12 @@ class NTMCell(keras.layers.Layer):
         The output `(batch, output_dim)` and the list of new states.
 
     State: inside `keras.layers.RNN` a flat list of `(batch, size)` tensors, in the order of
-        `state_size`. `start` and `step` speak of the same as a dict: `controller`, the list of
-        the controller's states; `memory` `(batch, slots, slot_dim)`; `reads` `(batch,
-        num_read_heads, slot_dim)`; `read_weights` `(batch, num_read_heads, slots)`;
-        `write_weights` `(batch, num_write_heads, slots)`. All are at least float32.
+        `state_size`. Where all weights of a row are 0, as in `get_initial_state` and after the
+        layer's `reset_state`, the row starts: from the weights the cell has then. `start` and
+        `step` speak of the same as a dict: `controller`, the list of the controller's states;
+        `memory` `(batch, slots, slot_dim)`; `reads` `(batch, num_read_heads, slot_dim)`;
+        `read_weights` `(batch, num_read_heads, slots)`; `write_weights`
+        `(batch, num_write_heads, slots)`. All are at least float32.
 
     Weights: the controller's; `head_kernel` `(controller units, head width)` and `head_bias`,
         where the head width is `(slot_dim + 3 + shift.size)` a head and `2 * slot_dim` more a
@@ -159,11 +163,7 @@ class NTMCell(keras.layers.Layer):
         return state_sizes(self)
 
     def build(self, input_shape):
-        if len(input_shape) != 2 or input_shape[-1] is None:
-            raise ValueError(
-                "NTMCell expects `inputs` of shape (batch, input_dim) with a known input_dim. "
-                f"Received: inputs.shape={tuple(input_shape)}"
-            )
+        checks.cell_inputs("NTMCell", input_shape)
         self.input_dim = input_shape[-1]
         units = self.control.build((input_shape[0], self.fed_dim))
         self.head_kernel = self.add_weight(
@@ -256,12 +256,27 @@ class NTMCell(keras.layers.Layer):
         return ops.cast(outputs, self.compute_dtype)
 
     def call(self, inputs, states, training=None):
-        output, state = self.step(inputs, unpack(self, states), training)
+        state = self._with_starts(unpack(self, states))
+        output, state = self.step(inputs, state, training)
         return output, pack(self, state)
 
+    def _with_starts(self, state):
+        """Returns the state with that of `start` in the rows that have not started.
+
+        A stateful `keras.layers.RNN` asks for the initial state once, when it is built, and resets
+        to zeros: what is learned of the start has to be read in the step.
+        """
+        weights = state["read_weights"]
+        started = ops.any(weights != 0, axis=(1, 2))
+        begin = self.start(ops.shape(weights)[0])
+        return keras.tree.map_structure(
+            lambda now, first: choose_rows(started, ops.cast(now, first.dtype), first), state, begin
+        )
+
     def get_initial_state(self, batch_size=None):
-        """Returns the flat list of the state before the first step."""
-        return pack(self, self.start(batch_size))
+        """Returns zeros, the flat list of a state that has not started."""
+        dtype = wide_dtype(self.compute_dtype)
+        return [ops.zeros((batch_size, size), dtype=dtype) for size in self.state_size]
 
     def get_config(self):
         return {

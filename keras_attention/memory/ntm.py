@@ -9,6 +9,7 @@ import keras
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.layer import Layer
 from keras_attention.loop import choose_rows, run_loop
 from keras_attention.memory.cell import NTMCell
 from keras_attention.memory.sequence import ntm_sequence
@@ -20,7 +21,7 @@ HISTORY = ("read_weights", "write_weights", "memory")
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class NTM(keras.layers.Layer):
+class NTM(Layer):
     """Runs a Neural Turing Machine over a sequence, and shows what its heads do.
 
     Use it where `keras.layers.RNN(NTMCell(...))` would do and speed or the history matters.
@@ -195,6 +196,7 @@ class NTM(keras.layers.Layer):
         return outputs, history, state
 
     def compute_output_shape(self, inputs_shape, initial_state_shape=None):
+        self._check_inputs(inputs_shape)
         batch, time = tuple(inputs_shape)[:2]
         last = (batch, self.cell.output_dim)
         outputs = (batch, time, self.cell.output_dim) if self.return_sequences else last

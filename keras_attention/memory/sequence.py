@@ -26,7 +26,7 @@ from keras_attention.memory.gradients import (
 )
 from keras_attention.memory.written_out import product
 from keras_attention.scorers.cosine import inverse_norms
-from keras_attention.written_gradient import flat_upstream, summed_product
+from keras_attention.written_gradient import custom_gradient, flat_upstream, summed_product
 
 OUTPUTS = ("hidden", "reads", "weights", "memory")
 
@@ -54,7 +54,7 @@ def ntm_sequence(projected, kept, state, kernels, heads, controller, read_from, 
     tree = {"projected": projected, "kept": kept, "state": state, "kernels": kernels}
     structure = []
 
-    @ops.custom_gradient
+    @custom_gradient
     def run(*tensors):
         given = keras.tree.pack_sequence_as(tree, list(tensors))
         machine = _Machine(given["kernels"], heads, controller, read_from)

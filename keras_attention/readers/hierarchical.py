@@ -14,11 +14,12 @@ import keras
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.layer import Layer
 from keras_attention.readers.pooling import AttentionPooling
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class HierarchicalAttention(keras.layers.Layer):
+class HierarchicalAttention(Layer):
     """Reads a document twice, words into sentences and sentences into one vector.
 
     Use it for documents whose label hangs on a few words in a few sentences: its weights
@@ -131,6 +132,7 @@ class HierarchicalAttention(keras.layers.Layer):
                 "with a known last dimension. Embed the words first, for example with "
                 f"`keras.layers.Embedding`. Received: inputs.shape={tuple(shape)}"
             )
+        checks.built_widths(self, inputs=shape)
 
     def _mask(self, inputs, mask, inputs_mask):
         masks, axes = {"mask": mask, "inputs_mask": inputs_mask}, "(batch, sentences, words)"
@@ -140,6 +142,7 @@ class HierarchicalAttention(keras.layers.Layer):
         return None
 
     def compute_output_shape(self, inputs_shape):
+        self._check_shape(inputs_shape)
         batch, sentences, words, dim = inputs_shape
         dim = _encoded_shape(self.word_encoder, (None, words, dim))[-1]
         return batch, _encoded_shape(self.sentence_encoder, (batch, sentences, dim))[-1]

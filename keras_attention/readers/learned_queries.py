@@ -4,10 +4,11 @@ import keras
 from keras import initializers, ops
 
 from keras_attention import checks
+from keras_attention.layer import Layer
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class LearnedQueries(keras.layers.Layer):
+class LearnedQueries(Layer):
     """Query vectors that are weights, the same for every row of a batch.
 
     Use it in front of a mechanism whose queries nobody provides.

@@ -14,6 +14,7 @@ Code name -> paper name: `position_weights` -> l, `ages` -> i - 1 (0 is the most
 from keras import ops
 
 from keras_attention.noise import uniform
+from keras_attention.shapes import reduce_rows
 
 ENCODINGS = ("bag", "paper", "centered")
 
@@ -32,7 +33,8 @@ def position_weights(word_mask, units, encoding, dtype="float32"):
     position = 1.0 + ops.cast(ops.arange(ops.shape(word_mask)[-1]), dtype)  # j
     coordinate = 1.0 + ops.cast(ops.arange(units), dtype)  # k
     if encoding == "paper":
-        length = ops.max(ops.cast(word_mask, dtype) * position, axis=-1, keepdims=True)
+        places = ops.cast(word_mask, dtype) * position
+        length = reduce_rows(ops.max, places, axis=-1, keepdims=True)
         along = (position / ops.maximum(length, 1.0))[..., None]  # j / J
         return (1.0 - along) - coordinate / units * (1.0 - 2.0 * along)
     length = ops.cast(ops.shape(word_mask)[-1], dtype)

@@ -15,6 +15,7 @@ from keras import activations, initializers, ops
 
 from keras_attention import checks, normalizers
 from keras_attention.initialization import independent
+from keras_attention.layer import Layer
 from keras_attention.precision import wide_dtype
 from keras_attention.readers import memory_encoding as encoding
 
@@ -37,7 +38,7 @@ def half_relu(inputs):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class MemoryHops(keras.layers.Layer):
+class MemoryHops(Layer):
     """Answers a question about a story by reading its sentences several times.
 
     Use it where an answer needs facts that stand apart: each hop reads with what the hops

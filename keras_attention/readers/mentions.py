@@ -10,12 +10,15 @@ import keras
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.layer import Layer
 from keras_attention.precision import wide_dtype
 
 
 def mentions_by_word(weights, ids, vocabulary_size):
     """Returns P of every word, `(batch, vocabulary)`: a scatter-add of weights at ids."""
     batch = ops.shape(ids)[0]
+    if isinstance(batch, int) and batch == 0:  # PyTorch sums no segments
+        return ops.zeros((0, vocabulary_size), dtype=weights.dtype)
     rows = ops.arange(batch, dtype="int32")[:, None] * vocabulary_size
     summed = ops.segment_sum(
         ops.reshape(weights, (-1,)),
@@ -48,7 +51,7 @@ def log_of_probability(probabilities, floor=1e-12):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class SumOverMentions(keras.layers.Layer):
+class SumOverMentions(Layer):
     """Turns weights over the positions of a document into probabilities of its words.
 
     Use it after `AttentionOverAttention`, or after any attention over a document whose

@@ -13,11 +13,12 @@ Code name -> symbol: `query` -> q, `key` -> k, `value` -> v, `weights` -> a.
 import keras
 from keras import ops
 
+from keras_attention.layer import Layer
 from keras_attention.mechanisms.attention import Attention
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class MultiQueryPooling(keras.layers.Layer):
+class MultiQueryPooling(Layer):
     """Reads a sequence with several queries into one long vector.
 
     Use it where a sequence becomes one vector and one average of it says too little: each
@@ -36,7 +37,7 @@ class MultiQueryPooling(keras.layers.Layer):
         key: Float tensor `(batch, key, key_dim)`, what is compared; `value` by default.
         query_mask: Boolean `(batch, query)`.
         value_mask, key_mask: Boolean `(batch, key)`; both must keep.
-        attention_mask: Boolean `(batch, query, key)`.
+        attention_mask: Boolean `(batch, query, key)`, or `(query, key)`.
         return_attention_scores: Whether the weights are returned too (Keras' name).
         training: Whether dropout is applied.
 
@@ -117,6 +118,8 @@ class MultiQueryPooling(keras.layers.Layer):
         return None
 
     def compute_output_shape(self, query_shape, value_shape, key_shape=None):
+        self._check_rank(query_shape)
+        self.attention.compute_output_shape(query_shape, value_shape, key_shape)
         count = query_shape[1]
         return (query_shape[0], None if count is None else count * value_shape[-1])
 

@@ -15,6 +15,7 @@ import keras
 from keras import ops
 
 from keras_attention import checks, normalizers
+from keras_attention.layer import Layer
 from keras_attention.precision import at_least_float32, wide_dtype
 
 
@@ -39,7 +40,7 @@ def attention_over_attention(scores, document_mask, query_mask, normalize):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class AttentionOverAttention(keras.layers.Layer):
+class AttentionOverAttention(Layer):
     """Weights the words of a document by a query whose own words are weighted too.
 
     Use it to point at answers in a text: each query word attends to the document, and a
@@ -100,7 +101,7 @@ class AttentionOverAttention(keras.layers.Layer):
         return_attention_scores=False,
         training=None,
     ):
-        self._check(document, query, document_mask, query_mask)
+        document_mask, query_mask = self._checked_masks(document, query, document_mask, query_mask)
         document, document_mask = _kept(document, document_mask)
         query, query_mask = _kept(query, query_mask)
         results = attention_over_attention(
@@ -112,15 +113,17 @@ class AttentionOverAttention(keras.layers.Layer):
         results = tuple(ops.cast(result, self.compute_dtype) for result in results)
         return results if return_attention_scores else results[0]
 
-    def _check(self, document, query, document_mask, query_mask):
+    def _checked_masks(self, document, query, document_mask, query_mask):
+        """Returns both masks as booleans, and checks the shapes."""
         self._check_shapes(document.shape, query.shape)
         owner = "AttentionOverAttention"
-        for name, mask, tensor in (
-            ("document", document_mask, document),
-            ("query", query_mask, query),
-        ):
-            shape = tuple(tensor.shape[:2])
-            checks.boolean_mask(owner, f"{name}_mask", mask, shape, f"(batch, {name})")
+        given = (("document", document_mask, document), ("query", query_mask, query))
+        return [
+            checks.boolean_mask(
+                owner, f"{name}_mask", mask, tuple(tensor.shape[:2]), f"(batch, {name})"
+            )
+            for name, mask, tensor in given
+        ]
 
     def _check_shapes(self, document_shape, query_shape):
         owner = "AttentionOverAttention"
@@ -138,6 +141,7 @@ class AttentionOverAttention(keras.layers.Layer):
         return None
 
     def compute_output_shape(self, document_shape, query_shape):
+        self._check_shapes(document_shape, query_shape)
         return tuple(document_shape)[:2]
 
     def compute_output_spec(
@@ -149,7 +153,7 @@ class AttentionOverAttention(keras.layers.Layer):
         return_attention_scores=False,
         training=None,
     ):
-        self._check(document, query, document_mask, query_mask)
+        self._checked_masks(document, query, document_mask, query_mask)
         rows, columns = tuple(document.shape[:2]), query.shape[1]
         shapes = rows, (*rows, columns), (rows[0], columns)
         results = tuple(keras.KerasTensor(shape, dtype=self.compute_dtype) for shape in shapes)

@@ -12,6 +12,7 @@ import keras
 from keras import initializers, ops
 
 from keras_attention import checks, normalizers
+from keras_attention.layer import Layer
 
 
 def pooling_scores(inputs, kernel, bias, vector):
@@ -22,7 +23,7 @@ def pooling_scores(inputs, kernel, bias, vector):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class AttentionPooling(keras.layers.Layer):
+class AttentionPooling(Layer):
     """Sums a sequence into one vector, each position weighted by how much it matters.
 
     Use it where a sequence becomes one vector and there is no query: in place of the last
@@ -117,6 +118,7 @@ class AttentionPooling(keras.layers.Layer):
                 "AttentionPooling expects `inputs` of shape (batch, time, dim) with a known last "
                 f"dimension. Received: inputs.shape={tuple(shape)}"
             )
+        checks.built_widths(self, inputs=shape)
 
     def _mask(self, inputs, mask, inputs_mask):
         masks = {"mask": mask, "inputs_mask": inputs_mask}
@@ -126,6 +128,7 @@ class AttentionPooling(keras.layers.Layer):
         return None
 
     def compute_output_shape(self, inputs_shape):
+        self._check_shape(inputs_shape)
         return (inputs_shape[0], inputs_shape[-1])
 
     def compute_output_spec(

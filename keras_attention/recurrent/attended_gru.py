@@ -24,7 +24,7 @@ from keras_attention.recurrent.gru_sequence import (
     split,
 )
 from keras_attention.scorers import AdditiveScorer
-from keras_attention.written_gradient import flat_upstream, summed_product
+from keras_attention.written_gradient import custom_gradient, flat_upstream, summed_product
 
 
 def attended_gru(projected, state, weights, memory):
@@ -45,7 +45,7 @@ def attended_gru(projected, state, weights, memory):
     """
     kept = ops.cast(memory["mask"], projected.dtype)
 
-    @ops.custom_gradient
+    @custom_gradient
     def run(projected, state, recurrent_kernel, context_kernel, query_kernel, vector, *source):
         key, value, kept = source
         units, value_dim = recurrent_kernel.shape[0], context_kernel.shape[0]

@@ -14,6 +14,7 @@ from keras import ops
 from keras_attention import checks
 from keras_attention.beams import attend_by_source
 from keras_attention.checks import check_ready
+from keras_attention.layer import Layer
 from keras_attention.mechanisms.base import AttentionMechanism
 from keras_attention.precision import wide_dtype
 from keras_attention.products import Dense
@@ -22,7 +23,7 @@ from keras_attention.recurrent.cells import CellAdapter
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class AttentionRNN(keras.layers.Layer):
+class AttentionRNN(Layer):
     """Runs a cell over a sequence while it attends to a memory.
 
     The memory is an argument of the call and is prepared once for all steps. Where
@@ -236,7 +237,8 @@ class AttentionRNN(keras.layers.Layer):
         return_state=False,
     ):
         self._check_shapes(inputs.shape, memory.shape)
-        self._check_masks(inputs, memory, inputs_mask, memory_mask)
+        masks = self._checked_masks(inputs, memory, inputs_mask, memory_mask)
+        inputs_mask, memory_mask = masks
         prepared = self.prepare(memory, memory_mask)
         state = self.start(prepared, initial_state)
         results = self.run(inputs, state, prepared, inputs_mask, training)
@@ -338,18 +340,22 @@ class AttentionRNN(keras.layers.Layer):
                 f"inputs.shape={tuple(inputs_shape)}, memory.shape={tuple(memory_shape)}"
             )
 
-    def _check_masks(self, inputs, memory, inputs_mask, memory_mask):
-        checks.boolean_mask(
-            "AttentionRNN", "inputs_mask", inputs_mask, tuple(inputs.shape[:2]), "(batch, time)"
+    def _checked_masks(self, inputs, memory, inputs_mask, memory_mask):
+        """Returns both masks as booleans."""
+        given = (
+            ("inputs_mask", inputs_mask, inputs, "(batch, time)"),
+            ("memory_mask", memory_mask, memory, "(batch, source)"),
         )
-        checks.boolean_mask(
-            "AttentionRNN", "memory_mask", memory_mask, tuple(memory.shape[:2]), "(batch, source)"
-        )
+        return [
+            checks.boolean_mask("AttentionRNN", name, mask, tuple(tensor.shape[:2]), axes)
+            for name, mask, tensor, axes in given
+        ]
 
     def compute_mask(self, inputs, previous_mask=None):
         return previous_mask
 
     def compute_output_shape(self, inputs_shape, memory_shape, initial_state_shape=None):
+        self._check_shapes(inputs_shape, memory_shape)
         return (*tuple(inputs_shape)[:2], self.attentional_dim or self.adapter.output_dim)
 
     def compute_output_spec(
@@ -366,7 +372,7 @@ class AttentionRNN(keras.layers.Layer):
         return_state=False,
     ):
         self._check_shapes(inputs.shape, memory.shape)
-        self._check_masks(inputs, memory, inputs_mask, memory_mask)
+        self._checked_masks(inputs, memory, inputs_mask, memory_mask)
         self.adapter.check_state(initial_state)
         batch, time = inputs.shape[:2]
 

@@ -15,6 +15,7 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.checks import check_ready
+from keras_attention.layer import Layer
 from keras_attention.recurrent.gated_cell import GatedCell
 from keras_attention.recurrent.gru_sequence import gates, gru_sequence
 
@@ -81,7 +82,7 @@ class BahdanauGRUCell(GatedCell):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class BahdanauGRU(keras.layers.Layer):
+class BahdanauGRU(Layer):
     """Runs the gated unit of RNNsearch over a sequence, with its input projected at once.
 
     The encoder of RNNsearch is `keras.layers.Bidirectional(BahdanauGRU(units,

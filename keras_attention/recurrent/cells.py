@@ -89,7 +89,7 @@ class CellAdapter:
             if fed is not None:
                 inputs = ops.concatenate([inputs, ops.cast(fed, inputs.dtype)], axis=-1)
             options = {"training": training} if self.takes_training else {}
-            output, new_state = self.cell(inputs, state, **options)
+            output, new_state = self._called(inputs, state, options)
         if not keras.tree.is_nested(new_state):
             new_state = [new_state]
         # Same structure and dtypes as before the step: it is carried by a loop.
@@ -100,6 +100,18 @@ class CellAdapter:
             )
         ]
         return output, keras.tree.pack_sequence_as(state, flat)
+
+    def _called(self, inputs, state, options):
+        """Returns what the cell does, called for one row where there is none, which is cut off.
+
+        Keras' `ops.add` takes a matrix known to have no rows for a bias, and fails.
+        """
+        if inputs.shape[0] != 0:
+            return self.cell(inputs, state, **options)
+        one = keras.tree.map_structure(
+            lambda leaf: ops.zeros((1, *leaf.shape[1:]), dtype=leaf.dtype), (inputs, state)
+        )
+        return keras.tree.map_structure(lambda leaf: leaf[:0], self.cell(*one, **options))
 
     def output_of(self, state):
         """Returns the top cell's output `(rows, output_dim)` from the state it left."""
@@ -162,6 +174,7 @@ class CellAdapter:
             yield
             return
         width = input_dim
+        rows = max(rows, 1) if isinstance(rows, int) else rows  # as `_called` does
         for cell in self.cells:
             if cell in cells:
                 state_dim = keras.tree.flatten(cell.state_size)[0]
@@ -176,3 +189,9 @@ class CellAdapter:
             for cell in cells:
                 cell.reset_dropout_mask()
                 cell.reset_recurrent_dropout_mask()
+
+
+def step_spec(cell, inputs, states):
+    """Returns the symbolic output and states of one step of a cell that wraps another one."""
+    output = keras.KerasTensor((inputs.shape[0], cell.output_size), cell.compute_dtype)
+    return output, [keras.KerasTensor(state.shape, state.dtype) for state in states]

@@ -108,7 +108,8 @@ class ChoGRUCell(GatedCell):
         self.reset_covers_context = bool(reset_covers_context)
 
     def build(self, input_shape):
-        if input_shape[-1] is None or input_shape[-1] <= self.context_dim:
+        checks.cell_inputs("ChoGRUCell", input_shape)
+        if input_shape[-1] <= self.context_dim:
             raise ValueError(
                 "ChoGRUCell expects inputs [x; c] of known width, c the last "
                 f"context_dim={self.context_dim} entries and x at least one. "

@@ -10,10 +10,11 @@ remembered (`context_concat`), and in the update itself (`context_mlp`). Code na
 import keras
 
 from keras_attention import checks
-from keras_attention.recurrent.cells import CellAdapter
+from keras_attention.recomputation import Recomputable
+from keras_attention.recurrent.cells import CellAdapter, step_spec
 
 
-class ContextCell(keras.layers.Layer):
+class ContextCell(Recomputable, keras.layers.Layer):
     """A cell around a cell, whose input is `[x_t; z_t]`; the base of the three.
 
     A subclass says which part of the input the wrapped cell reads (`cell_inputs`) and what
@@ -40,6 +41,7 @@ class ContextCell(keras.layers.Layer):
             self._offer_dropout_masks()
 
     def build(self, input_shape):
+        checks.cell_inputs(type(self).__name__, input_shape)
         width = input_shape[-1] - self.context_dim
         if width < 1:
             raise ValueError(
@@ -59,6 +61,9 @@ class ContextCell(keras.layers.Layer):
             self.adapter.project(self.cell_inputs(inputs)), None, list(states), training=training
         )
         return self.finish(output, context, states)
+
+    def compute_output_spec(self, inputs, states, training=None):
+        return step_spec(self, inputs, states)
 
     def cell_inputs(self, inputs):
         """Returns what the wrapped cell reads."""

@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.decoder import Decoder
+from keras_attention.hooks import name_missing
 from keras_attention.products import Dense
 
 
@@ -53,11 +54,11 @@ class RecurrentDecoder(Decoder):
 
     def build_readout(self, leading, memory_dim):
         """Builds what `readout` uses; `leading` is the shape before the last axis."""
-        raise NotImplementedError
+        name_missing(self, RecurrentDecoder, "build_readout", "builds what `readout` uses")
 
     def readout(self, embedded, outputs, contexts, training=None):
         """Returns logits in the compute dtype; all tensors of rank 2 or all of rank 3."""
-        raise NotImplementedError
+        name_missing(self, RecurrentDecoder, "readout", "returns logits")
 
     def embed(self, ids, training=None):
         """Returns embedded ids; `start_id`, if it is not None, embeds to the zero vector."""

@@ -3,11 +3,13 @@
 import keras
 from keras import ops
 
-from keras_attention.recurrent.cells import CellAdapter
+from keras_attention import checks
+from keras_attention.recomputation import Recomputable
+from keras_attention.recurrent.cells import CellAdapter, step_spec
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class SkipFirstUpdate(keras.layers.Layer):
+class SkipFirstUpdate(Recomputable, keras.layers.Layer):
     """Wraps a cell so that its first step copies the state.
 
     RNNsearch as its authors wrote it reads out (s_{i-1}, y_{i-1}, c_i) and only then
@@ -55,6 +57,7 @@ class SkipFirstUpdate(keras.layers.Layer):
         return self.cell.kernel
 
     def build(self, input_shape):
+        checks.cell_inputs("SkipFirstUpdate", input_shape)
         self.adapter.build(input_shape)
         self.built = True
 
@@ -68,6 +71,9 @@ class SkipFirstUpdate(keras.layers.Layer):
             self.adapter.project(inputs), None, list(inner), training=training
         )
         return self._keep_first(output, new_states, inner, started)
+
+    def compute_output_spec(self, inputs, states, training=None):
+        return step_spec(self, inputs, states)
 
     @staticmethod
     def _keep_first(output, new_states, states, started):

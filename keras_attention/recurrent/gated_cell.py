@@ -10,9 +10,10 @@ from keras import initializers, ops
 
 from keras_attention import checks
 from keras_attention.initialization import drawn_wide, side_by_side
+from keras_attention.recomputation import Recomputable
 
 
-class GatedCell(keras.layers.Layer):
+class GatedCell(Recomputable, keras.layers.Layer):
     """A cell with one state, two gates and a candidate; the base of both units.
 
     A subclass defines `project(inputs, first)`, which can be taken out of a loop, and
@@ -38,11 +39,7 @@ class GatedCell(keras.layers.Layer):
         self.output_size = self.units
 
     def build(self, input_shape):
-        if input_shape[-1] is None:
-            raise ValueError(
-                f"{type(self).__name__} expects inputs with a known last dimension. "
-                f"Received: inputs.shape={tuple(input_shape)}"
-            )
+        checks.cell_inputs(type(self).__name__, input_shape)
         self.kernel = self.add_weight(
             (input_shape[-1], 3 * self.units),
             side_by_side(self.kernel_initializer, 3),

@@ -13,7 +13,7 @@ product each, after the loop. The numbers are the same.
 from keras import ops
 
 from keras_attention.loop import run_loop
-from keras_attention.written_gradient import flat_upstream, summed_product
+from keras_attention.written_gradient import custom_gradient, flat_upstream, summed_product
 
 
 def gru_sequence(projected, state, recurrent_kernel, mask=None):
@@ -34,7 +34,7 @@ def gru_sequence(projected, state, recurrent_kernel, mask=None):
     else:
         kept = ops.cast(mask, projected.dtype)[:, :, None]
 
-    @ops.custom_gradient
+    @custom_gradient
     def run(projected, state, recurrent_kernel, kept):
         units = recurrent_kernel.shape[0]
 

@@ -9,6 +9,7 @@ from keras import initializers, ops
 from keras_attention import checks, normalizers
 from keras_attention.checks import check_ready
 from keras_attention.initialization import drawn_wide, independent, side_by_side
+from keras_attention.layer import Layer
 from keras_attention.normalizers import SoftmaxNormalizer
 from keras_attention.recurrent.intra_sequence import intra_sequence
 from keras_attention.recurrent.intra_shapes import (
@@ -21,7 +22,7 @@ from keras_attention.recurrent.intra_step import first_state, step
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class IntraAttention(keras.layers.Layer):
+class IntraAttention(Layer):
     """Runs an LSTM that attends over all of its own earlier states at every step.
 
     Use it where a step must find one of many earlier ones, and to see which one it took: the
@@ -163,7 +164,7 @@ class IntraAttention(keras.layers.Layer):
         """Returns what deep fusion reads: a dict of `key`, `value` and boolean `mask`."""
         check_ready(self, memory)
         check_memory(self, memory.shape, memory_cells.shape)
-        checks.boolean_mask(
+        memory_mask = checks.boolean_mask(
             "IntraAttention", "memory_mask", memory_mask, tuple(memory.shape[:2]), "(batch, source)"
         )
         memory, cells = (ops.cast(tensor, self.compute_dtype) for tensor in (memory, memory_cells))
@@ -286,6 +287,7 @@ class IntraAttention(keras.layers.Layer):
         return previous_mask
 
     def compute_output_shape(self, inputs_shape, memory_shape=None, memory_cells_shape=None):
+        check_shapes(self, inputs_shape, memory_shape, memory_cells_shape)
         return (*tuple(inputs_shape)[:2], self.units)
 
     def compute_output_spec(

@@ -18,7 +18,7 @@ from keras_attention.recurrent.intra_step import (
     projected_sizes,
     step,
 )
-from keras_attention.written_gradient import flat_upstream, summed_product
+from keras_attention.written_gradient import custom_gradient, flat_upstream, summed_product
 
 OUTPUTS = ("hidden", "cell", "attended", "weights")
 MEMORY_OUTPUTS = ("memory_attended", "memory_weights")
@@ -78,7 +78,7 @@ def _with_own_gradient(projected, kept, weights, memory, names):
     if memory is not None:
         source = [memory["key"], memory["value"], ops.cast(memory["mask"], projected.dtype)]
 
-    @ops.custom_gradient
+    @custom_gradient
     def run(projected, kept, *tensors):
         weights = dict(zip(order, tensors, strict=False))
         memory = None
@@ -151,7 +151,7 @@ def _step_back(now, carried, weights, tape, memory):
     """The gradient of one step: (what is given out), [what is carried on]."""
     units = weights["recurrent"].shape[0]
     keep = now["kept"]
-    here = ops.arange(ops.shape(tape["key"])[1]) == carried["position"][:, None]
+    here = ops.arange(ops.shape(tape["key"])[1], dtype="int32") == carried["position"][:, None]
     here = ops.cast(here, keep.dtype)
     d_key = ops.einsum("bs,bsu->bu", here, carried["key"])
     d_hidden, d_cell = columns(ops.einsum("bs,bsd->bd", here, carried["value"]), [units, units])

@@ -42,7 +42,7 @@ def first_state(rows, slots, weights, dtype):
     state = {
         "key": ops.zeros((rows, slots, query_units), dtype=dtype),
         "value": ops.zeros((rows, slots, 2 * units), dtype=dtype),
-        "mask": ops.broadcast_to(ops.arange(slots) == 0, (rows, slots)),
+        "mask": ops.broadcast_to(ops.arange(slots, dtype="int32") == 0, (rows, slots)),
         "attended": ops.zeros((rows, units), dtype=dtype),
         "position": ops.zeros((rows,), dtype="int32"),
     }
@@ -157,7 +157,9 @@ def _read_memory(query, gate, state, weights, memory, normalize):
 def _written(state, done, carried, weights, kept):
     """Returns the state with the step's result on the tape, where it is kept."""
     position = state["position"] + 1
-    here = ops.arange(ops.shape(state["mask"])[1]) == position[:, None]  # (rows, slots)
+    here = (
+        ops.arange(ops.shape(state["mask"])[1], dtype="int32") == position[:, None]
+    )  # (rows, slots)
     if kept is not None:
         here = ops.logical_and(here, kept)
         carried = {name: ops.where(kept, tensor, state[name]) for name, tensor in carried.items()}

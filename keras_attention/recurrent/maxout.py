@@ -6,6 +6,8 @@ the readouts of Cho et al. 2014 and Bahdanau et al. 2015 use it.
 
 from keras import ops
 
+from keras_attention.shapes import reduce_rows
+
 
 def maxout(tensor, pieces=2):
     """Returns the maximum of each `pieces` neighbors on the last axis.
@@ -27,4 +29,4 @@ def maxout(tensor, pieces=2):
             f"Received: shape={tuple(tensor.shape)}"
         )
     groups = ops.reshape(tensor, (*ops.shape(tensor)[:-1], width // pieces, pieces))
-    return ops.max(groups, axis=-1)
+    return reduce_rows(ops.max, groups, axis=-1)

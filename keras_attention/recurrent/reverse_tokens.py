@@ -10,7 +10,8 @@ import keras
 from keras import ops
 
 from keras_attention import checks
-from keras_attention.written_gradient import flat_upstream
+from keras_attention.layer import Layer
+from keras_attention.written_gradient import custom_gradient, flat_upstream
 
 
 def reversed_places(mask):
@@ -37,7 +38,7 @@ def take_places(tensor, places):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class ReverseTokens(keras.layers.Layer):
+class ReverseTokens(Layer):
     """Turns the order of each row's real tokens around; padding stays at its places, as 0.
 
     Use it after an embedding that masks, so that a recurrent encoder reads the source
@@ -88,7 +89,7 @@ class ReverseTokens(keras.layers.Layer):
 
         # Reversing is its own inverse: the gradient is reversed alike, where that of a
         # gather would be a scatter.
-        @ops.custom_gradient
+        @custom_gradient
         def run(inputs):
             return reverse(inputs), lambda *upstream: reverse(flat_upstream(upstream)[0])
 

@@ -14,9 +14,11 @@ import keras
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.layer import Layer
 from keras_attention.loop import run_loop
 from keras_attention.noise import uniform
 from keras_attention.protocol import first_id, reordering, started
+from keras_attention.shapes import reduce_rows
 
 CHOICES = ("sample", "argmax")
 
@@ -36,7 +38,7 @@ def drawn_ids(logits, draws):
     >>> [int(token) for token in drawn_ids(logits, keras.ops.array([0.1, 0.71]))]
     [0, 2]
     """
-    shares = ops.exp(logits - ops.max(logits, axis=-1, keepdims=True))
+    shares = ops.exp(logits - reduce_rows(ops.max, logits, axis=-1, keepdims=True))
     reached = ops.cumsum(shares, axis=-1)
     passed = reached < reached[:, -1:] * draws[:, None]
     # JAX with 64-bit numbers sums int32 to int64.
@@ -44,7 +46,7 @@ def drawn_ids(logits, draws):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class ScheduledSampling(keras.layers.Layer):
+class ScheduledSampling(Layer):
     """Trains a decoder on its own predictions in place of some true tokens.
 
     Use it where a decoder trained on true prefixes goes astray on its own. While training,

@@ -13,11 +13,12 @@ from keras import ops
 from keras_attention.beams import for_rows
 from keras_attention.checks import check_ready
 from keras_attention.loop import run_loop
+from keras_attention.recomputation import Recomputable
 from keras_attention.recurrent.cells import CellAdapter
 from keras_attention.recurrent.last_state import last_state
 
 
-class UnattendedRNN(keras.layers.Layer):
+class UnattendedRNN(Recomputable, keras.layers.Layer):
     """Runs a cell over a sequence; the weights on its memory are all 0.
 
     Args:

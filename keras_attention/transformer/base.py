@@ -10,6 +10,7 @@ from keras import activations, ops
 
 from keras_attention import checks
 from keras_attention.dropout import CounterDropout
+from keras_attention.layer import Layer
 from keras_attention.mechanisms.multi_head import MultiHeadAttention
 from keras_attention.mechanisms.rotary import RotaryPositions
 from keras_attention.mechanisms.windows import radius_of
@@ -23,7 +24,7 @@ NORMALIZATIONS = ("post", "pre")
 EPSILON = {"float16": 1e-4}
 
 
-class TransformerLayer(keras.layers.Layer):
+class TransformerLayer(Layer):
     """Attention sublayers and a feed-forward net, each with its residual connection.
 
     Args: see `TransformerEncoderLayer`; a subclass names its `sublayers`, the last of which is
@@ -93,13 +94,8 @@ class TransformerLayer(keras.layers.Layer):
         )
 
     def build_shared(self, inputs_shape):
-        """Builds normalizations and the feed-forward net, and checks the width."""
+        """Builds normalizations and the feed-forward net."""
         dim = inputs_shape[-1]
-        if dim % self.num_heads:
-            raise ValueError(
-                f"{type(self).__name__} expects `num_heads` to divide the width of `inputs`. "
-                f"Received: num_heads={self.num_heads}, inputs.shape={tuple(inputs_shape)}"
-            )
         for name in self.sublayers:
             getattr(self, f"{name}_normalization").build((None, None, dim))
         self.contract = self._dense(dim, "contract")
@@ -126,8 +122,20 @@ class TransformerLayer(keras.layers.Layer):
         places = ops.arange(length, dtype="int32")
         return ops.abs(places[:, None] - places[None, :])[None] <= self._radius
 
-    def check_inputs(self, shape, name="inputs"):
-        """Raises unless `shape` is `(batch, length, dim)` with a known last dimension."""
+    def check_inputs(self, shape, **others):
+        """Raises unless the layer can be called with `inputs` and `others` of these shapes."""
+        for name, given in {"inputs": shape, **others}.items():
+            self._check_sequence(name, given)
+        if shape[-1] % self.num_heads:
+            raise ValueError(
+                f"{type(self).__name__} expects `num_heads` to divide the width of `inputs`. "
+                f"Received: num_heads={self.num_heads}, inputs.shape={tuple(shape)}"
+            )
+        if others:
+            checks.same_dim(type(self).__name__, 0, inputs=shape, **others)
+        checks.built_widths(self, inputs=shape, **others)
+
+    def _check_sequence(self, name, shape):
         if len(shape) != 3 or shape[-1] is None:
             raise ValueError(
                 f"{type(self).__name__} expects `{name}` of shape (batch, length, dim) with a "

@@ -63,8 +63,7 @@ class TransformerDecoderLayer(TransformerLayer):
     sublayers = ("self_attention", "cross_attention", "feed_forward")
 
     def build(self, inputs_shape, memory_shape):
-        self.check_inputs(inputs_shape)
-        self.check_inputs(memory_shape, "memory")
+        self.check_inputs(inputs_shape, memory=memory_shape)
         self.build_shared(inputs_shape)
         dim = inputs_shape[-1]
         self.self_attention = self.make_attention(dim, "self_attention", self.rotary)
@@ -169,7 +168,7 @@ class TransformerDecoderLayer(TransformerLayer):
         return_attention_scores=False,
         training=None,
     ):
-        self._check(inputs, memory, inputs_mask, memory_mask)
+        inputs_mask, memory_mask = self._checked_masks(inputs, memory, inputs_mask, memory_mask)
         weights = None
 
         def attend(states):
@@ -203,19 +202,21 @@ class TransformerDecoderLayer(TransformerLayer):
         outputs = kept(states, inputs_mask)
         return (outputs, weights) if return_attention_scores else outputs
 
-    def _check(self, inputs, memory, inputs_mask, memory_mask):
+    def _checked_masks(self, inputs, memory, inputs_mask, memory_mask):
+        """Returns both masks as booleans, and checks the shapes."""
         owner = type(self).__name__
-        self.check_inputs(inputs.shape)
-        self.check_inputs(memory.shape, "memory")
-        checks.same_dim(owner, 0, inputs=inputs, memory=memory)
-        shapes = {"inputs_mask": inputs.shape[:2], "memory_mask": memory.shape[:2]}
-        for name, mask in (("inputs_mask", inputs_mask), ("memory_mask", memory_mask)):
-            checks.boolean_mask(owner, name, mask, tuple(shapes[name]), "(batch, length)")
+        self.check_inputs(inputs.shape, memory=memory.shape)
+        given = (("inputs_mask", inputs_mask, inputs), ("memory_mask", memory_mask, memory))
+        return [
+            checks.boolean_mask(owner, name, mask, tuple(tensor.shape[:2]), "(batch, length)")
+            for name, mask, tensor in given
+        ]
 
     def compute_mask(self, inputs, previous_mask=None):
         return previous_mask[0] if isinstance(previous_mask, (list, tuple)) else previous_mask
 
     def compute_output_shape(self, inputs_shape, memory_shape=None):
+        self.check_inputs(inputs_shape, **({"memory": memory_shape} if memory_shape else {}))
         return tuple(inputs_shape)
 
     def compute_output_spec(
@@ -227,7 +228,7 @@ class TransformerDecoderLayer(TransformerLayer):
         return_attention_scores=False,
         training=None,
     ):
-        self._check(inputs, memory, inputs_mask, memory_mask)
+        self._checked_masks(inputs, memory, inputs_mask, memory_mask)
         outputs = keras.KerasTensor(tuple(inputs.shape), dtype=self.compute_dtype)
         shape = (inputs.shape[0], self.num_heads, inputs.shape[1], memory.shape[1])
         weights = keras.KerasTensor(shape, dtype=self.compute_dtype)

@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_attention import checks
 from keras_attention.dropout import CounterDropout
+from keras_attention.layer import Layer
 from keras_attention.products import product
 from keras_attention.transformer.learned_positional_embedding import LearnedPositionalEmbedding
 from keras_attention.transformer.positional_encoding import PositionalEncoding
@@ -20,7 +21,7 @@ MAX_LENGTH = 256
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class TransformerEmbedding(keras.layers.Layer):
+class TransformerEmbedding(Layer):
     """Turns ids into scaled embeddings that know their positions.
 
     Use it in front of `TransformerEncoderLayer`s. `TransformerDecoder` has one of its own; give
@@ -131,8 +132,11 @@ class TransformerEmbedding(keras.layers.Layer):
 
     def project(self, states):
         """Returns the products of states `(rows, dim)` with every embedding: tied logits."""
-        table = ops.cast(self.table.embeddings, states.dtype)
-        return product(states, table, transposed=True)
+        if self.table.quantization_mode is None:
+            table = self.table.embeddings
+        else:  # the stored table is integers without their scale; the layer knows both
+            table = self.table(ops.arange(self.vocabulary_size, dtype="int32"))
+        return product(states, ops.cast(table, states.dtype), transposed=True)
 
     def compute_mask(self, ids, previous_mask=None):
         return ops.not_equal(ids, 0) if self.mask_zero else None

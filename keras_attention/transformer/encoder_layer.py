@@ -112,6 +112,7 @@ class TransformerEncoderLayer(TransformerLayer):
         return previous_mask
 
     def compute_output_shape(self, inputs_shape):
+        self.check_inputs(inputs_shape)
         return tuple(inputs_shape)
 
     def compute_output_spec(

@@ -11,11 +11,12 @@ import numpy as np
 from keras import initializers, ops
 
 from keras_attention import checks
+from keras_attention.layer import Layer
 from keras_attention.transformer.positions import check_positions, positions_of
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class LearnedPositionalEmbedding(keras.layers.Layer):
+class LearnedPositionalEmbedding(Layer):
     """Adds a learned vector for each position, so that attention can tell their order.
 
     Use it in place of `PositionalEncoding` where lengths are bounded and there is data enough

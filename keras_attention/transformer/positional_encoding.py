@@ -14,6 +14,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention import checks
+from keras_attention.layer import Layer
 from keras_attention.precision import wide_dtype
 from keras_attention.shapes import reshape
 from keras_attention.transformer.positions import check_positions, positions_of
@@ -28,7 +29,7 @@ def sinusoids(positions, dim: int, base=10000.0, dtype="float32"):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class PositionalEncoding(keras.layers.Layer):
+class PositionalEncoding(Layer):
     """Adds sines and cosines of the position to vectors, so that attention can tell their order.
 
     Use it behind an embedding, in front of `TransformerEncoderLayer`s. It has no weights and

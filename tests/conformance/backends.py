@@ -71,6 +71,12 @@ def outputs_and_gradients(row, layer, data, loss=squares):
         Three lists: the outputs; the gradients of the trainable weights; those of the inputs of
         floats. Where there is no path the gradient is zeros.
     """
+    outputs, weights, inputs = gradients(row, layer, data, loss)
+    return arrays(outputs), arrays(weights), arrays(inputs)
+
+
+def gradients(row, layer, data, loss=squares):
+    """Returns what `outputs_and_gradients` does, as tensors; may be compiled."""
     data = tensors(data)
     flat = keras.tree.flatten(data)
     places = [index for index, leaf in enumerate(flat) if _is_float(leaf)]
@@ -81,9 +87,8 @@ def outputs_and_gradients(row, layer, data, loss=squares):
             leaves[index] = leaf
         return row.call(layer, keras.tree.pack_sequence_as(data, leaves))
 
-    gradients = {"tensorflow": _tape, "jax": _jax_gradients}[BACKEND]
-    outputs, weights, inputs = gradients(call, layer, [flat[index] for index in places], loss)
-    return arrays(outputs), arrays(weights), arrays(inputs)
+    differentiate = {"tensorflow": _tape, "jax": _jax_gradients, "torch": _torch_gradients}[BACKEND]
+    return differentiate(call, layer, [flat[index] for index in places], loss)
 
 
 def _tape(call, layer, floats, loss):
@@ -116,12 +121,30 @@ def _jax_gradients(call, layer, floats, loss):
     return outputs, weights, inputs
 
 
+def _torch_gradients(call, layer, floats, loss):
+    floats = [tensor.detach().requires_grad_() for tensor in floats]
+    variables = [variable.value for variable in layer.trainable_variables]
+    for tensor in variables:
+        tensor.grad = None
+    outputs = call(floats)
+    total = loss(outputs)
+    if total.requires_grad:
+        total.backward()
+    given = [
+        keras.ops.zeros_like(tensor) if tensor.grad is None else tensor.grad
+        for tensor in (*variables, *floats)
+    ]
+    return outputs, given[: len(variables)], given[len(variables) :]
+
+
 def compiled(row, layer, call, xla):
     """Returns `call(data)` compiled for data like the row's, with masks.
 
     On TensorFlow once, for every batch and length; with `xla` by XLA. JAX knows XLA alone and
-    compiles each shape.
+    compiles each shape; PyTorch is not compiled, and the test is skipped.
     """
+    if BACKEND == "torch":
+        pytest.skip("compiles, which Keras on PyTorch does not")
     structure = row.data(masks=True)
 
     def run(*flat):

@@ -98,7 +98,7 @@ class Row:
         """Returns a `keras.Input` for every tensor, by default of unknown batch and length."""
         symbols = {}
         for name, axes in self.inputs.items():
-            dtype = "int32" if holds_ids(name) else "float32"
+            dtype = "int32" if holds_ids(name) else keras.config.floatx()
             if isinstance(axes, list):
                 symbols[name] = [
                     _symbol(f"{name}_{index}", one, sizes, dtype) for index, one in enumerate(axes)
@@ -148,7 +148,8 @@ def flat_data(data):
 def arrays(tensors):
     """Returns the tensors as a flat list of float64 arrays, whatever float they hold."""
     flat = keras.tree.flatten(tensors)
-    return [np.array(keras.ops.cast(tensor, "float32")).astype("float64") for tensor in flat]
+    flat = [keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32")) for tensor in flat]
+    return [array.astype("float64") for array in flat]
 
 
 def mask_values(mask, sizes):
@@ -167,7 +168,7 @@ def _values(name, axes, sizes, scale):
     random = np.random.RandomState(sum(map(ord, name)) + sum(shape))
     if holds_ids(name):
         return random.randint(1, VOCABULARY, size=shape).astype("int32")
-    return (scale * random.randn(*shape)).astype("float32")
+    return (scale * random.randn(*shape)).astype(keras.config.floatx())
 
 
 def _symbol(name, axes, sizes, dtype):

@@ -256,7 +256,7 @@ BAD = [
     (lambda d: d(IDS, MEMORY[0]), "`encoder_outputs` of shape"),
     (lambda d: d(IDS, MEMORY[:2]), "`target_ids` and `encoder_outputs`.*same size on axis 0"),
     (lambda d: d(IDS, MEMORY, memory_mask=MASK[:, :4]), r"`memory_mask` of shape \(batch, source"),
-    (lambda d: d(IDS, MEMORY[:, :, 1:]), "2 . embedding_dim.*`source_embeddings=False`"),
+    (lambda d: d(IDS, MEMORY[:, :, 1:]), "built for `encoder_outputs` of width 8"),
     (lambda d: d.prepare(MEMORY[:, :, 1:]), "built for `encoder_outputs` of width 8"),
     (lambda d: d.prepare(MEMORY[0]), "`encoder_outputs` of rank 3"),
     (lambda d: d.prepare(keras.Input((S, 2 * F))), "prepare, .start and .step work on values"),
@@ -301,3 +301,8 @@ def test_a_bad_argument_says_what_was_expected(options, message):
 def test_an_unbuilt_decoder_refuses_to_prepare():
     with pytest.raises(ValueError, match="ConvDecoder has no weights yet"):
         ConvDecoder(V, F, LAYERS).prepare(MEMORY)
+
+
+def test_an_unbuilt_decoder_says_what_its_memory_holds():
+    with pytest.raises(ValueError, match="2 . embedding_dim.*`source_embeddings=False`"):
+        ConvDecoder(V, F, LAYERS)(IDS, MEMORY[:, :, 1:])

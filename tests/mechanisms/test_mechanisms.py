@@ -245,9 +245,9 @@ def test_a_long_reading_without_weights_equals_the_one_with_them(score, monkeypa
     for names in ([], ["value_mask"], ["use_causal_mask"], masks):
         given = {name: masks[name] for name in names}
         expected, _ = attention(QUERY, value, return_attention_scores=True, **given)
-        monkeypatch.setattr(blocked_dot, "LONG", 2**40)
+        monkeypatch.setitem(blocked_dot.AT_ONCE, "eager", 2**40)
         np.testing.assert_allclose(attention(QUERY, value, **given), expected, atol=1e-12)
-        monkeypatch.setattr(blocked_dot, "LONG", 1)
+        monkeypatch.setitem(blocked_dot.AT_ONCE, "eager", 0)
         np.testing.assert_allclose(attention(QUERY, value, **given), expected, atol=1e-12)
 
 
@@ -255,7 +255,7 @@ def test_only_plain_softmax_over_dot_products_is_read_by_blocks(monkeypatch):
     def refuse(*arguments):
         raise AssertionError("read by blocks")
 
-    monkeypatch.setattr(blocked_dot, "LONG", 1)
+    monkeypatch.setitem(blocked_dot.AT_ONCE, "eager", 0)
     monkeypatch.setattr(blocked_dot, "read", refuse)
     value = _random(B, S, DQ)
     Attention("scaled_dot")(QUERY, value, return_attention_scores=True)

@@ -300,7 +300,7 @@ def test_a_row_with_nothing_to_keep_is_zero_in_every_path(policy, path, monkeypa
     value_mask = np.arange(7) < np.array([[7], [0], [3]])
     flags = {"training": path == "dropout", "return_attention_scores": path == "weights"}
     if path == "blocks":
-        monkeypatch.setattr(blocked_dot, "LONG", 1)
+        monkeypatch.setitem(blocked_dot.AT_ONCE, "eager", 0)
     if path == "bias":
         flags["attention_bias"] = np.ones((1, 1, 5, 7), "float32")
     with tf.GradientTape() as tape:
@@ -328,15 +328,15 @@ def test_blocks_compute_what_all_scores_at_once_do(monkeypatch):
     spread = {"query_mask": masks["query_mask"][:1], "attention_mask": _kept()[:, :1]}
     for names in ([], ["value_mask"], ["use_causal_mask", "query_position", "value_mask"], masks):
         given = {name: masks[name] for name in names}
-        monkeypatch.setattr(blocked_dot, "LONG", 2**40)
+        monkeypatch.setitem(blocked_dot.AT_ONCE, "eager", 2**40)
         expected = layer(query, value, key, **given)
-        monkeypatch.setattr(blocked_dot, "LONG", 1)
+        monkeypatch.setitem(blocked_dot.AT_ONCE, "eager", 0)
         np.testing.assert_allclose(layer(query, value, key, **given), expected, atol=1e-12)
     one_by_one = {"use_causal_mask": True, "query_position": np.arange(5)[None]}
     for given in (spread, {"value_mask": masks["value_mask"][2:]}, one_by_one):
-        monkeypatch.setattr(blocked_dot, "LONG", 2**40)
+        monkeypatch.setitem(blocked_dot.AT_ONCE, "eager", 2**40)
         expected = layer(query, value, key, **given)
-        monkeypatch.setattr(blocked_dot, "LONG", 1)
+        monkeypatch.setitem(blocked_dot.AT_ONCE, "eager", 0)
         np.testing.assert_allclose(layer(query, value, key, **given), expected, atol=1e-12)
 
 

@@ -211,19 +211,32 @@ def test_keras_own_recurrent_layer_computes_what_ntm_does(controller, read_from,
 
 
 def test_it_runs_in_a_stateful_recurrent_layer():
-    """The second call goes on where the first ended."""
-    cell = made()
+    """The second call goes on where the first ended, whatever the weights were at the build."""
+    lstm = LSTM(3, dtype="float64")
+    cell = ka.NTMCell(3, 7, 5, lstm, initial_controller="learned", dtype="float64")
     inputs = np.random.RandomState(4).randn(2, 6, 11)
     layer = keras.layers.RNN(cell, return_sequences=True, stateful=True, dtype="float64")
-    halves = []
-    for half in (inputs[:, :3], inputs[:, 3:]):
-        if not halves:
-            layer.build(half.shape)
-            for variable, value in zip(layer.states, cell.get_initial_state(2), strict=True):
-                variable.assign(value)
-        halves.append(np.array(layer(half)))
+    layer.build((2, 3, 11))
+    random = np.random.RandomState(5)
+    cell.set_weights([random.randn(*weight.shape) for weight in cell.weights])
     expected = keras.layers.RNN(cell, return_sequences=True, dtype="float64")(inputs)
-    np.testing.assert_allclose(np.concatenate(halves, 1), np.array(expected), atol=1e-12)
+    np.testing.assert_allclose(expected, ka.NTM(cell)(inputs), atol=1e-12)
+    for _ in range(2):
+        halves = [np.array(layer(half)) for half in (inputs[:, :3], inputs[:, 3:])]
+        np.testing.assert_allclose(np.concatenate(halves, 1), np.array(expected), atol=1e-12)
+        layer.reset_state()
+
+
+def test_rows_start_one_by_one():
+    cell = made()
+    inputs = np.random.RandomState(4).randn(2, 11)
+    _, states = cell(inputs, cell.get_initial_state(2))
+    mixed = [np.array(state) * np.array([[1.0], [0.0]]) for state in states]
+    _, found = cell(inputs, mixed)
+    _, goes_on = cell(inputs, states)
+    for one, going, starting in zip(found, goes_on, states, strict=True):
+        np.testing.assert_allclose(one[0], going[0], atol=1e-12)
+        np.testing.assert_allclose(one[1], starting[1], atol=1e-12)
 
 
 class Width(keras.layers.Layer):

@@ -342,7 +342,7 @@ BAD = [
     (lambda d: d(IDS, MEMORY[0]), "`encoder_outputs` of shape"),
     (lambda d: d(IDS, MEMORY[:2]), "`target_ids` and `encoder_outputs`.*same size on axis 0"),
     (lambda d: d(IDS, MEMORY, memory_mask=MASK[:, :4]), r"`memory_mask` of shape \(batch, source"),
-    (lambda d: d(IDS, MEMORY, memory_mask=MASK.astype("int32")), "`memory_mask` to be boolean"),
+    (lambda d: d(IDS, MEMORY, memory_mask=MASK.astype("float32")), "`memory_mask` to be boolean"),
     (
         lambda d: d(IDS, _random(B, S, M + 1)),
         r"built for `encoder_outputs` of width 6.*\(3, 7, 7\)",

@@ -79,7 +79,9 @@ def test_with_no_token_true_it_is_free_running(kind):
     layer = _layer(0.0, kind, choice="argmax")
     logits = layer(IDS, **ARGUMENTS, training=True)
     expected = _free_running(layer)
-    np.testing.assert_allclose(np.array(logits), expected, atol=1e-5)
+    # ConvS2S' logits reach 159 here, where float32 has steps of 1.5e-5.
+    atol = max(1e-5, 1e-6 * np.abs(expected).max())
+    np.testing.assert_allclose(np.array(logits), expected, atol=atol)
     assert not np.array_equal(expected.argmax(-1)[:, :-1], IDS[:, 1:])
 
 

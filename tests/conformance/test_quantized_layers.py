@@ -1,0 +1,60 @@
+"""What `model.quantize` and `enable_lora` leave of the numbers: those of the layers inside."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_attention as ka
+
+B, T, S, V, D, M = 3, 5, 7, 31, 8, 6
+IDS = np.random.RandomState(0).randint(1, V, (B, T)).astype("int32")
+MEMORY = np.random.RandomState(1).randn(B, S, M).astype("float32")
+
+DECODERS = {
+    "tied": lambda: ka.TransformerDecoder(V, D, 2, 2, dropout=0.0),
+    "untied": lambda: ka.TransformerDecoder(V, D, 2, 2, dropout=0.0, tie_output=False),
+    "bahdanau": lambda: ka.BahdanauDecoder(V, D, M),
+    "luong": lambda: ka.LuongDecoder(V, D, M),
+    "conv": lambda: ka.ConvDecoder(V, D, [(D, 3)], source_embeddings=False),
+}
+#: By how much of the largest logit the rounding of all weights may move one.
+MOVES = {"int8": 0.01, "int4": 0.2}
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have a `quantize` method:UserWarning")
+@pytest.mark.parametrize("mode", MOVES)
+@pytest.mark.parametrize("name", DECODERS)
+def test_quantized_logits_are_near_the_exact_ones(name, mode):
+    keras.utils.set_random_seed(1)
+    decoder = DECODERS[name]()
+    inputs = keras.Input((None,), dtype="int32"), keras.Input((None, M))
+    model = keras.Model(inputs, decoder(*inputs))
+    exact = np.array(decoder(IDS, MEMORY))
+    model.quantize(mode)
+    rounded = np.array(decoder(IDS, MEMORY))
+    assert np.abs(rounded - exact).max() < MOVES[mode] * np.abs(exact).max()
+    memory = decoder.prepare(keras.ops.convert_to_tensor(MEMORY))
+    logits, state, _ = decoder.step(IDS[:, 0], decoder.start(memory, max_length=T), memory)
+    np.testing.assert_allclose(logits, rounded[:, 0], atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", MOVES)
+def test_tied_logits_are_products_with_the_rows_that_the_table_gives(mode):
+    keras.utils.set_random_seed(1)
+    table = keras.layers.Embedding(V, D)
+    layer = ka.TransformerEmbedding(V, D, embedding=table)
+    layer.build((None, None))
+    table.quantize(mode)
+    table.enable_lora(2)
+    table.lora_embeddings_b.assign(np.random.randn(2, D))
+    states = np.random.randn(B, D).astype("float32")
+    expected = states @ np.array(table(np.arange(V))).T
+    np.testing.assert_allclose(layer.project(states), expected, atol=1e-5)
+
+
+def test_a_machine_runs_with_a_quantized_controller():
+    keras.utils.set_random_seed(1)
+    machine = ka.NTM(ka.NTMCell(3, 7, 5, keras.layers.Dense(11, "tanh")))
+    exact = np.array(machine(MEMORY))
+    machine.cell.controller.quantize("int8")
+    np.testing.assert_allclose(machine(MEMORY), exact, atol=0.01)
