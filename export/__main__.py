@@ -14,6 +14,7 @@ from keras_attention.export.argument_types import positive_int
 from keras_attention.export.compilation import Compilation
 from keras_attention.export.keras_model import export_model
 from keras_attention.export.limits import default_limit
+from keras_attention.export.manifest import MANIFEST_FILE, write_manifest
 from keras_attention.export.reasons import reason
 from keras_attention.export.tokenizers.base import SPECIAL_TOKENS, UNKNOWN_ID
 from keras_attention.export.translator import export_translator
@@ -34,17 +35,20 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the command line and returns its exit status: 0, 1 on failure, 2 on wrong usage."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    if options.validate is None and options.base is None:
-        parser.error("the following arguments are required: RUN_DIR, BASE_DIR")
     given = _given(parser, arguments, options)
-    if options.validate is not None and (options.run is not None or given != ["--validate"]):
-        parser.error("argument --validate: there is nothing to export beside it")
+    alone = [name for name in ("--validate", "--write-manifest") if name in given]
+    if not alone and options.base is None:
+        parser.error("the following arguments are required: RUN_DIR, BASE_DIR")
+    if alone and (options.run is not None or given != alone[:1]):
+        parser.error(f"argument {alone[0]}: there is nothing to export beside it")
     if not options.xla:
         for name in COMPILED.intersection(given):
             parser.error(f"argument {name}: expected --xla beside it, or nothing is compiled")
     try:
         if options.validate is not None:
             return _validate(options.validate)
+        if options.write_manifest is not None:
+            return _write_manifest(options.write_manifest)
         path = _export(options, given)
     except (OSError, ValueError, tf.errors.OpError) as error:
         print(f"error: {reason(error)}", file=sys.stderr)
@@ -68,6 +72,14 @@ def _validate(path):
     findings = validate_export(path)
     print("\n".join(findings) if findings else f"{path} is fine.")
     return 1 if findings else 0
+
+
+def _write_manifest(path):
+    if not (path / "saved_model.pb").is_file():
+        raise FileNotFoundError(f"{path} is not an exported version: it has no saved_model.pb.")
+    write_manifest(path)
+    print(f"Wrote {path / MANIFEST_FILE}.")
+    return 0
 
 
 def _export(options, given):
@@ -143,6 +155,13 @@ def _parser():
         parser.add_argument(name, metavar=metavar, type=pathlib.Path, nargs="?", help=text)
     parser.add_argument(
         "--validate", metavar="PATH", type=pathlib.Path, help="check this version; write nothing"
+    )
+    parser.add_argument(
+        "--write-manifest",
+        metavar="PATH",
+        type=pathlib.Path,
+        help="write the manifest of digests of a version that has none, or whose files were "
+        "changed on purpose",
     )
 
     parser.add_argument(

@@ -36,8 +36,8 @@ class Compilation:
             cores 2 parts of 16 are faster than one of 32; on a GPU they are not.
 
     Raises:
-        ValueError: If the sizes are no increasing sequences of positive ints, or `precision` is
-            neither of the two.
+        ValueError: If the sizes are no increasing sequences of positive ints, `precision` is
+            neither of the two, or a batch cannot be split into so many parts.
 
     Example:
 
@@ -51,7 +51,6 @@ class Compilation:
     split: int = 1
 
     def __post_init__(self):
-        checks.positive_int("Compilation", "split", self.split)
         checks.one_of("Compilation", "precision", self.precision, PRECISIONS)
         for name in ("batch_sizes", "source_lengths"):
             sizes = tuple(getattr(self, name))
@@ -63,6 +62,12 @@ class Compilation:
                     f"Received: {name}={getattr(self, name)!r}"
                 )
             object.__setattr__(self, name, sizes)
+        checks.positive_int("Compilation", "split", self.split)
+        if self.split > self.batch_sizes[-1]:
+            raise ValueError(
+                "Compilation expects `split` to be at most the largest of `batch_sizes`, "
+                f"{self.batch_sizes[-1]}. Received: split={self.split}"
+            )
 
     def shapes(self) -> list[tuple[int, int]]:
         """Returns every `(batch, source)` there is a program for."""
@@ -89,7 +94,8 @@ class Compilation:
                 return function(ids, length)
 
         program = traced(precisely, ids_spec, length_spec, compiled=True)
-        outputs = program.get_concrete_function().structured_outputs
+        with tf.init_scope():  # not in the graph that asks for it
+            outputs = program.get_concrete_function().structured_outputs
         signature = {name: tf.TensorSpec(t.shape, t.dtype) for name, t in outputs.items()}
 
         def side_by_side(ids, length):

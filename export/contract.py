@@ -1,4 +1,10 @@
-"""What a translator model must be to be written, read or exported: checked before anything runs."""
+"""What a translator model must be to be written, read or exported: checked before anything runs.
+
+encoder   named "encoder": source ids (batch, source) -> {"memory": (batch, source, dim),
+          "initial_state": what the decoder starts from, left out if it needs none}
+decoder   named "decoder": prepare, start and step, see docs/architecture.md
+model     functional, {"source", "target"} ids -> the decoder's logits
+"""
 
 import keras
 
@@ -36,6 +42,72 @@ def check_translator(owner: str, model) -> None:
             f"{owner} expects the layer `decoder` to have the methods prepare, start and step. "
             f"Received: {type(decoder).__name__} without {', '.join(lacking)}"
         )
+    try:
+        outputs = model.get_layer("encoder").output
+    except AttributeError:  # called more than once: what it returns is seen while tracing
+        return
+    encoder_outputs(owner, outputs)
+
+
+def connect_parts(owner: str, encoder, decoder, name: str = "translator") -> keras.Model:
+    """Returns the functional model of an encoder before a decoder, over `source` and `target` ids.
+
+    Args:
+        owner: Name of the function or class the user called.
+        encoder: A layer or model named "encoder", see above.
+        decoder: A layer named "decoder".
+        name: Name of the model.
+
+    Raises:
+        ValueError: If a part has another name, or the encoder returns something else.
+    """
+    for part, wanted in ((encoder, "encoder"), (decoder, "decoder")):
+        if getattr(part, "name", None) != wanted:
+            raise ValueError(
+                f"{owner} expects the {wanted} to have `name={wanted!r}`: search and export find "
+                f"it by that. Received: name={getattr(part, 'name', None)!r}"
+            )
+    source = keras.Input([None], dtype="int32", name="source")
+    target = keras.Input([None], dtype="int32", name="target")
+    encoded = encoder_outputs(owner, encoder(source))
+    begin = {key: encoded[key] for key in ("initial_state",) if key in encoded}
+    logits = decoder(target, encoded["memory"], **begin)
+    return keras.Model({"source": source, "target": target}, logits, name=name)
+
+
+def encoder_outputs(owner: str, outputs) -> dict:
+    """Returns what an encoder returned as a dict with `memory` and perhaps `initial_state`.
+
+    A single tensor is the memory of a decoder that needs no initial state.
+
+    Args:
+        owner: Name of the function or class the user called.
+        outputs: What the encoder returned, values or symbolic tensors.
+
+    Raises:
+        ValueError: If it is a list, a tuple or a dict without `memory`: nothing says which of
+            its tensors is which.
+    """
+    if hasattr(outputs, "shape"):
+        return {"memory": outputs}
+    if isinstance(outputs, dict) and hasattr(outputs.get("memory"), "shape"):
+        return outputs
+    raise ValueError(
+        f"{owner} expects the layer `encoder` to return a dict with `memory`, a tensor (batch, "
+        "source, dim), and, if the decoder starts from one, `initial_state`; or the memory alone. "
+        'Name them: keras.Model(source, {"memory": memory, "initial_state": state}, '
+        f'name="encoder"). Received: {_described(outputs)}'
+    )
+
+
+def _described(outputs):
+    """What an encoder returned, in words."""
+    if isinstance(outputs, dict):
+        return f"a dict with the keys {sorted(map(str, outputs))}"
+    if isinstance(outputs, (list, tuple)):
+        shapes = [tuple(part.shape) for part in keras.tree.flatten(outputs)]
+        return f"a {type(outputs).__name__} of tensors of the shapes {shapes}"
+    return f"a {type(outputs).__name__}"
 
 
 def check_vocabularies(model, source_tokenizer, target_tokenizer) -> None:

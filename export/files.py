@@ -1,12 +1,20 @@
-"""Files that are whole or absent: written beside their name, then renamed to it."""
+"""Files that are whole or absent: written in a hidden folder beside them, then renamed.
+
+The folder, `.<name>.<random>.part`, is locked while its writer lives. A killed process leaves it
+behind; the next writer in the same directory finds it unlocked and removes it.
+"""
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import os
 import pathlib
+import re
 import shutil
 import uuid
+
+PART = re.compile(r"\..+\.[0-9a-f]{32}\.part")
 
 
 def sha256(content: bytes) -> str:
@@ -22,36 +30,31 @@ def write_bytes(path: str | os.PathLike, content: bytes) -> None:
 
 @contextlib.contextmanager
 def replaced(path: str | os.PathLike, suffix: str = ""):
-    """Yields a name beside `path` and renames what was written there to `path`.
+    """Yields a name in a hidden folder beside `path`; what was written there becomes `path`.
 
-    After an exception `path` is as it was and the name beside it is gone. A killed
-    process may leave the hidden file `.<name>.<random>.part<suffix>`; nothing reads it.
+    After an exception `path` is as it was and the folder is gone.
 
     Args:
         path: The file to write.
-        suffix: Ending of the name beside it, for writers that look at the ending.
+        suffix: Ending of the other name, for writers that look at the ending.
 
     Yields:
-        A `pathlib.Path` in the same directory.
+        A `pathlib.Path` on the same file system.
     """
     path = pathlib.Path(path)
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part{suffix}")
-    try:
+    with _part(path) as folder:
+        beside = folder / f".{path.name}{suffix}"
         yield beside
         _flush(beside)
         os.replace(beside, path)
         _flush(path.parent)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
 
 
 @contextlib.contextmanager
 def new_directory(path: str | os.PathLike, another=None):
     """Yields a hidden directory beside `path` and renames it to `path`, which must not exist.
 
-    After an exception the hidden directory is gone. A killed process may leave
-    `.<name>.<random>.part`, which a model server does not look at.
+    After an exception the hidden directory is gone. A model server does not look at it.
 
     Args:
         path: The directory to make. Its parent must exist.
@@ -66,11 +69,9 @@ def new_directory(path: str | os.PathLike, another=None):
             no `another`.
     """
     path = pathlib.Path(path)
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     if another is None and path.exists():
         raise FileExistsError(f"{path} exists already.")
-    beside.mkdir()
-    try:
+    with _part(path) as beside:
         yield beside
         for folder, _, names in os.walk(beside):
             for name in names:
@@ -81,9 +82,65 @@ def new_directory(path: str | os.PathLike, another=None):
                 raise FileExistsError(f"{path} appeared while it was being written.")
             path = another()
         _flush(path.parent)
-    except BaseException:
+
+
+def remove_dead_parts(directory: str | os.PathLike) -> None:
+    """Removes what killed writers left in `directory`; what a living one is writing stays.
+
+    A folder that cannot be locked, because of its owner or of its file system, stays too.
+
+    Args:
+        directory: Where `replaced` and `new_directory` write.
+    """
+    with os.scandir(directory) as entries:
+        parts = [
+            e.path for e in entries if PART.fullmatch(e.name) and e.is_dir(follow_symlinks=False)
+        ]
+    for part in parts:
+        with contextlib.suppress(OSError):  # it lives, or is gone meanwhile
+            lock = _lock(part)
+            try:
+                shutil.rmtree(part, ignore_errors=True)
+            finally:
+                os.close(lock)
+
+
+@contextlib.contextmanager
+def _part(path):
+    """Yields a new hidden folder beside `path`, locked, and removes it if it is still there."""
+    remove_dead_parts(path.parent)
+    beside = lock = None
+    while lock is None:
+        beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+        beside.mkdir()
+        try:
+            lock = _lock(beside)
+            os.stat(beside)
+        except (BlockingIOError, FileNotFoundError):  # taken for dead before it was locked
+            lock = _closed(lock)
+        except OSError:  # a file system without locks: nobody takes it for dead there
+            break
+    try:
+        yield beside
+    finally:
         shutil.rmtree(beside, ignore_errors=True)
+        _closed(lock)
+
+
+def _lock(folder) -> int:
+    """A descriptor of `folder` that holds its lock until it is closed, if only by a kill."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(descriptor)
         raise
+    return descriptor
+
+
+def _closed(descriptor) -> None:
+    if descriptor is not None:
+        os.close(descriptor)
 
 
 def _renamed(beside, path) -> bool:

@@ -30,7 +30,8 @@ def in_parts(function, *inputs, rows: int = MOST_ROWS):
         rows: Most rows of a part.
     """
     program = traced(function, *inputs)
-    outputs = program.get_concrete_function().structured_outputs
+    with tf.init_scope():  # not in the graph that asks for it
+        outputs = program.get_concrete_function().structured_outputs
     signature = {name: tf.TensorSpec(t.shape, t.dtype) for name, t in outputs.items()}
 
     def chosen(*tensors):

@@ -11,6 +11,7 @@ from keras_attention.export.runs import SIDES
 
 SOURCE_LIMIT = 512
 OUTPUT_LIMIT = 128
+MAX_TOKENS = 2**31 - 2  # of a source: with its end mark they are counted as int32
 
 
 def learned_positions(model: keras.Model) -> dict[str, int]:
@@ -82,6 +83,11 @@ def checked_source_limit(owner: str, model: keras.Model, limit: int | str | None
         return SOURCE_LIMIT if learned is None else min(SOURCE_LIMIT, learned - 1)
     if limit is not None:
         checks.positive_int(owner, "max_source_length", limit, 'Or None, or "auto".')
+        if limit > MAX_TOKENS:
+            raise ValueError(
+                f"{owner} expects `max_source_length` to be at most {MAX_TOKENS}, or None for no "
+                f"limit. Received: max_source_length={limit}"
+            )
     if learned is None or (limit is not None and limit < learned):
         return limit
     raise ValueError(

@@ -9,8 +9,10 @@ import threading
 
 from keras_attention.export import versions
 from keras_attention.export.argument_types import mebibytes, positive_int, seconds
+from keras_attention.export.serving.addresses import join
 from keras_attention.export.serving.models import ServedModel
 from keras_attention.export.serving.server import MAX_REQUEST_BYTES, Server
+from keras_attention.export.serving.service import MAX_RESPONSE_BYTES
 
 DESCRIPTION = """\
 Answers as a TensorFlow model server would, over gRPC and REST, on a machine that has none.
@@ -31,21 +33,30 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         parser.error(str(error))
     print(NOTICE, flush=True)
-    server = Server(
-        models,
-        host=options.host,
-        grpc_port=options.port,
-        rest_port=options.rest_port,
-        running=options.running,
-        waiting=options.waiting,
-        max_request_bytes=int(options.max_request_mib * 2**20),
-        seconds=options.timeout,
-    )
+    try:
+        server = Server(
+            models,
+            host=options.host,
+            grpc_port=options.port,
+            rest_port=options.rest_port,
+            running=options.running,
+            waiting=options.waiting,
+            max_request_bytes=int(options.max_request_mib * 2**20),
+            max_response_bytes=int(options.max_response_mib * 2**20),
+            seconds=options.timeout,
+        )
+    except ValueError as error:
+        parser.error(str(error))
     is_up, stopped = threading.Event(), threading.Event()
     try:
-        with _interruptible(is_up, stopped), server:
+        with _interruptible(is_up, stopped), contextlib.ExitStack() as stack:
+            server.listen()
+            stack.callback(server.stop)
+            for line in _addresses(options.host, server):
+                print(line, flush=True)
+            server.load()
             is_up.set()
-            for line in _ready(options.host, server):
+            for line in _ready(server):
                 print(line, flush=True)
             stopped.wait()
     except KeyboardInterrupt:
@@ -122,15 +133,18 @@ def _add(bases, name, directory):
     bases[name] = directory
 
 
-def _ready(host, server):
-    shown = f"[{host}]" if ":" in host else host
+def _addresses(host, server):
     if server.grpc_port:
-        yield f"gRPC  grpc://{shown}:{server.grpc_port}"
+        yield f"gRPC  grpc://{join(host, server.grpc_port)}"
     for name in server.service.models if server.rest_port else ():
-        yield f"REST  http://{shown}:{server.rest_port}/v1/models/{name}"
+        yield f"REST  http://{join(host, server.rest_port)}/v1/models/{name}"
+
+
+def _ready(server):
     for model in server.service.models.values():
         if not any(state == "AVAILABLE" for state, _ in model.states().values()):
             yield f"{model.name} has no version to serve yet; {model.base} is watched."
+    yield "Ready."
 
 
 def _parser():
@@ -146,7 +160,7 @@ def _parser():
 
     option("--model", _named, "NAME=DIR", [], "a model under another name", action="append")
     option("--name", str, "NAME", None, "what the one model is called (default: its directory)")
-    option("--host", str, "ADDRESS", "127.0.0.1", "address to listen on (default: %(default)s)")
+    option("--host", _host, "ADDRESS", "127.0.0.1", "address to listen on (default: %(default)s)")
     option("--port", _port, "N", 8500, "port of gRPC, 0 for a free one (default: %(default)s)")
     option("--rest-port", _port, "N", 8501, "port of REST, likewise (default: %(default)s)")
     option("--versions", _policy, "WHICH", "latest", 'versions: "latest", "all" or "3,5"')
@@ -161,6 +175,13 @@ def _parser():
         "MIB",
         MAX_REQUEST_BYTES / 2**20,
         "longest request (default: %(default)g)",
+    )
+    option(
+        "--max-response-mib",
+        mebibytes,
+        "MIB",
+        MAX_RESPONSE_BYTES / 2**20,
+        "longest answer (default: %(default)g)",
     )
     option("--timeout", seconds, "SECONDS", 30.0, "time a REST request has (default: %(default)g)")
     return parser
@@ -189,9 +210,17 @@ def _policy(text):
     return tuple(int(number) for number in numbers)
 
 
+def _host(text):
+    if not text.strip():
+        raise argparse.ArgumentTypeError(
+            "expected a name or an address, such as 127.0.0.1; 0.0.0.0 is every one of this machine"
+        )
+    return text.removeprefix("[").removesuffix("]")
+
+
 def _port(text):
     if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"expected a port, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a port, 0 to 65535, got {text!r}")
     return int(text)
 
 

@@ -4,6 +4,8 @@ Every dimension 0 is the batch; nothing is a scalar, ragged, infinite or NaN; a 
 does not depend on the other rows, except for padding up to the longest of them.
 """
 
+import functools
+
 import tensorflow as tf
 
 from keras_attention.decoding import beam_search, greedy_search, sample_search, score_sequences
@@ -17,6 +19,7 @@ from keras_attention.export.graphs import (
     traced,
 )
 from keras_attention.export.row_penalty import RowLengthPenalty
+from keras_attention.export.search_memory import check_search_memory
 from keras_attention.export.translating import IDS, Translating
 
 LENGTH = tf.TensorSpec([None], tf.int32, name="length")
@@ -69,25 +72,45 @@ class TranslatorFunctions:
         compilation=None,
     ):
         translating = Translating(model, source, target, max_source_length, max_length)
-        self.translating = translating
+        self.translating, self._compilation = translating, compilation
         first = {"start_id": translating.start_id}
         self._search_options = {**search_options, **first}
         self._greedy_options, self._score_options = {**greedy_options, **first}, first
+        if "beam_width" in search_options:
+            width, ngram = (search_options.get(key) for key in ("beam_width", "no_repeat_ngram"))
+            check_search_memory(translating, width, ngram, compilation)
 
-        def searching(function, **compiled):
-            # Traced once each, so that signatures that search alike share one stored graph.
-            if compilation is None:
-                return one_or_many(function, IDS, LENGTH)
-            return compilation.in_buckets(function, **compiled)
+    # Traced once each, so that signatures that search alike share one stored graph, and only if
+    # a signature asks for it.
 
-        self._search = searching(self._beam_search)
-        self._search_aligned = searching(self._beam_search_aligned)
-        self._search_greedily = searching(self._greedy_search, least_rows=2)
-        self._search_by_row = in_parts(
-            self._beam_search_by_row, IDS, LENGTH, LENGTH_PENALTY, MAX_LENGTH
-        )
-        self._draw = in_parts(self._sample_search, IDS, LENGTH, SEED, TEMPERATURE)
-        self._rescore = in_parts(self._score_sequences, IDS, LENGTH, TARGET_IDS)
+    @functools.cached_property
+    def _search(self):
+        return self._searching(self._beam_search)
+
+    @functools.cached_property
+    def _search_aligned(self):
+        return self._searching(self._beam_search_aligned)
+
+    @functools.cached_property
+    def _search_greedily(self):
+        return self._searching(self._greedy_search, least_rows=2)
+
+    @functools.cached_property
+    def _search_by_row(self):
+        return in_parts(self._beam_search_by_row, IDS, LENGTH, LENGTH_PENALTY, MAX_LENGTH)
+
+    @functools.cached_property
+    def _draw(self):
+        return in_parts(self._sample_search, IDS, LENGTH, SEED, TEMPERATURE)
+
+    @functools.cached_property
+    def _rescore(self):
+        return in_parts(self._score_sequences, IDS, LENGTH, TARGET_IDS)
+
+    def _searching(self, function, **compiled):
+        if self._compilation is None:
+            return one_or_many(function, IDS, LENGTH)
+        return self._compilation.in_buckets(function, **compiled)
 
     def signatures(self) -> dict:
         """Name -> `tf.function`."""

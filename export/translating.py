@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from keras_attention.export.contract import encoder_outputs
 from keras_attention.export.graphs import end_after, real_tokens, traced, with_rows
 from keras_attention.export.tokenizers.base import END_ID, PADDING_ID, START_ID, UNKNOWN_ID
 from keras_attention.products import compiled_by_xla
@@ -28,6 +29,7 @@ class Translating:
     Attributes:
         source, target, max_source_length, max_length: See above.
         start_id: What the decoder reads first.
+        num_logits: Number of logits of a step, the vocabulary of the target or more.
         reorder: How the decoder's state follows the beams.
     """
 
@@ -36,7 +38,7 @@ class Translating:
         self._encoder = encoder
         # Traced once, so that all signatures share one stored graph of it.
         self._stored_encoder = traced(self._encode, IDS)
-        self._logits = model.output.shape[-1]
+        self.num_logits = model.output.shape[-1]
         self.source, self.target = source, target
         self.max_source_length, self.max_length = max_source_length, max_length
         self.start_id, self.reorder = first_id(self._decoder), reordering(self._decoder)
@@ -48,7 +50,8 @@ class Translating:
         """The decoder's `state` and `memory` for sources that carry their end mark."""
         # A program of XLA has its own: it may hold products for which no other kernel is there.
         encode = self._encode if compiled_by_xla() else self._stored_encoder
-        encoded = tf.nest.map_structure(lambda t: with_rows(t, ids), encode(ids))
+        encoded = encoder_outputs("A translator", encode(ids))
+        encoded = tf.nest.map_structure(lambda t: with_rows(t, ids), encoded)
         memory = self._decoder.prepare(encoded["memory"], memory_mask=real_tokens(ids, length))
         state = started(self._decoder, memory, encoded.get("initial_state"), self.max_length)
         return state, memory
@@ -56,7 +59,7 @@ class Translating:
     def step(self, ids, state, memory):
         """The decoder's step, without the logits that no token of the vocabulary has."""
         logits, state, alignment = self._decoder.step(ids, state, memory)
-        if self._logits != self.target.vocabulary_size:
+        if self.num_logits != self.target.vocabulary_size:
             known = tf.range(tf.shape(logits)[-1]) < self.target.vocabulary_size
             logits = tf.where(known, logits, MASKED_LOGIT)
         return logits, state, alignment

@@ -1,26 +1,18 @@
 """A trained translator as one SavedModel version: text in, ranked text, scores, alignments out."""
 
 import dataclasses
-import numbers
 import os
 import pathlib
 
 import keras
 
 from keras_attention import checks
-from keras_attention.decoding import CoveragePenalty, GNMTLengthPenalty
 from keras_attention.export import meanings, model_card
 from keras_attention.export.compilation import Compilation
-from keras_attention.export.contract import check_translator, check_vocabularies
-from keras_attention.export.limits import (
-    OUTPUT_LIMIT,
-    check_output_limit,
-    checked_source_limit,
-    learned_positions,
-)
+from keras_attention.export.limits import OUTPUT_LIMIT, learned_positions
+from keras_attention.export.search_options import checked_options
 from keras_attention.export.signatures import TranslatorFunctions
 from keras_attention.export.tokenizers import Tokenizer
-from keras_attention.export.tokenizers.base import END_ID
 from keras_attention.export.translator_requests import translator_requests
 from keras_attention.export.writing import Served, Version, checked_name, write_version
 
@@ -85,9 +77,14 @@ def export_translator(
     and example configurations of the server. Before the version appears, those requests are
     answered once.
 
+    The model is functional, over ids `source` and `target`, and ends in the decoder's logits. Its
+    layer `encoder` returns a dict of `memory`, `(batch, source, dim)`, and, if the decoder starts
+    from one, `initial_state`; a single tensor is the memory alone. Its layer `decoder` has
+    `prepare`, `start` and `step`, as every decoder of this library. `docs/export.md` has a
+    complete example; `Translator` puts such a model together.
+
     Args:
-        model: A functional model over `source` and `target` ids with the children `encoder`
-            (ids to `memory` and `initial_state`) and `decoder` (prepare, start, step).
+        model: A translator, see above.
         directory: Base directory of the model; the version is a folder in it.
         source: Tokenizer of the source side.
         target: Tokenizer of the target side.
@@ -116,25 +113,25 @@ def export_translator(
     Raises:
         FileExistsError: If the version exists.
         ValueError: If an argument is out of range, the model is not such a translator, its
-            vocabulary is smaller than a tokenizer's, or `validate_export` finds something.
+            vocabulary is smaller than a tokenizer's, the search would take more than 32 GiB, or
+            `validate_export` finds something.
 
     Reference: what a server asks of an export, https://www.tensorflow.org/tfx/serving.
     """
-    check_translator(OWNER, model)
-    check_vocabularies(model, source, target)
-    checks.positive_int(OWNER, "beam_width", beam_width)
-    checks.positive_int(OWNER, "max_length", max_length)
-    check_output_limit(OWNER, model, max_length)
-    checks.int_at_least(OWNER, "min_length", min_length, 0)
-    if min_length > max_length:
-        raise ValueError(
-            f"{OWNER} expects `min_length` to be at most `max_length`. "
-            f"Received: min_length={min_length}, max_length={max_length}"
-        )
-    banned_ids = _checked_ids(banned_ids, target.vocabulary_size)
-    if no_repeat_ngram is not None:
-        checks.positive_int(OWNER, "no_repeat_ngram", no_repeat_ngram)
-    max_source_length = checked_source_limit(OWNER, model, max_source_length)
+    searches = checked_options(
+        OWNER,
+        model,
+        source,
+        target,
+        beam_width=beam_width,
+        max_length=max_length,
+        max_source_length=max_source_length,
+        length_penalty=length_penalty,
+        coverage_penalty=coverage_penalty,
+        min_length=min_length,
+        banned_ids=banned_ids,
+        no_repeat_ngram=no_repeat_ngram,
+    )
     if version is not None:
         checks.positive_int(OWNER, "version", version)
     if xla is not None and not isinstance(xla, Compilation):
@@ -143,24 +140,21 @@ def export_translator(
             f"Compilation(batch_sizes=(1, 8), source_lengths=(16, 64)). Received: xla={xla!r}"
         )
     name = checked_name(OWNER, name, directory)
-    constraints = {
-        "min_length": min_length,
-        "banned_ids": banned_ids,
-        "no_repeat_ngram": no_repeat_ngram,
-    }
-    search = {
-        "beam_width": beam_width,
-        "length_penalty": _penalty(GNMTLengthPenalty, length_penalty),
-        "coverage_penalty": _penalty(CoveragePenalty, coverage_penalty),
-        **constraints,
-    }
     made = TranslatorFunctions(
-        model, source, target, max_source_length, max_length, search, constraints, xla
+        model,
+        source,
+        target,
+        searches.max_source_length,
+        max_length,
+        searches.beam_search,
+        searches.constraints,
+        xla,
     )
     functions = made.signatures()
     tokenizers = {"source": source, "target": target}
     variables = [variable.value for variable in model.variables]
-    options = {"max_length": max_length, "max_source_length": max_source_length, **search}
+    options = {"max_length": max_length, "max_source_length": searches.max_source_length}
+    options |= searches.beam_search
     options |= {f"learned_{side}_positions": n for side, n in learned_positions(model).items()}
     card = model_card.beginning(
         name,
@@ -181,27 +175,3 @@ def export_translator(
         pads=True,
     )
     return write_version(OWNER, contents, directory, version)
-
-
-def _checked_ids(banned_ids, vocabulary_size):
-    """`banned_ids` as a sorted tuple of ints, none of them needed to write or to end a text."""
-    try:
-        ids = None if isinstance(banned_ids, (str, bytes)) else tuple(banned_ids)
-    except TypeError:
-        ids = None
-    known = range(vocabulary_size)
-    if ids is None or any(
-        isinstance(i, bool) or not isinstance(i, numbers.Integral) or i not in known or i == END_ID
-        for i in ids
-    ):
-        raise ValueError(
-            f"{OWNER} expects `banned_ids` to be ids of the target tokenizer, 0 to "
-            f"{vocabulary_size - 1}, without the end mark {END_ID}. "
-            f"Received: banned_ids={banned_ids!r}"
-        )
-    return tuple(sorted({int(i) for i in ids}))
-
-
-def _penalty(penalty, value):
-    """`value`, or the penalty that a number stands for."""
-    return penalty(value) if isinstance(value, numbers.Real) else value

@@ -6,6 +6,7 @@ import pathlib
 import tensorflow as tf
 
 from keras_attention.export import model_card, saved
+from keras_attention.export.manifest import MANIFEST_FILE, check_manifest
 from keras_attention.export.server_ops import compiled_names, op_findings, state_findings
 from keras_attention.export.validate_files import (
     asset_findings,
@@ -20,7 +21,9 @@ DTYPES = (tf.float32, tf.int32, tf.string)
 def validate_export(path: str | os.PathLike) -> list[str]:
     """Returns what is wrong with an exported version, one line a finding; none if it is fine.
 
-    It reads files only: nothing is loaded or run. Checked are
+    It reads files only: nothing is loaded or run. The manifest is checked first. If it finds a
+    file that is damaged, missing or added, the list says so and nothing else is read. Otherwise
+    checked are
 
     * the ops: stock TensorFlow 2.20 and TensorFlow Text, none that calls Python;
     * compilation by XLA, which a server refuses unless started for it: only where the model
@@ -46,26 +49,38 @@ def validate_export(path: str | os.PathLike) -> list[str]:
         FileNotFoundError: If there is no `saved_model.pb`.
     """
     path = pathlib.Path(path)
+    has_manifest = (path / MANIFEST_FILE).exists()
+    if not has_manifest and not (path / "saved_model.pb").exists():
+        raise FileNotFoundError(f"{path} is not an exported version: it has no saved_model.pb.")
+    findings = check_manifest(path)
+    if has_manifest:
+        return findings or list(_static_findings(path))
+    try:
+        return findings + list(_static_findings(path))
+    except Exception as error:  # a damaged graph may be wrong in any way
+        return [*findings, f"the version cannot be checked: {type(error).__name__}: {error}"]
+
+
+def _static_findings(path):
+    """Yields what is wrong with a version whose files are whole."""
     try:
         graph = saved.read_graph(path)
-    except ValueError as error:
-        return [str(error)]
-    findings = list(op_findings(graph.graph_def))
+    except (OSError, ValueError) as error:
+        yield str(error)
+        return
+    yield from op_findings(graph.graph_def)
     card = None
     try:
         card = model_card.read(path)
-    except ValueError as error:
-        findings.append(f"{model_card.JSON_FILE} cannot be read: {error}")
-    return [
-        *findings,
-        *_compilation_findings(graph, card),
-        *_signature_findings(graph.signature_def),
-        *state_findings(graph),
-        *variable_findings(path, card),
-        *asset_findings(path, graph),
-        *warmup_findings(path, graph.signature_def),
-        *path_findings(path, graph),
-    ]
+    except (OSError, RecursionError, ValueError) as error:
+        yield f"{model_card.JSON_FILE} cannot be read: {error}"
+    yield from _compilation_findings(graph, card)
+    yield from _signature_findings(graph.signature_def)
+    yield from state_findings(graph)
+    yield from variable_findings(path, card)
+    yield from asset_findings(path, graph)
+    yield from warmup_findings(path, graph.signature_def)
+    yield from path_findings(path, graph)
 
 
 def _compilation_findings(graph, card):

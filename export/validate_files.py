@@ -31,7 +31,7 @@ def variable_findings(path, card):
             for name in sorted(reader.get_variable_to_shape_map())
             if name != OBJECT_GRAPH
         }
-    except (tf.errors.OpError, ValueError) as error:
+    except (tf.errors.OpError, IndexError, OSError, RuntimeError, ValueError) as error:
         yield f"variables cannot be read: {reason(error)}"
         return
     size = sum(value.nbytes for value in values.values())

@@ -147,7 +147,8 @@ class _Flow:
 def _folder_findings(path, graph):
     """What holds folders of this machine, inside of longer texts too."""
     # `models.config` names the folder of a container, /models, on purpose.
-    beside = [file for file in (path / "assets.extra").glob("*") if file.name != "models.config"]
+    beside = [file for file in (path / "assets.extra").glob("*") if file.is_file()]
+    beside = [file for file in beside if file.name != "models.config"]
     texts = {"saved_model.pb": set(_texts(graph))}
     texts |= {str(file.relative_to(path)): {file.read_bytes()} for file in sorted(beside)}
     for name, held in texts.items():

@@ -6,7 +6,7 @@ import pathlib
 
 import tensorflow as tf
 
-from keras_attention.export import configs, files, model_card, versions, warmup
+from keras_attention.export import configs, files, manifest, model_card, versions, warmup
 from keras_attention.export.validate import validate_export
 
 
@@ -83,6 +83,7 @@ def write_version(
         model_card.write(beside, card)
         configs.write(beside, card["name"], version.batch_sizes, version.pads)
         warmup.write_requests(beside, version.requests, card["name"])
+        manifest.write_manifest(beside)
         findings = validate_export(beside)
         if findings:
             raise ValueError(

@@ -1,5 +1,12 @@
 """What a request can fail with: the codes of gRPC and the HTTP statuses they stand for."""
 
+import logging
+import re
+import time
+
+from keras_attention import extras
+from keras_attention.export.reasons import reason
+
 # As the REST interface of the model server translates them (model_servers/http_server.cc).
 HTTP_STATUS = {
     "CANCELLED": 499,
@@ -27,6 +34,13 @@ CODES = (
     "UNAUTHENTICATED",
 )
 
+LONGEST_MESSAGE = 2000  # characters; gRPC sends no status of more than 8 KiB
+# A path from the root of the file system, but neither a URL's nor a device's of TensorFlow.
+_FOLDERS = re.compile(r"""(?<![\w.:/-])/(?:[^\s/'":;,()]+/)+""")
+# What TensorFlow puts around a reason: where in the graph, and which op of Python.
+_NOISE = re.compile(r"\{\{function_node [^}]*\}\} *| *\[Op:\w+\] name: *$")
+LOG = logging.getLogger(__name__)
+
 
 class ServingError(RuntimeError):
     """A request that has no answer, and why.
@@ -44,6 +58,8 @@ class ServingError(RuntimeError):
     """
 
     def __init__(self, code: str, message: str, http_status: int | None = None):
+        if len(message) > LONGEST_MESSAGE:
+            message = message[:LONGEST_MESSAGE] + "..."
         super().__init__(f"{code}: {message}")
         self.code, self.message = code, message
         self.http_status = http_status or HTTP_STATUS[code]
@@ -54,16 +70,50 @@ def invalid(message: str) -> ServingError:
     return ServingError("INVALID_ARGUMENT", message)
 
 
-def of_tensorflow(error) -> ServingError:
-    """Returns a `tf.errors.OpError` as a serving error, without this process's stack traces."""
-    code = CODES[error.error_code] if 0 < error.error_code < len(CODES) else "UNKNOWN"
-    message = str(error.message).partition("\n\nOriginal stack trace")[0].strip()
-    return ServingError(code, message or type(error).__name__)
+def too_long(max_bytes: int, advice: str = "Send fewer rows in a request.") -> ServingError:
+    """Returns the error of an answer that would be longer than `max_bytes`."""
+    return ServingError(
+        "RESOURCE_EXHAUSTED",
+        f"The answer would be longer than {max_bytes:,} bytes. {advice}",
+        http_status=413,
+    )
+
+
+def check_deadline(deadline: float | None, when: str) -> None:
+    """Raises DEADLINE_EXCEEDED if `deadline`, a time on `time.monotonic()`, has passed."""
+    if deadline is not None and time.monotonic() >= deadline:
+        raise ServingError("DEADLINE_EXCEEDED", f"The deadline passed {when}.")
+
+
+def of_tensorflow(error, *folders) -> ServingError:
+    """Returns what TensorFlow raised as a serving error, for clients: one line, without paths.
+
+    What it said in full is logged, where a line or a path was left out.
+
+    Args:
+        error: A `tf.errors.OpError`, or what its Python code raises.
+        *folders: Paths that it may name, with spaces in them say.
+    """
+    number = getattr(error, "error_code", None)
+    code = CODES[number] if number and 0 < number < len(CODES) else "UNKNOWN"
+    message = without_folders(_NOISE.sub("", reason(error)), *folders)
+    told = str(getattr(error, "message", None) or error)
+    if message != told.partition("\n\nOriginal stack trace")[0].strip():
+        LOG.warning("%s: %s", code, told)
+    return ServingError(code, message)
+
+
+def without_folders(text: str, *folders) -> str:
+    """Returns `text` with the names alone of the files that it names.
+
+    >>> without_folders("/srv/de-en/1/saved_model.pb is damaged; /job:localhost is not")
+    'saved_model.pb is damaged; /job:localhost is not'
+    """
+    for folder in sorted(map(str, folders), key=len, reverse=True):
+        text = text.replace(f"{folder}/", "")
+    return _FOLDERS.sub("", text)
 
 
 def missing_package(name: str) -> ImportError:
     """Returns the error of a package that serving or asking needs, with the extra that has it."""
-    return ImportError(
-        f"{name} is not installed. It comes with the extra of this project that serves: "
-        "pip install '.[serve]' in the checkout"
-    )
+    return extras.missing_package("keras_attention.export.serving", name, "serve")

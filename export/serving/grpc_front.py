@@ -11,7 +11,7 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from keras_attention.export.serving import messages, tensors
+from keras_attention.export.serving import addresses, messages, tensors
 from keras_attention.export.serving.errors import ServingError, invalid
 from keras_attention.export.serving.loaded import DEFAULT_SIGNATURE
 
@@ -25,6 +25,7 @@ class PredictionServicer(prediction_service_pb2_grpc.PredictionServiceServicer):
 
     def __init__(self, service):
         self._service = service
+        self._writer = tensors.ProtoWriter(service.max_response_bytes)
 
     def Predict(self, request, context):
         with _answering(context):
@@ -33,15 +34,15 @@ class PredictionServicer(prediction_service_pb2_grpc.PredictionServiceServicer):
             signature = request.model_spec.signature_name
             outputs = tuple(request.output_filter)
             seconds = context.time_remaining()
-            found, arrays = self._service.predict(
-                name, version, label, signature, inputs, outputs, seconds
+            found, written = self._service.predict(
+                name, version, label, signature, inputs, outputs, seconds, self._writer
             )
             response = predict_pb2.PredictResponse()
             response.model_spec.name = name
             response.model_spec.version.value = found
             response.model_spec.signature_name = signature or DEFAULT_SIGNATURE
-            for key, array in arrays.items():
-                response.outputs[key].CopyFrom(tensors.proto_of(array))
+            for key in list(written):
+                response.outputs[key].CopyFrom(written.pop(key))
             return response
 
     def GetModelMetadata(self, request, context):
@@ -69,20 +70,24 @@ class ModelServicer(model_service_pb2_grpc.ModelServiceServicer):
             return messages.status_message(self._service.states(name, version))
 
 
-def start(service, address: str, max_request_bytes: int):
+def start(service, host: str, port: int, max_request_bytes: int):
     """Starts the gRPC server.
 
     Args:
         service: A `Service`.
-        address: `"host:port"`, port 0 for a free one.
+        host: Address to listen on.
+        port: Port, 0 for a free one.
         max_request_bytes: Longest message that is read.
 
     Returns:
         The server and its port.
 
     Raises:
-        OSError: If the address is taken.
+        OSError: If it cannot listen there.
     """
+    # gRPC does not say what is wrong with an address; a socket does.
+    with addresses.listen("gRPC", host, port) as listener:
+        address = addresses.join(*listener.getsockname()[:2])
     threads = service.admission.capacity + SPARE_THREADS
     server = grpc.server(
         concurrent.futures.ThreadPoolExecutor(threads, thread_name_prefix="grpc"),
@@ -102,7 +107,7 @@ def start(service, address: str, max_request_bytes: int):
     except RuntimeError:
         port = 0
     if not port:
-        raise OSError(f"gRPC cannot listen on {address}: is the port taken?")
+        raise OSError(f"gRPC cannot listen on {address}.")
     server.start()
     return server, port
 

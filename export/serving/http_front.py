@@ -5,15 +5,16 @@ import concurrent.futures
 import json
 import logging
 import re
-import socket
 import threading
 import time
 import urllib.parse
 
 from google.protobuf import json_format
 
-from keras_attention.export.serving import json_requests, json_responses, messages
+from keras_attention.export.serving import addresses, json_requests, json_responses, messages
+from keras_attention.export.serving.allocator import trim_soon
 from keras_attention.export.serving.errors import ServingError, invalid, missing_package
+from keras_attention.export.serving.service import LARGE_ANSWER, deadline_in
 
 _MODEL = r"/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?"
 PREDICT = re.compile(_MODEL + r":(predict|classify|regress)", re.IGNORECASE)
@@ -45,14 +46,31 @@ class Application:
         try:
             status, body = 200, await self._answer(scope, receive)
         except ServingError as error:
-            status, body = error.http_status, json_responses.dumped({"error": error.message})
+            status, body = error.http_status, [json_responses.dumped({"error": error.message})]
         except Exception:
             LOG.exception("A request failed.")
-            status, body = 500, b'{"error": "The request failed; the server\'s log says why."}'
+            status, body = 500, [b'{"error": "The request failed; the server\'s log says why."}']
+        size = sum(map(len, body))
         headers = [(b"content-type", b"application/json")]
-        headers.append((b"content-length", str(len(body)).encode()))
+        headers.append((b"content-length", str(size).encode()))
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        try:
+            await self._send(body, send)
+        except TimeoutError:
+            LOG.warning("A client did not read its answer in %g s.", self._seconds)
+            scope["extensions"]["abort"]()
+            await asyncio.sleep(0)  # until the connection is known to be lost
+        if size > LARGE_ANSWER:
+            trim_soon()
+
+    async def _send(self, pieces, send):
+        """Sends a body piece by piece, each freed with that; a client has so long to read it."""
+        pieces.reverse()
+        until = time.monotonic() + self._seconds
+        while pieces:
+            piece = pieces.pop()
+            message = {"type": "http.response.body", "body": piece, "more_body": bool(pieces)}
+            await asyncio.wait_for(send(message), until - time.monotonic())
 
     def close(self) -> None:
         """Ends the threads after the requests they are at."""
@@ -74,14 +92,15 @@ class Application:
             if found[4].lower() != "predict":
                 raise ServingError("UNIMPLEMENTED", f"{found[4]} is not served here, only predict.")
             body = await self._body(scope, receive)
-            return await self._in_thread(self._predict, model, version, label, body)
+            deadline = deadline_in(self._seconds)
+            return await self._in_thread(self._predict, model, version, label, body, deadline)
         if found[4]:
-            return self._metadata(model, version, label)
-        return self._status(model, version)
+            return [self._metadata(model, version, label)]
+        return [self._status(model, version)]
 
     async def _body(self, scope, receive):
         length = dict(scope["headers"]).get(b"content-length", b"0")
-        if length.isdigit() and int(length) > self._max_bytes:
+        if int(length) > self._max_bytes:  # httptools has seen that it is a number of 64 bits
             raise self._too_long()
         chunks, size, more = [], 0, True
         until = time.monotonic() + self._seconds
@@ -111,7 +130,7 @@ class Application:
         finally:
             self._under_way -= 1
 
-    def _predict(self, model, version, label, body):
+    def _predict(self, model, version, label, body, deadline):
         document = json_requests.parse(body)
         signature = json_requests.signature_name(document) or "serving_default"
         # Held from here on: a version that comes up meanwhile may have other inputs.
@@ -120,8 +139,8 @@ class Application:
                 raise invalid(f'Serving signature name: "{signature}" not found in signature def')
             infos = loaded.signatures[signature].inputs
             inputs, rows = json_requests.inputs_of(document, infos)
-            outputs = self._service.run(loaded, signature, inputs, seconds=self._seconds)
-        return json_responses.response_of(outputs, rows)
+            writer = json_responses.JsonWriter(rows, self._service.max_response_bytes)
+            return self._service.run(loaded, signature, inputs, (), deadline, writer)
 
     def _metadata(self, model, version, label):
         found, signatures = self._service.metadata(model, version, label)
@@ -154,15 +173,17 @@ class HttpServer:
         port: Port, 0 for a free one.
 
     Raises:
-        OSError: If the address is taken.
+        OSError: If it cannot listen there.
     """
 
     def __init__(self, application: Application, host: str, port: int):
         try:
             import uvicorn
-        except ImportError:
-            raise missing_package("uvicorn") from None
-        self._socket = _listening(host, port)
+
+            from keras_attention.export.serving.http_protocol import BoundedProtocol
+        except ImportError as error:
+            raise missing_package(error.name or "uvicorn") from None
+        self._socket = addresses.listen("REST", host, port)
         self.port = self._socket.getsockname()[1]
         self._application = application
         config = uvicorn.Config(
@@ -171,7 +192,9 @@ class HttpServer:
             access_log=False,
             lifespan="off",
             loop="asyncio",
-            http="h11",
+            http=BoundedProtocol,
+            interface="asgi3",
+            proxy_headers=False,
             ws="none",
             server_header=False,
             timeout_graceful_shutdown=GRACE_SECONDS,
@@ -189,20 +212,6 @@ class HttpServer:
         self._thread.join(2 * GRACE_SECONDS)
         self._socket.close()
         self._application.close()
-
-
-def _listening(host, port):
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named, or asyncio would leave Nagle's algorithm on: 40 ms an answer.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(512)
-    except OSError as error:
-        listener.close()
-        raise OSError(f"REST cannot listen on {host}:{port}: {error.strerror}") from error
-    return listener
 
 
 def _version(text):

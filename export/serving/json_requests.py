@@ -11,11 +11,13 @@ import re
 import numpy as np
 import tensorflow as tf
 
+from keras_attention.export.serving.allocator import pause_collections
 from keras_attention.export.serving.errors import ServingError, invalid
 from keras_attention.export.serving.json_values import array_of, is_object, scalar, shown
+from keras_attention.export.serving.tensors import MAX_RANK
 
-MAX_RANK = 64  # NumPy's
-STRING_OR_NOT_FINITE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-NaN|Inf(?:inity)?', re.DOTALL)
+# Nothing in it is tried twice: a string that no quote ends is one to the end of the text.
+STRING_OR_NOT_FINITE = re.compile(r'"(?:[^"\\]++|\\.)*+"?+|-NaN|Inf(?:inity)?+', re.DOTALL)
 PAIR_OR_ESCAPE = re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\[^u]", re.DOTALL)
 LOW_SURROGATE = re.compile(r"\\u[dD][c-fC-F]")
 
@@ -39,11 +41,14 @@ def parse(body: bytes) -> dict:
     if not text:
         raise invalid("JSON Parse error: The document is empty")
     try:
-        document, _ = _DECODER.raw_decode(_as_python_spells(text))
+        with pause_collections():
+            document, _ = _DECODER.raw_decode(_as_python_spells(text))
     except json.JSONDecodeError as error:
         raise invalid(f"JSON Parse error: {error.msg} at offset: {error.pos}") from None
-    except (RecursionError, ValueError) as error:
+    except RecursionError as error:
         raise invalid(f"JSON Parse error: {error}") from None
+    except ValueError:  # of an int of more than 4,300 digits
+        raise _too_big() from None
     if not isinstance(document, dict):
         raise invalid(f"JSON Value: {shown(document)} Is not object")
     return document
@@ -200,8 +205,8 @@ def _as_python_spells(text):
     """Returns the document with the server's spellings of what is no finite number.
 
     Raises:
-        ValueError: If half of a surrogate pair is spelled in a string: it would be taken for one
-            of the bytes that are no UTF-8.
+        ServingError: If half of a surrogate pair is spelled in a string: it would be taken for
+            one of the bytes that are no UTF-8.
     """
     if not any(spelling in text for spelling in ("Inf", "-NaN", "\\ud", "\\uD")):
         return text
@@ -210,7 +215,7 @@ def _as_python_spells(text):
         found = match[0]
         if found[0] == '"':
             if LOW_SURROGATE.search(PAIR_OR_ESCAPE.sub("", found)):
-                raise ValueError("The surrogate pair in string is invalid.")
+                raise invalid("JSON Parse error: The surrogate pair in string is invalid.")
             return found
         return "NaN" if found == "-NaN" else "Infinity"
 
@@ -225,8 +230,12 @@ def _first_wins(pairs):
 def _double(text):
     value = float(text)
     if math.isinf(value):
-        raise ValueError("Number too big to be stored in double.")
+        raise _too_big()
     return value
+
+
+def _too_big():
+    return invalid("JSON Parse error: Number too big to be stored in double.")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_first_wins, parse_float=_double)

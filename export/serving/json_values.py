@@ -69,10 +69,13 @@ def is_object(value) -> bool:
 
 def shown(value) -> str:
     """Returns the beginning of a value, for messages."""
-    try:
-        return json.dumps(value)[:SHOWN_CHARACTERS]
-    except RecursionError:
-        return "[...]"
+    # Piece by piece, as a value may be millions of others.
+    text = ""
+    for piece in json.JSONEncoder().iterencode(value):
+        text += piece[:SHOWN_CHARACTERS]
+        if len(text) >= SHOWN_CHARACTERS:
+            break
+    return text[:SHOWN_CHARACTERS]
 
 
 def _is_base64(value):

@@ -2,20 +2,21 @@
 
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 
-from keras_attention.export.serving.errors import CODES
+from keras_attention.export.serving.errors import CODES, ServingError
 
 
 def status_message(states: dict):
     """Returns the `GetModelStatusResponse` of a `Service.states` answer, newest version first."""
     response = get_model_status_pb2.GetModelStatusResponse()
-    for version, (state, error) in sorted(states.items(), reverse=True):
+    for version, (state, note) in sorted(states.items(), reverse=True):
         entry = response.model_version_status.add(version=version)
         entry.state = get_model_status_pb2.ModelVersionStatus.State.Value(state)
-        if error is None:
-            entry.status.SetInParent()
-        else:
-            entry.status.error_code = CODES.index(error.code)
-            entry.status.error_message = error.message
+        entry.status.SetInParent()
+        if isinstance(note, ServingError):
+            entry.status.error_code = CODES.index(note.code)
+            entry.status.error_message = note.message
+        elif note is not None:  # what is done while it loads, and no error
+            entry.status.error_message = note
     return response
 
 

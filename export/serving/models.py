@@ -5,10 +5,11 @@ import os
 import pathlib
 import sys
 import threading
+import time
 from collections.abc import Iterable
 
 from keras_attention.export import versions as directories
-from keras_attention.export.serving.errors import ServingError, invalid
+from keras_attention.export.serving.errors import ServingError, invalid, of_tensorflow
 from keras_attention.export.serving.loaded import LoadedVersion
 from keras_attention.export.serving.warm_up import warm_up
 
@@ -49,8 +50,9 @@ class ServedModel:
         self._users: dict[int, int] = {}
         self._failed: dict[int, tuple] = {}
         self._settling: dict[int, tuple] = {}
-        self._states: dict[int, tuple[str, ServingError | None]] = {}
+        self._states: dict[int, tuple[str, ServingError | str | None]] = {}
         self._changed = threading.Condition()
+        self._closing = threading.Event()
 
     @contextlib.contextmanager
     def acquire(self, version: int | None = None, label: str | None = None):
@@ -61,7 +63,8 @@ class ServedModel:
             label: A label instead of a version.
 
         Raises:
-            ServingError: If there is no such label, or the version is not loaded.
+            ServingError: If there is no such label; UNAVAILABLE while the version is loaded,
+                NOT_FOUND if it will not be.
         """
         with self._changed:
             if label is not None:
@@ -70,6 +73,7 @@ class ServedModel:
                 version = self._labels[label]
             chosen = max(self._loaded, default=None) if version is None else version
             if chosen not in self._loaded:
+                self._check_loading(version)
                 wanted = f"Latest({self.name})" if version is None else self._specific(version)
                 raise ServingError("NOT_FOUND", f"Servable not found for request: {wanted}")
             loaded = self._loaded[chosen]
@@ -81,12 +85,24 @@ class ServedModel:
                 self._users[chosen] -= 1
                 self._changed.notify_all()
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether a version is loaded."""
+        return bool(self._loaded)
+
     def wanted_versions(self) -> set[int]:
         """Returns the versions that the directory and the policy ask for now."""
         return self._wanted(directories.existing_versions(self.base))
 
+    def announce(self) -> None:
+        """Gives the versions that `poll` will load their state, START."""
+        for version in self.wanted_versions():
+            with self._changed:
+                self._states.setdefault(version, ("START", None))
+
     def poll(self) -> None:
         """Loads what the directory newly asks for, then unloads what it no longer does."""
+        self.announce()
         existing = directories.existing_versions(self.base)
         wanted = self._wanted(existing)
         for version in sorted(wanted, reverse=True):
@@ -99,10 +115,18 @@ class ServedModel:
             for version in set(self._loaded) - wanted:
                 self._unload(version)
 
-    def states(self) -> dict[int, tuple[str, ServingError | None]]:
-        """Returns what became of every version: one of `STATES`, and why if it failed."""
+    def states(self) -> dict[int, tuple[str, ServingError | str | None]]:
+        """Returns what became of every version.
+
+        Returns:
+            Dict of pairs: one of `STATES`; and why if it failed, or what is done while it loads.
+        """
         with self._changed:
-            return dict(sorted(self._states.items()))
+            return {version: self._told(version) for version in sorted(self._states)}
+
+    def cancel(self) -> None:
+        """Gives up the version that another thread loads, at its next step."""
+        self._closing.set()
 
     def close(self) -> None:
         """Unloads everything, each version after its last request."""
@@ -120,24 +144,35 @@ class ServedModel:
         return set(existing) if self._policy == "all" else set(existing) & self._policy
 
     def _load(self, version, path, identity):
-        self._set_state(version, "LOADING")
+        begun = time.monotonic()
+
+        def report(step, is_shown=True):
+            if self._closing.is_set():
+                raise ServingError("CANCELLED", "The server is ending.")
+            self._set_state(version, "LOADING", (step, begun))
+            if is_shown:
+                line = f"{self.name} {version}: {step} ({time.monotonic() - begun:.1f} s)"
+                print(line, file=sys.stderr, flush=True)
+
         loaded = None
         try:
-            loaded = LoadedVersion(path)
-            count = warm_up(loaded, path)
+            loaded = LoadedVersion(path, report)
+            count = warm_up(loaded, path, report)
         except Exception as error:  # whatever is wrong with a version, the others go on
             if loaded is not None:
                 loaded.close()
             self._failed[version] = identity
-            reason = error if isinstance(error, ServingError) else _unloadable(error)
-            self._set_state(version, "END", reason)
-            print(f"{self.name} {version} cannot be served: {reason}", file=sys.stderr, flush=True)
+            failed = error if isinstance(error, ServingError) else of_tensorflow(error, path)
+            self._set_state(version, "END", failed)
+            line = f"{self.name} {version} cannot be served: {failed} ({path})"
+            print(line, file=sys.stderr, flush=True)
             return
         with self._changed:
             self._loaded[version] = loaded
             self._users[version] = 0
         self._set_state(version, "AVAILABLE")
-        print(f"{self.name} {version} is served, {count} warm-up requests.", flush=True)
+        took = f"{count} warm-up requests, {time.monotonic() - begun:.1f} s"
+        print(f"{self.name} {version} is served, {took}.", flush=True)
 
     def _unload(self, version):
         self._set_state(version, "UNLOADING")
@@ -150,6 +185,23 @@ class ServedModel:
     def _set_state(self, version, state, error=None):
         with self._changed:
             self._states[version] = state, error
+
+    def _told(self, version):
+        """A version's state, with what is done for how long while it loads."""
+        state, note = self._states[version]
+        if state == "LOADING":
+            step, begun = note
+            note = f"{step}, {time.monotonic() - begun:.0f} s since it began"
+        return state, note
+
+    def _check_loading(self, version):
+        """Raises UNAVAILABLE where the version wanted, or any, is on its way."""
+        for number in sorted(self._states) if version is None else (version,):
+            state, note = self._told(number) if number in self._states else ("END", None)
+            if state in ("START", "LOADING"):
+                step = f" ({note})" if note else ""
+                message = f"{self.name} {number} is being loaded{step}; try again later."
+                raise ServingError("UNAVAILABLE", message)
 
     def _specific(self, version):
         return f"Specific({self.name}, {version})"
@@ -165,8 +217,3 @@ def _identity(path):
                 status = os.stat(file)
                 found.append((file, status.st_ino, status.st_size, status.st_mtime_ns))
     return tuple(sorted(found))
-
-
-def _unloadable(error):
-    lines = str(error).strip().splitlines()
-    return ServingError("UNKNOWN", lines[0] if lines else type(error).__name__)

@@ -1,15 +1,18 @@
 """Models, queue, protocols and the watch over version directories, put together."""
 
+import contextlib
 import os
+import sys
 import threading
 import traceback
 
 from keras_attention.export.serving.admission import Admission
 from keras_attention.export.serving.errors import missing_package
 from keras_attention.export.serving.models import ServedModel
-from keras_attention.export.serving.service import MAX_ROWS, Service
+from keras_attention.export.serving.service import MAX_RESPONSE_BYTES, MAX_ROWS, Service
 
 MAX_REQUEST_BYTES = 16 * 2**20
+LOADING_NICENESS = 5
 
 
 class Server:
@@ -28,12 +31,14 @@ class Server:
         waiting: Requests that wait; more are refused with UNAVAILABLE or 503.
         max_request_bytes: Longest request; a longer one is RESOURCE_EXHAUSTED or 413.
         max_rows: Most rows of a request; one with more is INVALID_ARGUMENT or 400.
+        max_response_bytes: Longest answer; a longer one is RESOURCE_EXHAUSTED or 413.
         seconds: How long a REST request may take. A gRPC request brings its own deadline.
         poll_seconds: Time between two looks at the directories.
 
     Raises:
         ImportError: If a package of the extra `serve` is missing.
-        OSError: If a port is taken.
+        OSError: If it cannot listen on the host or a port.
+        ValueError: If there is no model, or both ports are the same.
 
     Example, where `served/de-en/1` is an exported version:
 
@@ -52,6 +57,7 @@ class Server:
         waiting: int = 128,
         max_request_bytes: int = MAX_REQUEST_BYTES,
         max_rows: int = MAX_ROWS,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
         seconds: float = 30.0,
         poll_seconds: float = 1.0,
     ):
@@ -59,8 +65,13 @@ class Server:
             models = [ServedModel(name, base) for name, base in models.items()]
         if not models:
             raise ValueError("Server expects at least one model. Received: none")
+        if grpc_port == rest_port and grpc_port not in (None, 0):
+            raise ValueError(
+                "Server expects `grpc_port` and `rest_port` to be different. "
+                f"Received: grpc_port={grpc_port}, rest_port={rest_port}"
+            )
         admission = Admission(running or os.cpu_count() or 1, waiting)
-        self.service = Service(models, admission, max_rows)
+        self.service = Service(models, admission, max_rows, max_response_bytes)
         self._host, self._ports = host, (grpc_port, rest_port)
         self._max_request_bytes, self._seconds = max_request_bytes, seconds
         self._poll_seconds, self._stopping = poll_seconds, threading.Event()
@@ -69,18 +80,24 @@ class Server:
         self.grpc_port = self.rest_port = None
 
     def start(self) -> "Server":
-        """Loads what is there, then listens; returns itself."""
+        """Listens, and loads what is there; returns itself."""
+        self.listen()
+        self.load()
+        return self
+
+    def listen(self) -> None:
+        """Opens the ports: states are told, predictions are UNAVAILABLE until `load` is done."""
         try:
             from keras_attention.export.serving import grpc_front, http_front
         except ImportError as error:
             raise missing_package(error.name or "tensorflow-serving-api") from error
         grpc_port, rest_port = self._ports
+        for model in self.service.models.values():
+            model.announce()
         try:
-            self._poll()
             if grpc_port is not None:
-                address = f"[{self._host}]" if ":" in self._host else self._host
                 self._grpc, self.grpc_port = grpc_front.start(
-                    self.service, f"{address}:{grpc_port}", self._max_request_bytes
+                    self.service, self._host, grpc_port, self._max_request_bytes
                 )
             if rest_port is not None:
                 application = http_front.Application(
@@ -91,12 +108,21 @@ class Server:
         except BaseException:
             self.stop()
             raise
+
+    def load(self) -> None:
+        """Loads the versions that are there, and from then on those that appear."""
+        try:
+            self._poll()
+        except BaseException:
+            self.stop()
+            raise
         self._watch.start()
-        return self
 
     def stop(self) -> None:
         """Stops listening, answers what is under way and unloads the models."""
         self._stopping.set()
+        for model in self.service.models.values():
+            model.cancel()
         if self._grpc is not None:
             self._grpc.stop(grace=5).wait()
         if self._http is not None:
@@ -113,6 +139,10 @@ class Server:
 
     def _follow(self):
         while not self._stopping.wait(self._poll_seconds):
+            # Not for the first version: the threads that TensorFlow starts for it, and keeps for
+            # all, inherit the priority.
+            if any(model.is_serving for model in self.service.models.values()):
+                _lower_priority()
             self._poll()
 
     def _poll(self):
@@ -121,3 +151,12 @@ class Server:
                 model.poll()
             except Exception:  # a directory that cannot be read now may be later
                 traceback.print_exc()
+
+
+def _lower_priority():
+    """Lets the requests to what is served go before this thread, which loads versions."""
+    if sys.platform == "linux":  # elsewhere it would be the whole process
+        with contextlib.suppress(OSError):
+            thread = threading.get_native_id()
+            now = os.getpriority(os.PRIO_PROCESS, thread)
+            os.setpriority(os.PRIO_PROCESS, thread, max(now, LOADING_NICENESS))

@@ -2,16 +2,31 @@
 
 import math
 import time
+import typing
 
 import numpy as np
 
 from keras_attention.export.argument_types import LONGEST_SECONDS
 from keras_attention.export.serving.admission import Admission
-from keras_attention.export.serving.errors import ServingError, invalid
+from keras_attention.export.serving.allocator import trim_soon
+from keras_attention.export.serving.errors import ServingError, invalid, too_long
 from keras_attention.export.serving.models import ServedModel
 
 DEFAULT_MODEL = "model"
 MAX_ROWS = 4096
+MAX_RESPONSE_BYTES = 256 * 2**20
+UNTRIED_ROWS = 16  # more are tried by the longest of them, where an answer may be large
+LARGE_ANSWER = 8 * 2**20  # bytes, after which memory is given back
+
+
+class Writer(typing.Protocol):
+    """How a protocol writes the outputs of a signature."""
+
+    def size(self, outputs: dict[str, np.ndarray]) -> int:
+        """Returns about how many bytes they take."""
+
+    def write(self, outputs: dict[str, np.ndarray], deadline: float | None):
+        """Returns them as written."""
 
 
 class Service:
@@ -25,11 +40,19 @@ class Service:
         models: List of `ServedModel`.
         admission: An `Admission`.
         max_rows: Most rows of a request.
+        max_response_bytes: Longest answer.
     """
 
-    def __init__(self, models: list[ServedModel], admission: Admission, max_rows: int = MAX_ROWS):
+    def __init__(
+        self,
+        models: list[ServedModel],
+        admission: Admission,
+        max_rows: int = MAX_ROWS,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
+    ):
         self.models = {model.name: model for model in models}
         self.admission, self.max_rows = admission, max_rows
+        self.max_response_bytes = max_response_bytes
 
     def predict(
         self,
@@ -40,6 +63,7 @@ class Service:
         inputs: dict[str, np.ndarray],
         outputs: tuple[str, ...] = (),
         seconds: float | None = None,
+        writer: Writer | None = None,
     ) -> tuple[int, dict[str, np.ndarray]]:
         """Returns the version that answered and the outputs of one of its signatures.
 
@@ -50,26 +74,36 @@ class Service:
             signature: Name of the signature, "" for the default one.
             inputs: Dict of arrays.
             outputs: Names of the outputs wanted, all if empty.
-            seconds: How long the answer may take, the queue included. A request in the queue
-                holds its version, as in the model server.
-
-        Raises:
-            ServingError: If there is no answer.
-        """
-        with self.acquire(model, version, label) as (found, loaded):
-            return found, self.run(loaded, signature, inputs, outputs, seconds)
-
-    def run(self, loaded, signature: str, inputs: dict, outputs=(), seconds: float | None = None):
-        """Returns the outputs of a signature of a version that `acquire` holds.
-
-        Args:
-            loaded: The `LoadedVersion`.
-            signature, inputs, outputs, seconds: Those of `predict`.
+            seconds: How long the answer may take, the queue and the writing included. A request
+                in the queue holds its version, as in the model server.
+            writer: What the outputs are written with, by default returned as they are.
 
         Raises:
             ServingError: If there is no answer.
         """
         deadline = deadline_in(seconds)
+        with self.acquire(model, version, label) as (found, loaded):
+            return found, self.run(loaded, signature, inputs, outputs, deadline, writer)
+
+    def run(
+        self,
+        loaded,
+        signature: str,
+        inputs: dict,
+        outputs=(),
+        deadline: float | None = None,
+        writer: Writer | None = None,
+    ):
+        """Returns the outputs of a signature of a version that `acquire` holds, as written.
+
+        Args:
+            loaded: The `LoadedVersion`.
+            signature, inputs, outputs, writer: Those of `predict`.
+            deadline: Time on `time.monotonic()` after which the answer is not wanted.
+
+        Raises:
+            ServingError: If there is no answer, or it would be too long.
+        """
         for name, array in inputs.items():
             if array.ndim and len(array) > self.max_rows:
                 raise invalid(
@@ -77,7 +111,52 @@ class Service:
                     "several requests."
                 )
         with self.admission.slot(deadline):
-            return loaded.run(signature, inputs, outputs, deadline)
+            if writer is None:
+                return loaded.run(signature, inputs, outputs, deadline)
+            return self._written(loaded, signature, inputs, outputs, deadline, writer)
+
+    def _written(self, loaded, signature, inputs, outputs, deadline, writer):
+        large = False
+        try:
+            rows = self._affordable_rows(loaded, signature, inputs, outputs, deadline, writer)
+            if rows is not None:
+                advice = (
+                    f"Send at most {rows:,} rows like the longest of these in a request."
+                    if rows
+                    else "One row takes more."
+                )
+                raise too_long(self.max_response_bytes, advice)
+            found = loaded.run(signature, inputs, outputs, deadline)
+            size = writer.size(found)
+            large = size > LARGE_ANSWER
+            if size > self.max_response_bytes:
+                raise too_long(self.max_response_bytes)
+            return writer.write(found, deadline)
+        finally:
+            if large:
+                trim_soon()
+
+    def _affordable_rows(self, loaded, signature, inputs, outputs, deadline, writer):
+        """How many rows an answer may have, if fewer than there are; None if all may be run.
+
+        Where an output grows with two lengths, as an alignment does, the longest row is run
+        alone: what it takes is known before all rows take it.
+        """
+        num_rows = {len(array) if array.ndim else 0 for array in inputs.values()}
+        if len(num_rows) != 1 or max(num_rows) <= UNTRIED_ROWS:
+            return None
+        if not loaded.has_two_lengths(signature, outputs):
+            return None
+        lengths = [
+            np.fromiter(map(len, array.flat), int, array.size).reshape(len(array), -1).sum(axis=1)
+            for array in inputs.values()
+            if array.dtype.kind == "O"
+        ]
+        longest = int(np.argmax(sum(lengths))) if lengths else 0
+        row = {name: array[longest : longest + 1] for name, array in inputs.items()}
+        size = writer.size(loaded.run(signature, row, outputs, deadline))
+        rows = int(0.95 * self.max_response_bytes / max(size, 1))
+        return rows if rows < max(num_rows) else None
 
     def acquire(self, model: str, version: int | None, label: str | None):
         """Returns a context that holds a loaded version of a model, and its number."""

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.export.serving.errors import invalid
+from keras_attention.export.serving.errors import check_deadline, invalid, too_long
 
 MAX_ELEMENTS = 2**26
+MAX_RANK = 64  # NumPy's
 MAX_REPEATED = 2**16  # elements that one value of a few bytes may stand for
 DTYPES = frozenset(
     {
@@ -30,6 +31,10 @@ def array_of(proto) -> np.ndarray:
         raise invalid(f"tensor of unknown dtype {proto.dtype}") from None
     if dtype not in DTYPES:
         raise invalid(f"tensors of dtype {dtype.name} are not supported")
+    # Before anything is done with them: the product of a million sizes takes hours.
+    if len(proto.tensor_shape.dim) > MAX_RANK:
+        rank = len(proto.tensor_shape.dim)
+        raise invalid(f"tensor of {rank} dimensions, at most {MAX_RANK} are possible")
     shape = tuple(dimension.size for dimension in proto.tensor_shape.dim)
     if proto.tensor_shape.unknown_rank or any(size < 0 for size in shape):
         raise invalid("tensor of unknown shape")
@@ -66,3 +71,40 @@ def bytes_of(strings) -> np.ndarray:
     result = np.empty(len(flat), dtype=object)
     result[:] = flat
     return result.reshape(strings.shape)
+
+
+def string_bytes(array: np.ndarray) -> int:
+    """Returns how many bytes the strings of an object array have together."""
+    return sum(map(len, array.flat))
+
+
+class ProtoWriter:
+    """Writes a signature's outputs as `TensorProto` messages.
+
+    Args:
+        max_bytes: Longest answer.
+    """
+
+    def __init__(self, max_bytes: int):
+        self._max_bytes = max_bytes
+
+    def size(self, outputs: dict[str, np.ndarray]) -> int:
+        """Returns about how many bytes the messages of the outputs take."""
+        return sum(
+            string_bytes(array) + 2 * array.size if array.dtype.kind == "O" else array.nbytes
+            for array in outputs.values()
+        )
+
+    def write(self, outputs: dict[str, np.ndarray], deadline: float | None = None) -> dict:
+        """Returns the messages by name.
+
+        Raises:
+            ServingError: If the answer is too long or the deadline passes.
+        """
+        if self.size(outputs) > self._max_bytes:
+            raise too_long(self._max_bytes)
+        messages = {}
+        for name, array in outputs.items():
+            messages[name] = proto_of(array)
+            check_deadline(deadline, "while the answer was written")
+        return messages

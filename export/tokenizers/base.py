@@ -11,6 +11,7 @@ import re
 
 import tensorflow as tf
 
+from keras_attention.export.text_cut import cut_bytes
 from keras_attention.export.text_ops import tensorflow_text
 
 PADDING_ID, UNKNOWN_ID, START_ID, END_ID = 0, 1, 2, 3
@@ -22,6 +23,7 @@ UNKNOWN_TEXT = "\ufffd"
 MOST_MARKS = 30
 #: Bytes that are looked at of a text that is cut off anyway, at least, and for each token.
 LEAST_BYTES, BYTES_PER_TOKEN = 2**16, 64
+MOST_BYTES = 2**31 - 1  # that TensorFlow can count in a text
 WHITESPACE = r"[\s\x{0b}\x{85}\p{Z}]+"
 
 
@@ -74,7 +76,8 @@ class Tokenizer(tf.Module, abc.ABC):
         Args:
             texts: String tensor (or list of strings) of shape `(batch,)`.
             max_length: Number of ids after which a text is cut off; None for no limit. With one,
-                of a text of more than 64 KiB no more than 64 bytes a token are looked at.
+                of a text of more than 64 KiB no more than 64 bytes a token are looked at, whole
+                characters.
 
         Returns:
             `ids` `(batch, length)` int32, padded with 0, without start and end marks, and
@@ -87,8 +90,10 @@ class Tokenizer(tf.Module, abc.ABC):
                 f"Received: texts.shape={tuple(texts.shape)}"
             )
         if max_length is not None:
+            max_length = min(max_length, MOST_BYTES)  # no text has more tokens than bytes
             # Before the work: tokenizers take seconds for megabytes that nobody reads.
-            texts = tf.strings.substr(texts, 0, max(LEAST_BYTES, BYTES_PER_TOKEN * max_length))
+            limit = max(LEAST_BYTES, min(BYTES_PER_TOKEN * max_length, MOST_BYTES))
+            texts = cut_bytes(texts, limit)
         ids = self._split_to_ids(self.normalize(texts))
         if max_length is not None:
             ids = ids[:, :max_length]

@@ -13,6 +13,7 @@ from keras_attention.export.tokenizers.base import (
     Tokenizer,
     squeeze_whitespace,
 )
+from keras_attention.extras import missing_package
 
 WORD_MARK = "\u2581"  # SentencePiece's sign for the space before a word
 
@@ -107,11 +108,9 @@ def train_sentencepiece(
     """
     try:
         import sentencepiece
-    except ImportError as error:
-        raise ImportError(
-            "Training a SentencePiece tokenizer needs the `sentencepiece` library. Install it in "
-            "the checkout of this project with `pip install '.[examples]'`."
-        ) from error
+    except ModuleNotFoundError as error:
+        purpose = "Training a SentencePiece tokenizer"
+        raise missing_package(purpose, "sentencepiece", "examples") from error
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(

@@ -154,7 +154,11 @@ def answers_of_a_fresh_process(requests, folder):
 
 def encode_alone(served, text):
     """Memory, state and step of the Keras model for one text, as a user would write it."""
-    ids = served.source.encode(column([text]))[0].numpy()[0].tolist()
+    return begin_alone(served, served.source.encode(column([text]))[0].numpy()[0].tolist())
+
+
+def begin_alone(served, ids):
+    """The same for the ids of one text, cut and with their end mark; these first."""
     ids = tf.constant([ids[: served.source_limit] + [3]])
     encoded = served.model.get_layer("encoder")(ids)
     decoder = served.model.get_layer("decoder")

@@ -19,6 +19,7 @@ from keras_attention.export import (
     warmup,
 )
 from keras_attention.export.graphs import traced
+from keras_attention.export.manifest import write_manifest
 from keras_attention.export.translating import IDS, Translating
 from keras_attention.products import product
 
@@ -84,6 +85,7 @@ def test_a_large_batch_is_split_and_put_together_in_order(rows, part):
         ({"batch_sizes": ()}, r"`batch_sizes` to be positive ints that increase.*\(\)"),
         ({"batch_sizes": (8, 1)}, "batch_sizes=.8, 1."),
         ({"split": 0}, "`split` to be a positive int.*split=0"),
+        ({"split": 10**11}, "at most the largest of `batch_sizes`, 32.*split=100000000000"),
         ({"precision": "int8"}, "`precision` to be.*bfloat16.*precision='int8'"),
         ({"source_lengths": (0, 4)}, "`source_lengths` to be a positive int.*source_lengths=0"),
     ],
@@ -125,6 +127,7 @@ def test_compiled_signatures_say_what_plain_ones_say(tmp_path):
     assert model_card.read(compiled)["xla"]["batch_sizes"] == [2, 4]
     assert "--xla_cpu_compilation_enabled" in (compiled / model_card.MARKDOWN_FILE).read_text()
     (compiled / model_card.JSON_FILE).rename(tmp_path / "card")
+    write_manifest(compiled)
     assert any("asks for XLA" in finding for finding in validate_export(compiled))
 
     shapes = {

@@ -2,6 +2,7 @@
 
 import errno
 import functools
+import math
 import os
 import signal
 import subprocess
@@ -11,17 +12,20 @@ import pytest
 import tensorflow as tf
 from toy_translator import toy_translator
 
+from examples.models import transformer
 from keras_attention.decoding import CoveragePenalty, GNMTLengthPenalty
 from keras_attention.export import (
     Compilation,
     export_translator,
     runs,
+    search_memory,
     tokenizers,
     translator,
     versions,
     writing,
 )
 from keras_attention.export import __main__ as command
+from keras_attention.export.translating import Translating
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +195,7 @@ def test_a_killed_export_leaves_no_version(pieces, tmp_path, quick):
     assert os.path.exists(tmp_path / left / "assets.extra" / "model_card.md")
     assert versions.existing_versions(tmp_path) == {}
     assert export(pieces, tmp_path).name == "1"
+    assert os.listdir(tmp_path) == ["1"]
 
 
 @pytest.mark.parametrize(
@@ -217,12 +222,56 @@ def test_a_killed_export_leaves_no_version(pieces, tmp_path, quick):
         ({"coverage_penalty": "gnmt"}, "coverage_penalty='gnmt'"),
         ({"xla": True}, "`xla` to be None or a `Compilation`.*xla=True"),
         ({"name": "a/b"}, "`name` to be of letters.*name='a/b'"),
+        ({"length_penalty": math.nan}, "`length_penalty` to be finite.*length_penalty=nan"),
+        ({"coverage_penalty": math.inf}, "`coverage_penalty` to be finite.*penalty=inf"),
+        ({"beam_width": 5_000_000}, "34.4 GB.*beam_width=5000000, max_length=128, about 256"),
+        ({"beam_width": 10**11}, "beam_width=100000000000, max_length=128, about"),
+        ({"max_length": 2**31}, "beam_width=4, max_length=2147483648, about"),
+        ({"max_length": 10**11}, "beam_width=4, max_length=100000000000, about"),
+        ({"min_length": 10**11}, "min_length=100000000000, max_length=128"),
+        ({"max_source_length": 10**11}, "at most 2147483646, or None.*length=100000000000"),
+        ({"version": 2**63}, "at most 9223372036854775807. Received: 9223372036854775808"),
+        ({"banned_ids": (10**11,)}, "banned_ids=\\(100000000000,\\)"),
+        ({"xla": Compilation((1, 10**11))}, "for the 100000000000 text.*batches of 100000000000"),
+        ({"xla": Compilation((1,), (10**11,))}, "smaller sizes.*sources of 100000000000 tokens"),
     ],
 )
 def test_arguments_are_checked_before_anything_is_written(options, text, pieces, tmp_path):
     with pytest.raises(ValueError, match=text):
         export(pieces, tmp_path, **options)
     assert os.listdir(tmp_path) == []
+
+
+def test_the_memory_of_a_search_counts_the_state_of_the_decoder(pieces, monkeypatch):
+    model, source, target = pieces
+    translating = Translating(model, source, target, 9, 7)
+    row = 12 * 6 + 16 * 6 + 12 * 7 + 12 * 7 * 10 + 24 * 10  # 6 logits, 2 beams of 6 or more
+    state = 2 * 4 * (model.get_layer("decoder").units + 1)  # the position
+    monkeypatch.setattr(search_memory, "MAX_BYTES", 64 * 3 * (row + state))
+    search_memory.check_search_memory(translating, 3)
+    for beam, ngram in ((4, None), (3, 2)):
+        with pytest.raises(ValueError, match=f"beam_width={beam}, max_length=7"):
+            search_memory.check_search_memory(translating, beam, ngram)
+    monkeypatch.setattr(search_memory, "MAX_BYTES", 64 * 3 * (row + state) - 1)
+    with pytest.raises(ValueError, match="beam_width=3, max_length=7"):
+        search_memory.check_search_memory(translating, 3)
+
+
+def test_a_transformers_cache_is_counted(pieces):
+    model, source, target = pieces
+    search_memory.check_search_memory(Translating(model, source, target, None, 20_000), 2)
+    model = transformer.build(7, 6, units=1024, heads=2, layers=1, dropout=0.0)
+    with pytest.raises(ValueError, match=r"max_length=20000, about 5\d.\d GB"):
+        search_memory.check_search_memory(Translating(model, source, target, None, 20_000), 2)
+
+
+def test_the_command_refuses_a_search_of_terabytes_in_one_line(pieces, tmp_path, capsys):
+    run = str(runs.write_run(tmp_path / "run", pieces[0], {"system": "toy"}, *pieces[1:]))
+    for option in ("--beam", "--max-length"):
+        assert command.main([run, str(tmp_path / "base"), option, "100000000000"]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("error: A beam search is expected to take at most 34.4 GB")
+    assert not (tmp_path / "base").exists()
 
 
 def test_models_and_tokenizers_are_checked(pieces, tmp_path):

@@ -1,5 +1,7 @@
 """Files and directories are whole or absent, whatever happens while they are written."""
 
+import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -85,17 +87,98 @@ def test_a_directory_may_take_another_name_where_its_own_appeared(tmp_path, monk
     assert os.listdir(tmp_path / "10") == ["mine"]
 
 
-def test_a_killed_process_leaves_nothing_visible(tmp_path):
-    program = (
-        "import os, pathlib, runpy, signal, sys\n"
-        "files = runpy.run_path(sys.argv[1])\n"
-        "base = pathlib.Path(sys.argv[2])\n"
-        "with files['replaced'](base / 'a.json') as a, files['new_directory'](base / '7') as b:\n"
-        "    a.write_bytes(b'half')\n"
-        "    (b / 'saved_model.pb').write_bytes(b'half')\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    command = [sys.executable, "-c", program, files.__file__, str(tmp_path)]
-    assert subprocess.run(command, timeout=60).returncode == -signal.SIGKILL
-    visible = [name for name in os.listdir(tmp_path) if not name.startswith(".")]
-    assert visible == []
+WRITER = """
+import os, pathlib, runpy, signal, sys
+files = runpy.run_path(sys.argv[1])
+base = pathlib.Path(sys.argv[2])
+with files['replaced'](base / 'a.json') as a, files['new_directory'](base / '7') as b:
+    a.write_bytes(b'half')
+    (b / 'saved_model.pb').write_bytes(b'half')
+    print(flush=True)
+    sys.stdin.read(1)
+"""
+
+
+@contextlib.contextmanager
+def writing_in(base):
+    """A process that is in the middle of a file and of a directory."""
+    command = [sys.executable, "-c", WRITER, files.__file__, str(base)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as process:
+        assert process.stdout.readline() == b"\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_what_a_killed_process_leaves_is_removed_by_the_next(tmp_path):
+    for _ in range(2):
+        with writing_in(tmp_path) as process:
+            process.kill()
+            assert process.wait(60) == -signal.SIGKILL
+        left = os.listdir(tmp_path)
+        assert len(left) == 2 and all(name.startswith(".") for name in left)
+    files.write_bytes(tmp_path / "other", b"")
+    assert os.listdir(tmp_path) == ["other"]
+
+
+def test_what_another_process_is_writing_stays(tmp_path):
+    with writing_in(tmp_path) as process:
+        with files.new_directory(tmp_path / "8"):
+            pass
+        assert len(os.listdir(tmp_path)) == 3
+        process.communicate(b"x", timeout=60)
+    assert sorted(os.listdir(tmp_path)) == ["7", "8", "a.json"]
+    assert (tmp_path / "a.json").read_bytes() == b"half"
+
+
+def test_two_parts_of_one_process_leave_each_other_alone(tmp_path):
+    with files.new_directory(tmp_path / "7") as one, files.new_directory(tmp_path / "8") as two:
+        files.remove_dead_parts(tmp_path)
+        assert one.is_dir() and two.is_dir()
+
+
+def test_nothing_else_is_removed(tmp_path):
+    for name in (".9.x.part", ".git", "7.part", "." + "a" * 32 + ".part"):
+        (tmp_path / name).mkdir()
+    (tmp_path / f".1.{'a' * 32}.part").touch()  # a file
+    (tmp_path / f".2.{'a' * 32}.part").symlink_to(tmp_path / ".git")
+    before = sorted(os.listdir(tmp_path))
+    files.remove_dead_parts(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_a_part_that_is_taken_for_dead_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
+    lock, calls = files._lock, []
+
+    def hasty(folder):
+        calls.append(folder)
+        if len(calls) == 1:  # another writer looks at it this moment
+            held = lock(folder)
+            try:
+                return lock(folder)
+            finally:
+                os.close(held)
+        held = lock(folder)
+        if len(calls) == 2:  # another writer has just removed it
+            os.rmdir(folder)
+        return held
+
+    monkeypatch.setattr(files, "_lock", hasty)
+    with files.new_directory(tmp_path / "7") as beside:
+        assert beside == calls[2]
+        (beside / "file").touch()
+    files.remove_dead_parts(tmp_path)
+    assert os.listdir(tmp_path) == ["7"]
+
+
+def test_where_there_are_no_locks_nothing_is_taken_for_dead(tmp_path, monkeypatch):
+    def unsupported(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(files.fcntl, "flock", unsupported)
+    with files.new_directory(tmp_path / "7") as one:
+        files.write_bytes(tmp_path / "a.json", b"x")
+        assert one.is_dir()
+    assert sorted(os.listdir(tmp_path)) == ["7", "a.json"]

@@ -13,6 +13,8 @@ import pytest
 import tensorflow as tf
 
 from keras_attention.export import tokenizers
+from keras_attention.export.text_cut import cut_bytes
+from keras_attention.export.tokenizers import base
 
 LINES = [
     "ein Mann läuft schnell .",
@@ -136,6 +138,48 @@ def test_a_megabyte_is_cut_before_the_work(tokenizer, text):
     ids, lengths = tokenizer.encode([text, "der Hund"], 512)
     assert time.process_time() - began < 5  # 20 and 200 seconds before
     assert lengths[0] <= 512 and lengths[1] == tokenizer.encode(["der Hund"])[1][0]
+
+
+@pytest.mark.parametrize("letter", ["я", "今", "👩"])
+def test_a_cut_splits_no_character(tokenizer, letter, monkeypatch):
+    monkeypatch.setattr(base, "LEAST_BYTES", 16)
+    monkeypatch.setattr(base, "BYTES_PER_TOKEN", 1)
+    size = len(letter.encode())
+    for inside in range(size + 1):  # bytes of the letter within the limit
+        beginning = "der Hund " + "d" * (7 - inside)
+        whole = beginning + letter * (inside == size)
+        ids, length = tokenizer.encode([beginning + letter + "der Hund", whole], 16)
+        assert length[0] == length[1] and ids[0].numpy().tolist() == ids[1].numpy().tolist()
+
+
+def test_the_cut_after_64_kib_adds_no_token():
+    words = tokenizers.WordTokenizer(["der", "Hund"])
+    text = "der Hund" + " " * (2**16 - 9) + "今"  # one of its three bytes is inside
+    ids, length = words.encode([text, "der Hund"], 32)
+    assert length.numpy().tolist() == [2, 2] and ids[0].numpy().tolist() == [4, 5]
+
+
+def test_texts_are_cut_as_python_cuts_them():
+    generator = np.random.default_rng(3)
+    for limit in (3, 4, 5, 8, 11):
+        texts = ["".join(generator.choice(list("aя今👩"), 6)) for _ in range(100)]
+        found = texts_of(cut_bytes(tf.constant(texts), limit))
+        assert found == [text.encode()[:limit].decode(errors="ignore") for text in texts]
+    broken = tf.constant([b"\x80" * 9, b"abcd\x80\x80", b"abc\xe2\x82(", b"abc\xe2\x82\xac("])
+    assert cut_bytes(broken, 5).numpy().tolist() == [
+        b"\x80" * 5,
+        b"abcd\x80",
+        b"abc\xe2\x82",
+        b"abc",
+    ]
+    assert cut_bytes(tf.constant([], tf.string), 5).shape == (0,)
+
+
+@pytest.mark.parametrize("max_length", [2**25, 2**31, 10**12])
+def test_a_limit_beyond_what_can_be_counted_is_none(tokenizer, max_length):
+    ids, length = tokenizer.encode(["der Hund", ""], max_length)
+    expected, expected_length = tokenizer.encode(["der Hund", ""])
+    assert np.array_equal(ids, expected) and np.array_equal(length, expected_length)
 
 
 def test_a_letter_keeps_thirty_marks():

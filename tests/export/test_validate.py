@@ -13,6 +13,7 @@ from tensorflow.python.framework import op_def_registry
 
 from keras_attention.export import __main__ as command
 from keras_attention.export import configs, model_card, saved, server_ops, validate_export, warmup
+from keras_attention.export.manifest import write_manifest
 from keras_attention.export.wire import WARM_UP_FILE
 
 VECTOR = tf.TensorSpec([None], tf.float32, name="x")
@@ -27,42 +28,48 @@ def saved_in(tmp_path, function, spec=VECTOR, name="serving_default", **attribut
     return tmp_path
 
 
+def findings_of(path):
+    """What is wrong with a version beside its digests: those of what is there now are written."""
+    write_manifest(path)
+    return validate_export(path)
+
+
 def test_a_plain_function_is_fine(tmp_path):
-    assert validate_export(saved_in(tmp_path, lambda x: {"y": x + 1.0})) == []
+    assert findings_of(saved_in(tmp_path, lambda x: {"y": x + 1.0})) == []
 
 
 def test_python_inside_is_found(tmp_path):
     def python(x):
         return {"y": tf.ensure_shape(tf.numpy_function(lambda v: v, [x], tf.float32), [None])}
 
-    (finding,) = validate_export(saved_in(tmp_path, python))
+    (finding,) = findings_of(saved_in(tmp_path, python))
     assert finding == "op PyFunc calls Python, which a server does not have"
 
 
 def test_compiled_functions_are_found(tmp_path):
     compiled = tf.function(lambda x: tf.cumsum(x), jit_compile=True)
-    findings = validate_export(saved_in(tmp_path, lambda x: {"y": compiled(x)}))
+    findings = findings_of(saved_in(tmp_path, lambda x: {"y": compiled(x)}))
     assert findings
     assert all("asks for XLA" in finding for finding in findings)
 
 
 def test_a_function_may_say_that_it_is_not_compiled(tmp_path):
     plain = tf.function(lambda x: tf.cumsum(x), jit_compile=False)
-    assert validate_export(saved_in(tmp_path, lambda x: {"y": plain(x)})) == []
+    assert findings_of(saved_in(tmp_path, lambda x: {"y": plain(x)})) == []
 
 
 def test_foreign_ops_are_found(tmp_path, monkeypatch):
     path = saved_in(tmp_path, lambda x: {"y": tf.cumsum(x)})
     monkeypatch.setattr(server_ops.tf, "raw_ops", type("stock ops without Cumsum", (), {}))
     monkeypatch.setattr(server_ops, "TEXT_OPS", frozenset({"AddV2", "Const"}))
-    assert any("op Cumsum is neither" in finding for finding in validate_export(path))
+    assert any("op Cumsum is neither" in finding for finding in findings_of(path))
 
 
 def test_ragged_outputs_are_found(tmp_path):
     def ragged(x):
         return {"y": tf.RaggedTensor.from_row_lengths(x, [tf.size(x)])}
 
-    findings = validate_export(saved_in(tmp_path, ragged))
+    findings = findings_of(saved_in(tmp_path, ragged))
     assert findings == [
         "signature serving_default, output y: a ragged or sparse tensor cannot be fetched"
     ]
@@ -78,13 +85,13 @@ def test_ragged_outputs_are_found(tmp_path):
     ],
 )
 def test_outputs_a_server_cannot_split_or_write_are_found(function, finding, tmp_path):
-    findings = validate_export(saved_in(tmp_path, lambda x: {"y": function(x)}))
+    findings = findings_of(saved_in(tmp_path, lambda x: {"y": function(x)}))
     assert findings == [f"signature serving_default, output y: {finding}"]
 
 
 def test_a_missing_default_signature_is_found(tmp_path):
     path = saved_in(tmp_path, lambda x: {"y": x + 1.0}, name="other")
-    assert validate_export(path) == ["there is no signature serving_default"]
+    assert findings_of(path) == ["there is no signature serving_default"]
 
 
 def test_missing_files_are_found(tmp_path):
@@ -95,10 +102,10 @@ def test_missing_files_are_found(tmp_path):
         tmp_path / "1", lambda x: {"y": tf.fill(tf.shape(x), words.asset_path)}, words=words
     )
     asset.unlink()
-    assert validate_export(path) == []
+    assert findings_of(path) == []
     (path / "assets" / "words.txt").unlink()
     (path / "variables" / "variables.index").unlink()
-    assert validate_export(path) == [
+    assert findings_of(path) == [
         "variables/variables.index is missing",
         "assets/words.txt is missing",
     ]
@@ -112,7 +119,7 @@ def test_paths_of_this_machine_are_found(length, tmp_path, monkeypatch):
     def reader(x):
         return {"y": tf.fill(tf.shape(x), f"{folder}/secret.txt")}
 
-    findings = validate_export(saved_in(tmp_path, reader))
+    findings = findings_of(saved_in(tmp_path, reader))
     assert f"saved_model.pb holds the path {folder} of this machine" in findings
 
 
@@ -121,7 +128,7 @@ def test_names_that_only_look_like_paths_are_fine(folder, tmp_path, monkeypatch)
     path = saved_in(tmp_path, lambda x: {"y": tf.fill(tf.shape(x), "module/encoder/layer")})
     configs.write(path, "name", (1, 8), pads=False)
     monkeypatch.setattr(os, "getcwd", lambda: folder)
-    assert validate_export(path) == []
+    assert findings_of(path) == []
 
 
 @pytest.mark.parametrize(
@@ -138,7 +145,7 @@ def test_names_that_only_look_like_paths_are_fine(folder, tmp_path, monkeypatch)
 def test_answers_that_depend_on_earlier_requests_are_found(answer, op, tmp_path):
     state = tf.Variable(0.0)
     path = saved_in(tmp_path, lambda x: {"y": answer(x, state)}, held=state)
-    (finding,) = [finding for finding in validate_export(path) if "keeps a state" in finding]
+    (finding,) = [finding for finding in findings_of(path) if "keeps a state" in finding]
     assert f"signature serving_default keeps a state (op {op})" in finding
 
 
@@ -173,7 +180,7 @@ def _counted(x, table):
 def test_slices_generators_and_tables_are_states_too(answer, state, op, tmp_path):
     held = state()
     path = saved_in(tmp_path, lambda x: answer(x, held), held=held)
-    (finding,) = [finding for finding in validate_export(path) if "keeps a state" in finding]
+    (finding,) = [finding for finding in findings_of(path) if "keeps a state" in finding]
     assert f"signature serving_default keeps a state (op {op})" in finding
 
 
@@ -184,24 +191,24 @@ def test_a_variable_that_is_read_and_a_seed_of_the_request_are_fine(tmp_path):
         seed = tf.cast([x[0], 1.0], tf.int32)
         return {"y": x + state + tf.random.stateless_uniform(tf.shape(x), seed)}
 
-    assert validate_export(saved_in(tmp_path, drawn, held=state)) == []
+    assert findings_of(saved_in(tmp_path, drawn, held=state)) == []
 
 
 def test_damaged_and_missing_models_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="not an exported version: it has no saved_model"):
         validate_export(tmp_path)
     (tmp_path / "saved_model.pb").write_bytes(b"\xff\xff\xff")
-    (finding,) = validate_export(tmp_path)
+    (finding,) = findings_of(tmp_path)
     assert "damaged" in finding
     (tmp_path / "saved_model.pb").write_bytes(b"")
-    assert validate_export(tmp_path) == ["saved_model.pb holds 0 graphs, expected 1"]
+    assert findings_of(tmp_path) == ["saved_model.pb holds 0 graphs, expected 1"]
 
 
 def test_newer_ops_and_graphs_are_found(tmp_path, monkeypatch):
     path = saved_in(tmp_path, lambda x: {"y": tf.cumsum(x)})
     monkeypatch.setattr(server_ops, "NEWER_OPS", frozenset({"Cumsum"}))
     monkeypatch.setattr(server_ops, "GRAPH_VERSION", 0)
-    newer, version = validate_export(path)
+    newer, version = findings_of(path)
     assert newer == "op Cumsum is newer than TensorFlow 2.20: a server of that version lacks it"
     assert "the graph asks for version" in version
 
@@ -215,22 +222,22 @@ def test_the_comparison_of_ops_is_as_new_as_tensorflow():
 def test_compiled_functions_are_fine_where_the_card_says_so(tmp_path):
     compiled = tf.function(lambda x: tf.cumsum(x), jit_compile=True)
     path = saved_in(tmp_path, lambda x: {"y": compiled(x)})
-    assert validate_export(path)
-    (path / "assets.extra").mkdir()
+    assert findings_of(path)
+    (path / "assets.extra").mkdir(exist_ok=True)
     card = {"schema_version": 1, "xla": {"batch_sizes": [1]}, "parameters": {"bytes": 0}}
     (path / model_card.JSON_FILE).write_text(json.dumps(card))
-    assert validate_export(path) == []
+    assert findings_of(path) == []
     (path / model_card.JSON_FILE).write_text("{}")
-    assert "model_card.json cannot be read: it is not a model card" in validate_export(path)[0]
+    assert "model_card.json cannot be read: it is not a model card" in findings_of(path)[0]
 
 
 @pytest.mark.parametrize("parameters", [[], None, 7, "x"])
 def test_a_damaged_card_is_found(parameters, tmp_path):
     path = saved_in(tmp_path, lambda x: {"y": x + 1.0})
-    (path / "assets.extra").mkdir()
+    (path / "assets.extra").mkdir(exist_ok=True)
     card = {"schema_version": 1, "parameters": parameters}
     (path / model_card.JSON_FILE).write_text(json.dumps(card))
-    (finding,) = validate_export(path)
+    (finding,) = findings_of(path)
     assert finding == (
         "assets.extra/model_card.json cannot be read: its `parameters` are expected to be an "
         f"object. Received: {parameters!r}"
@@ -242,23 +249,23 @@ def test_variables_stored_twice_are_found(tmp_path):
     twins = [tf.Variable(numbers), tf.Variable(numbers)]
     alike = [tf.Variable(tf.zeros([16, 17])), tf.Variable(tf.zeros([16, 17]))]
     path = saved_in(tmp_path, lambda x: {"y": x + 1.0}, held=[*twins, *alike])
-    (finding,) = validate_export(path)
+    (finding,) = findings_of(path)
     assert finding.endswith("hold the same numbers: stored twice")
-    (path / "assets.extra").mkdir()
+    (path / "assets.extra").mkdir(exist_ok=True)
     card = {"schema_version": 1, "xla": None, "parameters": {"bytes": 4 * 16 * 17 * 4}}
     (path / model_card.JSON_FILE).write_text(json.dumps(card))
-    assert validate_export(path) == []  # the model itself has them twice
+    assert findings_of(path) == []  # the model itself has them twice
     card["parameters"]["bytes"] = 3 * 16 * 17 * 4
     (path / model_card.JSON_FILE).write_text(json.dumps(card))
     assert f"variables hold {4 * 16 * 17 * 4} bytes, the model's parameters" in str(
-        validate_export(path)
+        findings_of(path)
     )
 
 
 def test_damaged_variables_are_found(tmp_path):
     path = saved_in(tmp_path, lambda x: {"y": x + 1.0}, variable=tf.Variable([1.0, 2.0]))
     (path / "variables" / "variables.index").write_bytes(b"junk")
-    (finding,) = validate_export(path)
+    (finding,) = findings_of(path)
     assert finding.startswith("variables cannot be read")
 
 
@@ -279,9 +286,9 @@ ONE = {"x": np.ones(1, "f4")}
 def test_requests_that_would_fail_are_found(request_, finding, tmp_path):
     path = saved_in(tmp_path, lambda x: {"y": x + 1.0})
     warmup.write_requests(path, [warmup.Request("serving_default", ONE, ("y",))], "m")
-    assert validate_export(path) == []
+    assert findings_of(path) == []
     warmup.write_requests(path, [warmup.Request("serving_default", ONE), request_], "m")
-    (found,) = validate_export(path)
+    (found,) = findings_of(path)
     assert found.startswith("assets.extra/tf_serving_warmup_requests: request 2, ")
     assert finding in found
 
@@ -291,12 +298,12 @@ def test_a_damaged_warm_up_file_is_found(tmp_path):
     warmup.write_requests(path, [warmup.Request("serving_default", ONE)] * 2, "m")
     content = (path / WARM_UP_FILE).read_bytes()
     (path / WARM_UP_FILE).write_bytes(content[:-3])
-    (found,) = validate_export(path)
+    (found,) = findings_of(path)
     assert "record 2 cannot be read" in found
     with tf.io.TFRecordWriter(str(path / WARM_UP_FILE)) as writer:
         for _ in range(1001):
             writer.write(content[12 : 12 + int.from_bytes(content[:8], "little")])
-    assert "1001 requests, a server reads 1000" in str(validate_export(path))
+    assert "1001 requests, a server reads 1000" in str(findings_of(path))
     with pytest.raises(ValueError, match="at most 1000 requests.*Received: 1001"):
         warmup.write_requests(path, [warmup.Request("serving_default", ONE)] * 1001, "m")
 
@@ -306,14 +313,16 @@ def test_assets_outside_the_version_are_found(tmp_path):
     message = saved_model_pb2.SavedModel.FromString(saved.read_bytes(path))
     message.meta_graphs[0].asset_file_def.add().filename = "../../etc/words.txt"
     (path / "saved_model.pb").write_bytes(message.SerializeToString())
-    assert validate_export(path) == ["asset ../../etc/words.txt lies outside the version"]
+    assert findings_of(path) == ["asset ../../etc/words.txt lies outside the version"]
 
 
 def test_the_command_says_what_is_wrong_and_exits_with_1(tmp_path, capsys):
     path = saved_in(tmp_path, lambda x: {"y": x + 1.0})
+    write_manifest(path)
     assert command.main(["--validate", str(path)]) == 0
     assert capsys.readouterr().out == f"{path} is fine.\n"
     warmup.write_requests(path, [warmup.Request("other", ONE), warmup.Request("more", ONE)], "m")
+    write_manifest(path)
     assert command.main(["--validate", str(path)]) == 1
     assert len(capsys.readouterr().out.splitlines()) == 2
     assert command.main(["--validate", str(tmp_path / "nowhere")]) == 1
@@ -343,4 +352,4 @@ def test_what_tensorflow_text_has_beside_our_tokenizers_is_fine(tmp_path):
         return {"y": octets.to_tensor()}
 
     text = tf.TensorSpec([None], tf.string, name="x")
-    assert validate_export(saved_in(tmp_path, split, text)) == []
+    assert findings_of(saved_in(tmp_path, split, text)) == []

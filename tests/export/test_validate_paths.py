@@ -5,6 +5,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_attention.export import saved, validate_export
+from keras_attention.export.manifest import write_manifest
 from keras_attention.export.validate_paths import is_machine_path
 
 TEXT = tf.TensorSpec([None], tf.string, name="x")
@@ -18,6 +19,7 @@ def findings(tmp_path, function, **attributes):
     module.function = tf.function(lambda x: {"y": function(x)}, input_signature=[TEXT])
     signatures = {"serving_default": module.function}
     tf.saved_model.save(module, str(tmp_path / "1"), signatures)
+    write_manifest(tmp_path / "1")
     return validate_export(tmp_path / "1")
 
 
@@ -78,6 +80,7 @@ def test_an_asset_with_a_path_of_windows_lies_outside(tmp_path):
     message = saved_model_pb2.SavedModel.FromString(saved.read_bytes(path))
     message.meta_graphs[0].asset_file_def.add().filename = r"C:\models\words.txt"
     (path / "saved_model.pb").write_bytes(message.SerializeToString())
+    write_manifest(path)
     assert validate_export(path) == [r"asset C:\models\words.txt lies outside the version"]
 
 

@@ -2,11 +2,13 @@
 
     python tests/export/serving/fuzz.py --requests 1000000
     python tests/export/serving/fuzz.py --over grpc --seed 5 --only 1234
+    python tests/export/serving/fuzz.py --run runs/dates --path served/dates/1
 
 A request is drawn from the seed and its number alone, so that one that fails can be repeated
 (`--only`). Three in five are fit to be answered: rows of a pool of odd texts and ids, whose
-answers alone, asked offline, are known. In a batch they must be the same, whoever the neighbors
-are. The others break a rule of the signature, and must be refused with a code.
+answers are those of the Keras model and the searches of the library, a row alone (`oracle.py`).
+In a batch they must be the same, whoever the neighbors are. The others break a rule of the
+signature, and must be refused with a code.
 """
 
 import argparse
@@ -26,8 +28,9 @@ HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from draws import KNOWN, Request, broken, filled, odd_row, stacked  # noqa: E402
+from oracle import oracle_of_run, oracle_of_toy  # noqa: E402
 from tiny_model import predict_request  # noqa: E402
-from toy_export import Offline, same_row, write_toy  # noqa: E402
+from toy_export import same_row, write_toy  # noqa: E402
 
 from keras_attention.export.serving import Client, Server, ServingError  # noqa: E402
 from keras_attention.export.serving.tensors import array_of, bytes_of  # noqa: E402
@@ -39,14 +42,14 @@ class Fuzzer:
     """Draws requests and judges answers.
 
     Args:
-        offline: `offline(signature, **inputs)` gives the outputs the model should have.
+        oracle: `oracle(signature, **inputs)` gives the outputs a batch of one row should have.
         signatures: Dict of the version's `SignatureDef`s.
         seed: Int; with a request's number it says what the request is.
         pool: Number of rows a signature.
     """
 
-    def __init__(self, offline, signatures, seed=0, pool=40):
-        self._offline, self._seed = offline, seed
+    def __init__(self, oracle, signatures, seed=0, pool=40):
+        self._oracle, self._seed = oracle, seed
         self._definitions = {
             name: definition
             for name, definition in signatures.items()
@@ -105,7 +108,7 @@ class Fuzzer:
             length = int(np.clip(row["length"], 0, len(row["ids"])))
             row = {"ids": row["ids"][:length], "length": np.int32(length)}
         inputs = {name: stacked([value]) for name, value in row.items()}
-        return {name: array[0] for name, array in self._offline(signature, **inputs).items()}
+        return {name: array[0] for name, array in self._oracle(signature, **inputs).items()}
 
     def _batch(self, generator, signature, rows):
         chosen = [self._pool[signature][row] for row in rows]
@@ -199,9 +202,13 @@ def main(arguments=None) -> int:
     parser.add_argument("--pool", type=int, default=400, help="odd rows a signature")
     parser.add_argument("--threads", type=int, default=4)
     parser.add_argument("--path", type=pathlib.Path, help="a version directory; the toy if none")
+    parser.add_argument("--run", type=pathlib.Path, help="the run that it was exported from")
     options = parser.parse_args(arguments)
+    if (options.path is None) != (options.run is None):
+        parser.error("expected --path and --run together")
     with tempfile.TemporaryDirectory() as folder:
         path = options.path or write_toy(pathlib.Path(folder) / "toy")
+        oracle = oracle_of_run(options.run, path) if options.run else oracle_of_toy()
         started = time.monotonic()
 
         def progress(count, failures):
@@ -212,7 +219,7 @@ def main(arguments=None) -> int:
         models = {"toy": path.parent}
         with Server(models, grpc_port=0, rest_port=0) as server:
             _, signatures = server.service.metadata("toy", None, None)
-            fuzzer = Fuzzer(Offline(path), signatures, options.seed, options.pool)
+            fuzzer = Fuzzer(oracle, signatures, options.seed, options.pool)
             numbers = range(options.requests) if options.only is None else [options.only]
             if options.over == "http":
                 numbers = speakable(fuzzer, numbers)

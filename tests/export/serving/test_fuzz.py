@@ -10,6 +10,7 @@ import model_server
 import numpy as np
 import pytest
 from fuzz import Fuzzer, asking, fuzzed, joinable, speakable
+from oracle import oracle_of_toy
 
 from keras_attention.export.serving import Server
 
@@ -20,7 +21,7 @@ ALLOWED = {200, 400, 404}
 def fuzzer(toy):
     """Asks three signatures: the first call of each takes a second, and all are asked below."""
     signatures = {name: toy.signatures[name] for name in ("serving_default", "ids", "greedy")}
-    return Fuzzer(toy.offline, signatures, seed=7, pool=20)
+    return Fuzzer(oracle_of_toy(), signatures, seed=7, pool=12)
 
 
 def test_what_is_drawn_is_good_and_bad(fuzzer):
@@ -56,7 +57,7 @@ def test_two_hundred_requests_over_rest(fuzzer, toy):
 
 @pytest.mark.slow
 def test_ten_thousand_requests_to_all_signatures(toy):
-    fuzzer = Fuzzer(toy.offline, toy.signatures, seed=11, pool=100)
+    fuzzer = Fuzzer(oracle_of_toy(), toy.signatures, seed=11, pool=100)
     assert set(fuzzer.signatures) == {name for name in toy.signatures if name[0] != "_"}
     some = speakable(fuzzer, range(10_000, 12_000))
     for over, numbers in (("process", range(8000)), ("grpc", range(8000, 9500)), ("http", some)):
@@ -68,7 +69,7 @@ def test_ten_thousand_requests_to_all_signatures(toy):
 @pytest.mark.parametrize("over", ["grpc", "http"])
 def test_the_model_server_answers_every_signature(toy, toy_endpoint, over):
     """Good requests alone: what is wrong with others it may let the graph say."""
-    fuzzer = Fuzzer(toy.offline, toy.signatures, seed=13, pool=20)
+    fuzzer = Fuzzer(oracle_of_toy(), toy.signatures, seed=13, pool=20)
     assert set(fuzzer.signatures) == {name for name in toy.signatures if name[0] != "_"}
     with asking(toy_endpoint, over) as ask:
         assert fuzzed(fuzzer, ask, joinable(fuzzer, range(600))) == []

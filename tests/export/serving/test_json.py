@@ -1,6 +1,8 @@
 """The JSON codec keeps the rules of the model server's REST interface (json_tensor.cc)."""
 
+import gc
 import json
+import time
 
 import numpy as np
 import pytest
@@ -9,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from keras_attention.export.serving import ServingError
+from keras_attention.export.serving import ServingError, json_responses
+from keras_attention.export.serving.allocator import pause_collections
 from keras_attention.export.serving.json_requests import inputs_of, parse, signature_name
-from keras_attention.export.serving.json_responses import dumped, response_of
+from keras_attention.export.serving.json_responses import JsonWriter, dumped, response_of
 
 
 def infos(**dtypes):
@@ -212,6 +215,62 @@ def test_strings_are_written_raw_and_as_base64_where_the_name_says_bytes():
     assert coded == {"predictions": [{"b64": "w6T/"}, {"b64": "AA=="}]}
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 2**32 - 1), max_size=50))
+def test_any_float32_is_written_with_the_digits_of_numpy(bits):
+    values = np.array(bits, "uint32").view("float32")
+    expected = [float(str(value)) for value in values]
+    found = json.loads(response_of({"x": values}, rows=False))["outputs"]
+    assert np.array_equal(found, expected, equal_nan=True)
+
+
+SHAPES = st.lists(st.integers(0, 7), min_size=1, max_size=3)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 7), SHAPES, SHAPES, st.booleans())
+def test_pieces_are_together_what_one_piece_is(num_rows, first, second, rows):
+    generator = np.random.default_rng(num_rows)
+    texts = np.array([b"a\0", b"", "ä".encode(), b'"'], dtype=object)
+    outputs = {
+        "a": generator.standard_normal([num_rows, *first]).astype("float32"),
+        "b": texts[generator.integers(4, size=[num_rows, *second])],
+        "c": texts[generator.integers(4, size=num_rows)],
+        "d_bytes": texts[generator.integers(4, size=num_rows)],
+    }
+    whole = response_of(outputs, rows)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(json_responses, "PIECE", 5)
+        assert response_of(outputs, rows) == whole
+        for name, array in outputs.items():
+            (found,) = json.loads(response_of({name: array}, rows)).values()
+            expected = json.loads(whole)["predictions" if rows else "outputs"]
+            expected = [row[name] for row in expected] if rows else expected[name]
+            assert found == expected
+
+
+def test_an_answer_that_takes_too_long_or_grows_too_long_is_given_up():
+    outputs = {"x": np.ones((3, 100_000), "float32")}
+    with pytest.raises(ServingError, match="DEADLINE_EXCEEDED: .* while the answer was written"):
+        JsonWriter(rows=True).write(outputs, deadline=time.monotonic())
+    with pytest.raises(ServingError, match="longer than 1,000,000 bytes") as raised:
+        JsonWriter(rows=True, max_bytes=1_000_000).write(outputs)
+    assert (raised.value.code, raised.value.http_status) == ("RESOURCE_EXHAUSTED", 413)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bool", "text", "raw_bytes"])
+def test_the_size_of_an_answer_is_known_before_it_is_written(dtype):
+    values = np.random.default_rng(3).uniform(0, 1000, (13, 1009))
+    if dtype in ("text", "raw_bytes"):
+        strings = [b"%d" % value**2 for value in values.ravel()]
+        outputs = {dtype: np.array(strings, dtype=object).reshape(values.shape)}
+    else:
+        outputs = {"x": values.astype(dtype)}
+    size = len(response_of(outputs, rows=True))
+    # What an object in base64 has around its digits is not counted.
+    assert 0.9 * size < JsonWriter(rows=True).size(outputs) < 1.1 * size or dtype == "raw_bytes"
+
+
 @pytest.mark.parametrize(
     "outputs, message",
     [
@@ -257,3 +316,87 @@ def test_any_json_is_read_or_refused(value, key, signature):
     for name, array in found.items():
         expected = tf.as_dtype(signature[name].dtype)
         assert array.dtype == (object if expected == tf.string else expected.as_numpy_dtype)
+
+
+def repeated(start, part, end=b""):
+    return lambda times: start + part * times + end
+
+
+HOSTILE = {
+    "escaped quotes": repeated(b'{"instances": ["Inf', b'\\"'),
+    "backslashes": repeated(b'{"instances": ["Inf', b"\\"),
+    "quotes": repeated(b'{"instances": ["Inf', b'"', b"]}"),
+    "infinities": repeated(b'{"inputs": [', b"Inf,", b"1]}"),
+    "infinities in a word": repeated(b'{"inputs": [', b"Inf"),
+    "signs": repeated(b'{"inputs": [-NaN', b"-"),
+    "surrogates": repeated(b'{"instances": ["', b"\\udc80", b'"]}'),
+    "pairs": repeated(b'{"instances": ["', b"\\ud83d\\ude80", b'"]}'),
+    "halves of pairs": repeated(b'{"instances": ["', b"\\ud83d", b'"]}'),
+    "bytes that are no text": repeated(b'{"instances": ["', b"\xff", b'"]}'),
+    "digits": repeated(b'{"inputs": [', b"9", b"]}"),
+    "decimals": repeated(b'{"inputs": [0.', b"1", b"]}"),
+    "exponent": repeated(b'{"inputs": [1e', b"9", b"]}"),
+    "long numbers": repeated(b'{"inputs": [', b"9" * 4000 + b",", b"1]}"),
+    "numbers": repeated(b'{"inputs": [', b"1,", b"1]}"),
+    "lists": repeated(b'{"inputs": [', b"[],", b"[]]}"),
+    "objects": repeated(b'{"instances": [', b'{"x": 1},', b"{}]}"),
+    "nested lists": repeated(b'{"inputs": ', b"["),
+    "nested objects": repeated(b"", b'{"inputs":'),
+    "keys": repeated(b'{"inputs": 1', b', "a": 1', b"}"),
+    "white space": repeated(b'{"inputs": Inf', b" "),
+    "base64": repeated(b'{"inputs": [{"b64": "', b"AAAA", b'"}]}'),
+    "padding of base64": repeated(b'{"inputs": [{"b64": "', b"=", b'"}]}'),
+    "base64 with spaces": repeated(b'{"inputs": [{"b64": "', b"A ", b'"}]}'),
+}
+
+
+def seconds_for(body, signature):
+    """Processor time until a body is read or refused; the least of three."""
+
+    def once():
+        begun = time.process_time()
+        try:
+            arrays(body, signature)
+        except ServingError:
+            pass
+        return time.process_time() - begun
+
+    return min(once() for _ in range(3))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_the_time_to_read_a_body_grows_as_the_body_does(name):
+    """Eight times the body may take sixteen times as long, not the sixty-four of a square."""
+    body, signature = HOSTILE[name], TEXT if b"instances" in HOSTILE[name](1) else FLOATS
+    times = 20_000 // len(body(1_000)) * 1_000 or 10
+    assert seconds_for(body(8 * times), signature) < 0.01 + 16 * seconds_for(body(times), signature)
+
+
+def test_a_string_that_nothing_ends_is_refused_at_once():
+    body = b'{"instances": ["Inf' + b'\\"' * 40_000
+    with pytest.raises(ServingError, match="Unterminated string"):
+        parse(body)
+    assert seconds_for(body, TEXT) < 0.05
+
+
+def test_a_spelling_is_read_as_far_as_it_goes():
+    assert "JSON Parse error" in error(b'{"inputs": [Infinit]}', FLOATS)
+    assert "JSON Parse error" in error(b'{"inputs": [-Nan]}', FLOATS)
+    found, _ = arrays(b'{"inputs": [1, Inf], "Inf\\\\": "-NaN\\"", "b": [Infinity]}', FLOATS)
+    assert found["x"].tolist() == [1, np.inf]
+
+
+def test_reading_pauses_the_collector_and_leaves_it_as_it_was():
+    parse(b'{"a": [[]]}')
+    assert gc.isenabled()
+    with pause_collections():
+        with pause_collections():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        parse(b"{}")
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

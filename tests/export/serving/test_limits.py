@@ -10,6 +10,9 @@ import time
 import grpc
 import numpy as np
 import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 from tiny_model import predict_request
@@ -61,6 +64,30 @@ def test_a_body_that_hides_its_length_is_refused(server):
 def test_a_body_that_never_comes_is_given_up(server):
     head = b"POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
     assert b"408" in exchange(server, head + b"{")
+
+
+def test_a_string_that_nothing_ends_keeps_nobody_waiting(tiny_base):
+    body = b'{"instances": ["Inf' + b'\\"' * 40_000
+    with Server({"tiny": tiny_base}, grpc_port=None, rest_port=0) as server:
+        with concurrent.futures.ThreadPoolExecutor(4) as threads:
+            hostile = [threads.submit(post, server, body) for _ in range(8)]
+            slowest = 0.0
+            while not all(future.done() for future in hostile) or not slowest:
+                begun = time.monotonic()
+                assert post(server, b'{"instances": ["a"]}')[0] == 200
+                slowest = max(slowest, time.monotonic() - begun)
+        assert {future.result()[0] for future in hostile} == {400}
+        assert slowest < 2  # 14 seconds, where one expression holds the interpreter
+
+
+def post(server, body, path="/v1/models/tiny:predict"):
+    """The status of an answer, and the answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=60)
+    connection.request("POST", path, body)
+    response = connection.getresponse()
+    found = response.status, response.read()
+    connection.close()
+    return found
 
 
 def test_what_is_no_http_is_refused(server):
@@ -150,6 +177,39 @@ def test_tensors_that_lie_are_refused(server, message):
     assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT
 
 
+def test_a_tensor_of_very_many_dimensions_is_refused_at_once():
+    message = proto(types_pb2.DT_STRING, [1 << 62] * 200_000, string_val=[b"a"])
+    begun = time.process_time()
+    with pytest.raises(ServingError, match="tensor of 200000 dimensions, at most 64"):
+        tensors.array_of(message)
+    assert time.process_time() - begun < 1  # their product alone takes a minute
+
+
+PROTOS = st.builds(
+    lambda dtype, sizes, content, strings, numbers, halves: proto(
+        dtype, sizes, tensor_content=content, string_val=strings, int_val=numbers, half_val=halves
+    ),
+    st.sampled_from([0, 1, 3, 4, 7, 9, 10, 14, 19, 20, 22, 101]),
+    st.lists(st.integers(-1, 7) | st.integers(-(2**63), 2**63 - 1), max_size=5),
+    st.binary(max_size=40),
+    st.lists(st.binary(max_size=3), max_size=3),
+    st.lists(st.integers(-(2**31), 2**31 - 1), max_size=3),
+    st.lists(st.integers(0, 2**16), max_size=3),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(PROTOS)
+def test_any_tensor_is_read_or_refused(message):
+    try:
+        array = tensors.array_of(message)
+    except ServingError as refused:
+        assert refused.code == "INVALID_ARGUMENT"
+        return
+    assert array.shape == tuple(dimension.size for dimension in message.tensor_shape.dim)
+    assert tensors.dtype_of(array).as_datatype_enum == message.dtype
+
+
 def test_one_value_may_stand_for_a_whole_tensor():
     message = proto(types_pb2.DT_STRING, [2, 3], string_val=[b"a"])
     assert tensors.array_of(message).tolist() == [[b"a"] * 3] * 2
@@ -163,6 +223,37 @@ def test_a_request_of_very_many_rows_is_refused(server):
     assert len(ask(4096)) == 4096
     with pytest.raises(ServingError, match="input text has 4097 rows, more than 4096"):
         ask(4097)
+
+
+def test_a_failure_of_tensorflow_tells_no_folders(server, monkeypatch, caplog):
+    """A client learns what failed; the log says where."""
+    _, loaded = server.service.models["tiny"].acquire().__enter__()
+    text = (
+        "Graph execution error:\n\nDetected at node node defined at (most recent call last):\n"
+        '  File "/srv/some body/x.py", line 3\n'
+        f"{{{{function_node __inference_7}}}} {loaded.path}/assets/v.txt; /opt/models/a b; No such "
+        "file at /job:localhost/replica:0\n\nOriginal stack trace for 'node':\n  File /srv/x.py"
+    )
+
+    def broken(*arguments, **named):
+        raise tf.errors.NotFoundError(None, None, text)
+
+    monkeypatch.setattr(loaded._session, "run", broken)
+    with pytest.raises(ServingError) as raised:
+        server.service.predict("tiny", None, None, "", {"text": np.array([b"a"], object)})
+    assert raised.value.message == ("assets/v.txt; a b; No such file at /job:localhost/replica:0")
+    assert raised.value.code == "NOT_FOUND" and str(loaded.path) in caplog.text
+
+
+def test_a_message_that_is_too_long_for_grpc_is_cut(server):
+    names = [f"{'x' * 90}{number}" for number in range(200)]
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        with pytest.raises(grpc.RpcError) as raised:
+            request = predict_request("", {name: np.ones(1, "float32") for name in names})
+            stub.Predict(request, timeout=10)
+    assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert raised.value.details().startswith("input size does not match signature: 200!=1.")
 
 
 def test_the_initialization_is_no_signature(server, client):

@@ -2,7 +2,11 @@
 
 import concurrent.futures
 import http.client
+import json
+import os
+import re
 import shutil
+import sys
 import threading
 import time
 
@@ -11,8 +15,11 @@ import pytest
 import tensorflow as tf
 from tiny_model import write_version, write_warm_up
 
-from keras_attention.export.serving import Client, Server, ServingError, json_requests
+from keras_attention.export.manifest import MANIFEST_FILE, write_manifest
+from keras_attention.export.serving import Client, Server, ServingError, json_requests, models
+from keras_attention.export.serving.loaded import LoadedVersion
 from keras_attention.export.serving.models import ServedModel
+from keras_attention.export.serving.server import LOADING_NICENESS
 from keras_attention.export.serving.tensors import bytes_of
 
 TEXT = {"text": bytes_of(["a", "b"])}
@@ -83,7 +90,17 @@ def test_a_name_that_is_no_int64_is_no_version(written, base):
     model.close()
 
 
-@pytest.mark.parametrize("fault", ["empty", "damaged", "warm-up fails", "warm-up damaged"])
+FAULTS = {
+    "empty": "DATA_LOSS: saved_model.pb is missing",
+    "a flipped bit": "DATA_LOSS: saved_model.pb is damaged: its SHA-256 digest differs",
+    "no manifest": "DATA_LOSS: assets.extra/manifest.json is missing",
+    "damaged": "UNKNOWN: Cannot parse file b'saved_model.pb': Error parsing",
+    "warm-up fails": "INVALID_ARGUMENT: warm-up request 1: assertion failed: [three or more]",
+    "warm-up damaged": "DATA_LOSS: Failed to parse warmup record: truncated record at",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
 def test_a_version_that_fails_leaves_the_old_one_serving(written, base, fault, capfd):
     model = ServedModel("tiny", base)
     put(written, base, 1)
@@ -91,20 +108,31 @@ def test_a_version_that_fails_leaves_the_old_one_serving(written, base, fault, c
     path = put(written, base, 2)
     if fault == "empty":
         (path / "saved_model.pb").unlink()
+    elif fault == "a flipped bit":
+        content = bytearray((path / "saved_model.pb").read_bytes())
+        content[len(content) // 2] ^= 4
+        (path / "saved_model.pb").write_bytes(content)
+    elif fault == "no manifest":
+        (path / MANIFEST_FILE).unlink()
     elif fault == "damaged":
         (path / "saved_model.pb").write_bytes(b"\xff" * 99)
+        write_manifest(path)
     elif fault == "warm-up fails":
         write_warm_up(path, [("failing", {"n": np.array([7], "int32")}, ())])
     else:
         write_warm_up(path, [("", TEXT, ())])
         file = path / "assets.extra" / "tf_serving_warmup_requests"
         file.write_bytes(file.read_bytes()[:-3])
+        write_manifest(path)
     model.poll()
     assert marks(model) == (1, "-1")
     assert states(model) == {1: "AVAILABLE", 2: "END"}
     (_, error) = model.states()[2]
-    assert error.message
-    assert capfd.readouterr().err.count("tiny 2 cannot be served") == 1
+    assert str(error).startswith(FAULTS[fault])
+    assert str(base) not in str(error)
+    printed = capfd.readouterr().err
+    assert printed.count("tiny 2 cannot be served") == 1
+    assert f"cannot be served: {error} ({path})" in printed
     model.poll()  # not tried again, nor told again
     assert "cannot" not in capfd.readouterr().err
     shutil.rmtree(path)
@@ -135,7 +163,16 @@ def test_the_warm_up_runs_what_it_names(written, base, capsys):
     write_warm_up(path, [("", TEXT, ()), ("several", inputs, ()), ("several", inputs, ("sum",))])
     model = ServedModel("tiny", base)
     model.poll()
-    assert "tiny 1 is served, 3 warm-up requests." in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "tiny 1 is served, 3 warm-up requests, " in printed.out
+    steps = re.findall(r"^tiny 1: (.+) \(\d+\.\d s\)$", printed.err, re.MULTILINE)
+    assert steps == [
+        "checking the files",
+        "loading the graph and the variables",
+        "warm-up request 1 of 3, serving_default",
+        "warm-up request 2 of 3, several",
+        "warm-up request 3 of 3, several",
+    ]
     model.close()
 
 
@@ -198,6 +235,133 @@ def test_a_version_is_unloaded_after_its_last_request(written, base):
     model.close()
 
 
+def test_a_server_answers_for_what_it_loads(written, base, monkeypatch):
+    """The ports are open before; a prediction is told to come back, and by whom."""
+    put(written, base, 1)
+    go_on, warm = threading.Event(), threading.Event()
+
+    def slowly(version, path, report):
+        report("warm-up request 1 of 17, slow")
+        warm.set()
+        assert go_on.wait(timeout=20)
+        return 17
+
+    monkeypatch.setattr(models, "warm_up", slowly)
+    server = Server({"tiny": base}, grpc_port=0, rest_port=0)
+    server.listen()
+    urls = f"grpc://127.0.0.1:{server.grpc_port}", f"http://127.0.0.1:{server.rest_port}"
+    clients = [Client(url, "tiny", retries=0) for url in urls]
+    try:
+        assert [client.status() for client in clients] == [{1: "START"}] * 2
+        loading = threading.Thread(target=server.load)
+        loading.start()
+        assert warm.wait(timeout=20)
+        message = r"UNAVAILABLE: tiny 1 is being loaded \(warm-up request 1 of 17, slow, \d+ s"
+        for client in clients:
+            assert client.status() == {1: "LOADING"}
+            with pytest.raises(ServingError, match=message):
+                client.predict(text=["a"])
+        status = ask_over_rest(server, "GET", "/v1/models/tiny")[1]
+        (entry,) = json.loads(status)["model_version_status"]
+        assert entry["status"]["error_code"] == "OK"
+        assert entry["status"]["error_message"].startswith("warm-up request 1 of 17, slow, ")
+        assert ask_over_rest(server)[0] == 503
+        go_on.set()
+        loading.join()
+        for client in clients:
+            assert client.predict(text=["a"])["text"].tolist() == ["a-1"]
+        with pytest.raises(ServingError, match="NOT_FOUND"):
+            Client(urls[0], "tiny", version=2).predict(text=["a"])
+    finally:
+        go_on.set()
+        server.stop()
+
+
+def test_a_damaged_version_takes_no_server_with_it(written, base):
+    put(written, base, 1)
+    with Server({"tiny": base}, grpc_port=0, rest_port=0, poll_seconds=0.02) as server:
+        shutil.copytree(written / "2", base / ".coming")
+        file = base / ".coming" / "saved_model.pb"
+        file.write_bytes(file.read_bytes()[:-7])
+        (base / ".coming").rename(base / "2")
+        with Client(f"grpc://127.0.0.1:{server.grpc_port}", "tiny") as client:
+            until = time.monotonic() + 20
+            while client.status().get(2) != "END":
+                assert time.monotonic() < until
+                time.sleep(0.01)
+            assert client.status()[1] == "AVAILABLE"
+            assert client.predict(text=["a"])["text"].tolist() == ["a-1"]
+        newest = json.loads(ask_over_rest(server, "GET", "/v1/models/tiny")[1])
+        found = newest["model_version_status"][0]["status"]
+        assert found["error_code"] == "DATA_LOSS" and str(base) not in found["error_message"]
+        assert found["error_message"].startswith("saved_model.pb is damaged: it has ")
+
+
+def test_a_server_that_ends_gives_up_what_it_loads(written, base, monkeypatch):
+    put(written, base, 1)
+    running, steps = threading.Event(), []
+
+    def endless(version, path, report):
+        while True:
+            running.set()
+            report("again", False)
+            steps.append(time.sleep(0.01))
+
+    with Server({"tiny": base}, grpc_port=None, rest_port=0, poll_seconds=0.02) as server:
+        monkeypatch.setattr(models, "warm_up", endless)
+        put(written, base, 2)
+        assert running.wait(timeout=20)
+    assert states(server.service.models["tiny"]) == {1: "END", 2: "END"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have a priority of their own on Linux")
+def test_new_versions_are_loaded_at_a_low_priority(written, base, monkeypatch):
+    found, load = [], models.LoadedVersion
+
+    def noticed(path, report):
+        found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        return load(path, report)
+
+    monkeypatch.setattr(models, "LoadedVersion", noticed)
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    with Server({"tiny": base}, grpc_port=None, rest_port=0, poll_seconds=0.02) as server:
+        for version in (1, 2):
+            put(written, base, version)
+            until = time.monotonic() + 20
+            while states(server.service.models["tiny"]).get(version) != "AVAILABLE":
+                assert time.monotonic() < until
+                time.sleep(0.01)
+        assert os.getpriority(os.PRIO_PROCESS, 0) == before
+    # The first has nobody to disturb, and TensorFlow's threads are those that it starts.
+    assert found == [before, max(before, LOADING_NICENESS)]
+
+
+def test_outputs_of_few_rows_come_from_what_is_prepared(written, monkeypatch):
+    """Another set of outputs would have to be prepared first, for seconds."""
+    loaded, fetched = LoadedVersion(written / "1"), []
+    run = loaded._session.run
+    monkeypatch.setattr(
+        loaded._session,
+        "run",
+        lambda fetches, *more, **named: (
+            fetched.append(sorted(fetches)),
+            run(fetches, *more, **named),
+        )[1],
+    )
+
+    def ask(rows, *outputs, **named):
+        inputs = {"x": np.ones((rows, 2), "float32"), "n": np.ones(rows, "int32")}
+        return sorted(loaded.run("several", inputs, outputs, **named))
+
+    assert ask(1, "sum") == ["sum"]  # nothing is prepared yet
+    assert ask(1, prepare=True) == ["double", "sum"]
+    assert ask(16, "double") == ["double"]
+    assert ask(17, "double") == ["double"]  # computing the others may cost more
+    assert ask(1, "double") == ["double"]
+    assert fetched == [["sum"], ["double", "sum"], ["double", "sum"], ["double"], ["double"]]
+    loaded.close()
+
+
 def test_no_request_fails_while_versions_change(written, base):
     put(written, base, 1)
     with Server({"tiny": base}, grpc_port=0, rest_port=None, poll_seconds=0.02) as server:
@@ -239,6 +403,7 @@ def test_a_rest_request_is_run_by_the_version_that_it_was_read_for(written, base
             assert read.wait(timeout=10)
             beside = base / ".coming"
             tf.saved_model.save(Other(), str(beside))
+            write_manifest(beside)
             beside.rename(base / "2")
             until = time.monotonic() + 10
             while states(server.service.models["tiny"]).get(2) != "AVAILABLE":
@@ -253,9 +418,9 @@ class Other(tf.Module):
         return {"text": tf.strings.as_string(other)}
 
 
-def ask_over_rest(server):
+def ask_over_rest(server, method="POST", path="/v1/models/tiny:predict"):
     connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=30)
-    connection.request("POST", "/v1/models/tiny:predict", b'{"instances": ["a"]}')
+    connection.request(method, path, b'{"instances": ["a"]}' if method == "POST" else None)
     response = connection.getresponse()
     status, body = response.status, response.read()
     connection.close()

@@ -1,15 +1,17 @@
 """`python -m keras_attention.export.serve`: which models it serves, what it says, how it ends."""
 
+import errno
 import os
 import re
 import signal
+import socket
 import threading
 import time
 
 import pytest
 
 from keras_attention.export import serve
-from keras_attention.export.serving import Client
+from keras_attention.export.serving import Client, Server, addresses
 
 
 def models(*arguments):
@@ -51,7 +53,9 @@ def test_a_folder_of_base_directories_is_several_models(folder):
         (["de-en", "--label", "stable"], "expected LABEL=VERSION"),
         (["de-en", "--label", "stable=9"], "--label stable=9: no model serves version 9 now"),
         (["de-en", "--versions", "newest"], 'expected "latest", "all" or numbers'),
-        (["de-en", "--port", "70000"], "expected a port"),
+        (["de-en", "--port", "70000"], "expected a port, 0 to 65535, got '70000'"),
+        (["de-en", "--port", "8501"], "Received: grpc_port=8501, rest_port=8501"),
+        (["de-en", "--host", ""], "expected a name or an address"),
         (["de-en", "--waiting", "0"], "expected a positive integer"),
         (["de-en", "--max-request-mib", "nan"], "a number above 0, 1024 at most, got 'nan'"),
         (["de-en", "--timeout", "inf"], "a number above 0, 3600 at most, got 'inf'"),
@@ -72,12 +76,71 @@ def test_a_taken_port_is_told(tiny_base, endpoint, capsys):
     assert f"REST cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "place, message",
+    [
+        (["--host", "999.9.9.9"], "the host '999.9.9.9' cannot be resolved"),
+        (["--host", "203.0.113.7"], "the host '203.0.113.7' is no address of this machine"),
+        (["--host", "a..b"], "the host 'a..b' cannot be resolved"),
+        (["--host", "::1]:80"], "cannot be resolved"),
+        (["--port", "{taken}"], "gRPC cannot listen on 127.0.0.1:{taken}: port {taken} is taken"),
+    ],
+)
+def test_an_address_is_tried_before_anything_is_loaded(
+    tiny_base, endpoint, capsys, monkeypatch, place, message
+):
+    def load(path, report):
+        raise AssertionError("it loaded a version")
+
+    monkeypatch.setattr("keras_attention.export.serving.models.LoadedVersion", load)
+    line = ["--port", "0", "--rest-port", "0"]
+    line += [each.format(taken=endpoint.grpc_port) for each in place]
+    try:
+        assert serve.main([str(tiny_base), *line]) == 1
+    except SystemExit as ended:
+        assert ended.code == 2
+    printed = capsys.readouterr().err
+    assert message.format(taken=endpoint.grpc_port) in printed and "cannot be served" not in printed
+
+
+@pytest.mark.parametrize(
+    "number, message",
+    [
+        (errno.EACCES, "port 80 needs the rights of an administrator"),
+        (errno.EADDRINUSE, "port 80 is taken"),
+        (errno.EAFNOSUPPORT, "Address family not supported"),
+    ],
+)
+def test_why_a_socket_cannot_be_bound_is_told(monkeypatch, number, message):
+    class Refusing(socket.socket):
+        def bind(self, address):
+            raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(socket, "socket", Refusing)
+    with pytest.raises(OSError, match=f"REST cannot listen on 127.0.0.1:80: {message}"):
+        addresses.listen("REST", "127.0.0.1", 80)
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
+def test_an_address_of_ipv6_may_stand_in_brackets(tiny_base):
+    try:
+        addresses.listen("REST", "::1", 0).close()
+    except OSError as error:
+        pytest.skip(f"this machine has no address of IPv6: {error}")
+    options = serve._parser().parse_args([str(tiny_base), "--host", "[::1]"])
+    with Server({"tiny": tiny_base}, host=options.host, grpc_port=0, rest_port=0) as server:
+        for line in serve._addresses(options.host, server):
+            url = re.search(r"(grpc|http)://\[::1\]:\d+", line)[0]
+            with Client(url, "tiny") as client:
+                assert client.predict(text=["a"])["text"].tolist() == ["a!"]
+
+
 def test_it_says_where_it_is_and_ends_when_interrupted(tiny_base, capsys):
     answers = []
 
     def ask_and_interrupt():
         until, printed = time.monotonic() + 30, ""
-        while "http://" not in printed and time.monotonic() < until:
+        while "Ready." not in printed and time.monotonic() < until:
             time.sleep(0.02)
             printed += capsys.readouterr().out
         url = re.search(r"http://[^/]+", printed)
@@ -105,7 +168,7 @@ def test_it_says_where_it_is_and_ends_when_interrupted(tiny_base, capsys):
 def test_it_ends_politely_while_models_are_loading(tiny_base, capsys, monkeypatch, name):
     before = signal.getsignal(signal.SIGTERM)
 
-    def load(path):
+    def load(path, report):
         os.kill(os.getpid(), signal.Signals[name])
         raise AssertionError("it went on loading")
 
@@ -127,5 +190,7 @@ def test_a_label_names_a_version_that_is_served(folder):
 def test_an_empty_base_is_watched(tmp_path, capsys):
     server = serve.Server({"tiny": tmp_path}, grpc_port=0, rest_port=None, poll_seconds=30)
     with server:
-        (line, watched) = serve._ready("127.0.0.1", server)
+        (line,) = serve._addresses("127.0.0.1", server)
+        watched, ready = serve._ready(server)
     assert line.startswith("gRPC") and watched.startswith("tiny has no version to serve yet")
+    assert ready == "Ready."

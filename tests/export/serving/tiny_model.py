@@ -1,10 +1,12 @@
 """A SavedModel that costs nothing and has one signature for every rule of serving."""
 
+import contextlib
 import pathlib
 
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
+from keras_attention.export.manifest import write_manifest
 from keras_attention.export.serving import tensors
 from keras_attention.export.wire import WARM_UP_FILE
 
@@ -78,22 +80,25 @@ def write_version(base, version: int, mark: str, warm_up=()) -> pathlib.Path:
     base = pathlib.Path(base)
     model, beside = TinyModel(mark), base / f".{version}.part"
     tf.saved_model.save(model, str(beside), signatures=model.signatures())
-    if warm_up:
-        write_warm_up(beside, warm_up)
+    write_warm_up(beside, warm_up)
     beside.rename(base / str(version))
     return base / str(version)
 
 
 def write_warm_up(path, requests) -> None:
-    """Writes the warm-up file of a version: `(signature, inputs, output_filter)` a request."""
+    """Writes the warm-up file, if there are requests: `(signature, inputs, output_filter)` each.
+
+    The manifest follows, and holds what the version is then.
+    """
     file = pathlib.Path(path) / WARM_UP_FILE
     file.parent.mkdir(exist_ok=True)
-    with tf.io.TFRecordWriter(str(file)) as writer:
+    with tf.io.TFRecordWriter(str(file)) if requests else contextlib.nullcontext() as writer:
         for signature, inputs, output_filter in requests:
             request = predict_request(signature, inputs, output_filter)
             log = prediction_log_pb2.PredictionLog()
             log.predict_log.request.CopyFrom(request)
             writer.write(log.SerializeToString())
+    write_manifest(path)
 
 
 def predict_request(signature, inputs, output_filter=(), model="tiny"):

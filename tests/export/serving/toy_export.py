@@ -11,25 +11,35 @@ import tensorflow as tf
 from toy_translator import toy_translator
 
 from keras_attention.export import export_translator, tokenizers, versions
+from keras_attention.export.manifest import write_manifest
 from keras_attention.export.serving import tensors
 from keras_attention.export.wire import WARM_UP_FILE
 
 SOURCE_LIMIT = 11
+BEAM_WIDTH = 2
+MAX_LENGTH = 5
 
 
-def write_toy(base) -> pathlib.Path:
-    """Exports a toy with beam 2, outputs of up to 5 tokens and sources of up to 11."""
+def toy_parts():
+    """The model, always with the same weights, and the tokenizers of both sides."""
     source = tokenizers.train("characters", ["<de> abc defg", "hij klm"], symbols=["<de>"])
     target = tokenizers.train("words", ["one two three four five six seven"])
-    model = toy_translator(source.vocabulary_size, target.vocabulary_size + 3)
+    return toy_translator(source.vocabulary_size, target.vocabulary_size + 3), source, target
+
+
+def write_toy(
+    base, beam_width=BEAM_WIDTH, max_length=MAX_LENGTH, max_source_length=SOURCE_LIMIT
+) -> pathlib.Path:
+    """Exports a toy; by default with beam 2, outputs of 5 tokens and sources of 11 at most."""
+    model, source, target = toy_parts()
     return export_translator(
         model,
         base,
         source=source,
         target=target,
-        beam_width=2,
-        max_length=5,
-        max_source_length=SOURCE_LIMIT,
+        beam_width=beam_width,
+        max_length=max_length,
+        max_source_length=max_source_length,
     )
 
 
@@ -46,6 +56,7 @@ def shared_toy(tmp_path_factory) -> pathlib.Path:
         if not (base / "shared").exists():
             path = write_toy(base / "writing" / "toy")
             (path / WARM_UP_FILE).rename(base / "writing" / WARM_UP_FILE.name)
+            write_manifest(path)
             (base / "writing").rename(base / "shared")
     (path,) = versions.existing_versions(base / "shared" / "toy").values()
     return path
@@ -60,6 +71,7 @@ def with_warm_up(path, base) -> pathlib.Path:
     """Copies the shared toy into `base`, with its warm-up file, and returns the version's path."""
     copy = shutil.copytree(path, base / path.name)
     shutil.copy(warm_up_file(path), copy / WARM_UP_FILE)
+    write_manifest(copy)
     return copy
 
 

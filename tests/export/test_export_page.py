@@ -1,0 +1,30 @@
+"""The complete example of docs/export.md works as it stands: it learns, and its export loads."""
+
+import pathlib
+import re
+
+import pytest
+import tensorflow as tf
+
+from keras_attention.export import validate_export, writing
+
+PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "export.md").read_text()
+(PROGRAM,) = [
+    code
+    for code in re.findall(r"```python\n(.+?)```", PAGE, re.DOTALL)
+    if "export_translator(" in code
+]
+
+
+@pytest.mark.thorough
+def test_the_complete_example_learns_and_exports(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    # Half a minute more, and other tests hold it.
+    monkeypatch.setattr(writing.warmup, "replay", lambda path, requests: [])
+    names = {}
+    exec(PROGRAM, names)
+    assert "['a dog']" in capsys.readouterr().out
+    version = tmp_path / "served" / "de-en" / "1"
+    assert names["path"].resolve() == version and validate_export(version) == []
+    served = tf.saved_model.load(str(version)).signatures["greedy"]
+    assert served(text=tf.constant(["eine katze"]))["text"].numpy().tolist() == [b"a cat"]

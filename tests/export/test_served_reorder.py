@@ -1,0 +1,52 @@
+"""A served search has its decoder's `reorder` and its own mask, whoever else is in the batch."""
+
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from served_translators import begin_alone
+from toy_translator import ToyDecoder, toy_translator
+
+from keras_attention.beams import follow
+from keras_attention.decoding import CoveragePenalty, beam_search
+from keras_attention.export import tokenizers
+from keras_attention.export.signatures import TranslatorFunctions
+
+SOURCE = tokenizers.train("characters", ["abc defg"])
+TARGET = tokenizers.train("words", ["one two three four five six seven"])
+SEARCH = {"beam_width": 3, "coverage_penalty": CoveragePenalty(0.5)}
+LIMIT = 5
+
+
+class Rotating(ToyDecoder):
+    """Its `reorder` does more than gather rows, so that a search without it finds another text."""
+
+    def reorder(self, state, parents):
+        state = follow(state, parents)
+        return state | {"hidden": tf.roll(state["hidden"], 1, axis=-1)}
+
+
+class Blind(ToyDecoder):
+    """It looks at no first letter: a real one without coverage, which only a mask tells."""
+
+    def step(self, ids, state, memory):
+        logits, state, alignment = super().step(ids, state, memory)
+        return logits, state, alignment * tf.concat([[0.0], tf.ones_like(alignment[0, 1:])], 0)
+
+
+@pytest.mark.parametrize("kind", [ToyDecoder, Rotating, Blind])
+def test_rows_of_unequal_length_are_searched_as_each_alone(kind):
+    size = TARGET.vocabulary_size
+    model = toy_translator(SOURCE.vocabulary_size, size, decoder=kind(size, 7, name="decoder"))
+    functions = TranslatorFunctions(model, SOURCE, TARGET, None, LIMIT, SEARCH, {})
+    ids, length = functions.translating.source_ids(tf.constant(["abc def", "", "ga"]))
+    found = functions._beam_search(ids, length)
+    served = types.SimpleNamespace(model=model, target=TARGET, source_limit=None)
+    reorder = getattr(model.get_layer("decoder"), "reorder", None)
+    for row, source in enumerate(ids.numpy()):
+        alone, begun = begin_alone(served, source[: length[row] - 1].tolist())
+        options = {"max_length": LIMIT, "memory_mask": tf.ones_like(alone, tf.bool)}
+        expected = beam_search(*begun, reorder=reorder, **options, **SEARCH)
+        np.testing.assert_array_equal(found["ids"][row], expected["ids"][0])
+        np.testing.assert_allclose(found["score"][row], expected["scores"][0], atol=1e-5)

@@ -1,0 +1,212 @@
+"""`Translator` says what the exported functions say, for any list of texts."""
+
+import keras
+import numpy as np
+import pytest
+from toy_translator import ToyDecoder, toy_translator
+
+from keras_attention import BahdanauDecoder
+from keras_attention.export import Translator, export_translator, text_translator, tokenizers
+from keras_attention.export.signatures import TranslatorFunctions
+
+SOURCE = tokenizers.train("characters", ["abc defg", "hij klm"])
+TARGET = tokenizers.train("words", ["one two three four five six seven"])
+TEXTS = ["abc def", "", "hij", "abcdefghijklm", "h i j"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return toy_translator(SOURCE.vocabulary_size, TARGET.vocabulary_size + 3)
+
+
+@pytest.fixture(scope="module")
+def translator(model):
+    return Translator.from_model(
+        model, source=SOURCE, target=TARGET, beam_width=3, max_length=7, length_penalty=0.6
+    )
+
+
+@pytest.fixture(scope="module")
+def functions(translator):
+    """What is exported, called by itself."""
+    return translator._functions
+
+
+def encoder_of(outputs):
+    """An encoder whose memory and state go through `outputs`."""
+    ids = keras.Input([None], dtype="int32")
+    embedded = keras.layers.Embedding(SOURCE.vocabulary_size, 5, mask_zero=True)(ids)
+    found = keras.layers.GRU(7, return_sequences=True, return_state=True)(embedded)
+    return keras.Model(ids, outputs(*found), name="encoder")
+
+
+def decoder():
+    return BahdanauDecoder(TARGET.vocabulary_size, 5, 7, name="decoder")
+
+
+def test_the_n_best_are_those_of_the_signature_in_the_order_of_the_texts(translator, functions):
+    expected = functions.translate_with_alignment(np.array(TEXTS, object))
+    found = translator.beam(TEXTS, batch_size=2, return_alignments=True)
+    for row, one in enumerate(found):
+        count = len(one.texts)
+        told = [text.decode() for text in expected["text"][row].numpy()]
+        assert one.texts == told[:count] and set(told[count:]) <= {""}
+        np.testing.assert_allclose(one.scores, expected["score"][row][:count], atol=1e-5)
+        assert "".join(one.source_tokens[:-1]) == TEXTS[row]
+        weights = expected["alignment"][row, 0, : len(one.tokens), : len(one.source_tokens)]
+        np.testing.assert_allclose(one.alignment, weights, atol=1e-5)
+        np.testing.assert_allclose(one.alignment.sum(axis=1), 1.0, atol=1e-5)
+
+
+def test_greedy_is_the_signatures(translator, functions):
+    expected = functions.greedy(np.array(TEXTS, object))["text"].numpy()
+    assert translator.greedy(TEXTS, batch_size=2) == [text.decode() for text in expected]
+
+
+def test_scores_are_those_of_the_searched_tokens(translator):
+    best = translator.beam(TEXTS, return_alignments=True)
+    ended = [(t, one) for t, one in zip(TEXTS, best, strict=True) if one.tokens[-1] == "</s>"]
+    texts, found = zip(*ended, strict=True)
+    rows = translator.score(texts, [one.texts[0] for one in found], batch_size=2)
+    for row, one in zip(rows, found, strict=True):
+        assert len(row) == len(one.tokens)
+        penalty = ((5 + len(row)) / 6) ** 0.6
+        assert sum(row) / penalty == pytest.approx(one.scores[0], abs=1e-4)
+
+
+def test_targets_of_similar_lengths_share_a_program(translator, monkeypatch):
+    made = []
+
+    class Counted(TranslatorFunctions):
+        def __init__(self, *arguments):
+            made.append(arguments[4])
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(text_translator, "TranslatorFunctions", Counted)
+    monkeypatch.setattr(translator, "_scorers", {})
+    for words in (1, 5, 63, 20, 64):
+        assert len(translator.score(["abc"], ["one " * words])[0]) == words + 1
+    assert made == [64, 128]
+
+
+def test_no_texts_have_no_answers(translator):
+    assert translator.greedy([]) == translator.beam([]) == translator.score([], []) == []
+
+
+@pytest.mark.parametrize("method", ["greedy", "beam"])
+def test_a_single_string_is_refused(translator, method):
+    with pytest.raises(ValueError, match="A list of texts is expected. Received: 'abc'"):
+        getattr(translator, method)("abc")
+
+
+def test_scores_need_as_many_targets_as_texts(translator):
+    with pytest.raises(ValueError, match="Received: 2 texts and 1 targets"):
+        translator.score(["a", "b"], ["one"])
+
+
+def test_fewer_translations_than_the_beam_have_no_fillers():
+    row = {
+        "text": np.array([b"one", b"", b"", b""], object),
+        "score": np.array([-0.5, -2.0, -1e9, -1e9], "float32"),
+    }
+    found = text_translator._translation(row)
+    assert (found.texts, found.scores) == (["one", ""], [-0.5, -2.0])
+
+
+def test_pairs_become_what_fit_reads():
+    translator = Translator(
+        encoder_of(lambda memory, state: {"memory": memory, "initial_state": state}),
+        decoder(),
+        source=SOURCE,
+        target=TARGET,
+        max_length=5,
+    )
+    inputs, labels = translator.encode_pairs(["abc", "a"], ["one", "two one"])
+    one, two = TARGET.encode(["one two"])[0][0].numpy()
+    assert labels.numpy().tolist() == [[one, 3, 0], [two, one, 3]]
+    assert inputs["target"].numpy().tolist() == [[2, one, 0], [2, two, one]]
+    assert inputs["source"].shape == (2, 4) and inputs["source"][1, 1:].numpy().tolist() == [
+        3,
+        0,
+        0,
+    ]
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
+    translator.model.compile(keras.optimizers.Adam(0.05), loss)
+    assert translator.greedy(["abc", "a"]) != ["one", "two one"]
+    translator.model.fit(inputs, labels, epochs=30, verbose=0)
+    assert translator.greedy(["abc", "a"]) == ["one", "two one"]  # the same program, other weights
+
+
+def test_a_single_tensor_is_the_memory():
+    bare = encoder_of(lambda memory, state: memory)
+    translator = Translator(bare, decoder(), source=SOURCE, target=TARGET, max_length=3)
+    named = keras.Model(bare.input, {"memory": bare.output}, name="encoder")
+    with_dict = Translator(
+        named, translator.model.get_layer("decoder"), source=SOURCE, target=TARGET, max_length=3
+    )
+    assert translator.score(["abc"], ["one"]) == with_dict.score(["abc"], ["one"])
+
+
+@pytest.mark.parametrize(
+    ("outputs", "received"),
+    [
+        (lambda *both: list(both), "a list of tensors of the shapes [(None, None, 7), (None, 7)]"),
+        (lambda *both: both, "a tuple of tensors of the shapes [(None, None, 7), (None, 7)]"),
+        (lambda memory, state: {"outputs": memory}, "a dict with the keys ['outputs']"),
+    ],
+)
+def test_an_encoder_that_returns_something_else_is_named(outputs, received, tmp_path):
+    encoder = encoder_of(outputs)
+    with pytest.raises(ValueError) as raised:
+        Translator(encoder, decoder(), source=SOURCE, target=TARGET)
+    assert "Translator expects the layer `encoder` to return a dict with `memory`" in str(
+        raised.value
+    )
+    assert str(raised.value).endswith(f"Received: {received}")
+    source = keras.Input([None], dtype="int32", name="source")
+    target = keras.Input([None], dtype="int32", name="target")
+    memory = keras.tree.flatten(encoder(source))[0]
+    model = keras.Model({"source": source, "target": target}, decoder()(target, memory))
+    with pytest.raises(ValueError) as raised:
+        export_translator(model, tmp_path, source=SOURCE, target=TARGET)
+    assert str(raised.value).startswith("export_translator expects the layer `encoder` to return")
+    assert str(raised.value).endswith(f"Received: {received}")
+
+
+def test_parts_and_options_are_checked(model):
+    encoder = model.get_layer("encoder")
+    sides = {"source": SOURCE, "target": TARGET}
+    with pytest.raises(ValueError, match="the decoder to have `name='decoder'`.*name='toy'"):
+        Translator(encoder, ToyDecoder(9, 7, name="toy"), **sides)
+    with pytest.raises(ValueError, match="Translator expects options among beam_width.*: beams"):
+        Translator.from_model(model, beams=3, **sides)
+    with pytest.raises(ValueError, match="Translator expects `beam_width` to be a positive int"):
+        Translator.from_model(model, beam_width=0, **sides)
+    with pytest.raises(ValueError, match="Translator expects `model` to be a keras.Model"):
+        Translator.from_model(None, **sides)
+
+
+def test_export_passes_everything_on(translator, monkeypatch):
+    given = {}
+    monkeypatch.setattr(
+        text_translator, "export_translator", lambda *some, **all: given.update(all, some=some)
+    )
+    translator.export("base", version=3, name="m", run={"seed": 1})
+    model, directory = given.pop("some")
+    assert (model, directory) == (translator.model, "base")
+    assert given == {
+        "source": SOURCE,
+        "target": TARGET,
+        "version": 3,
+        "name": "m",
+        "xla": None,
+        "run": {"seed": 1},
+        "beam_width": 3,
+        "max_length": 7,
+        "max_source_length": "auto",
+        "length_penalty": 0.6,
+        "coverage_penalty": None,
+        "min_length": 0,
+        "banned_ids": (),
+        "no_repeat_ngram": None,
+    }
