@@ -1,0 +1,229 @@
+"""Plants small defects in the code and reports which of them the tests catch.
+
+    python tests/tools/planted_defects.py draw --seed 20 --count 66 defects.json
+    python tests/tools/planted_defects.py run defects.json
+
+`draw` picks statements of the library and the export at random, the same ones for a seed and a
+commit, and changes one operator, number or flag in each. `run` plants one after the other in a copy
+of the tree, runs the nearest tests first and the whole of `make test` last, and stops at the first
+failure. Results are written after each defect, so that a run that was stopped goes on.
+"""
+
+import argparse
+import ast
+import json
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCES = ("keras_attention", "export")
+OPERATORS = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+}
+COMPARISONS = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+}
+FUNCTIONS = {
+    "maximum": "minimum",
+    "minimum": "maximum",
+    "logical_and": "logical_or",
+    "logical_or": "logical_and",
+    "exp": "expm1",
+    "tanh": "sigmoid",
+    "sigmoid": "tanh",
+    "argmax": "argmin",
+    "cumsum": "cumprod",
+    "sum": "mean",
+}
+
+
+def change_node(node):
+    """Returns the kind of the change that was made to `node` in place, or None."""
+    if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+        node.op = OPERATORS[type(node.op)]()
+        return "operator"
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in COMPARISONS:
+        node.ops[0] = COMPARISONS[type(node.ops[0])]()
+        return "comparison"
+    if isinstance(node, ast.BoolOp):
+        node.op = ast.And() if isinstance(node.op, ast.Or) else ast.Or()
+        return "boolean"
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        node.value = not node.value
+        return "flag"
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        node.value = node.value + 1 if node.value != 1 else 0
+        return "number"
+    if isinstance(node, ast.Attribute) and node.attr in FUNCTIONS:
+        node.attr = FUNCTIONS[node.attr]
+        return "function"
+    return None
+
+
+def find_statements(tree):
+    """Yields `(qualified name, statement)` for the one-line statements of functions."""
+
+    def visit(node, names):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
+                yield from visit(child, [*names, child.name])
+            elif isinstance(child, ast.stmt):
+                simple = isinstance(child, (ast.Assign, ast.AugAssign, ast.Return))
+                if names and simple and child.lineno == child.end_lineno:
+                    yield ".".join(names), child
+                yield from visit(child, names)
+
+    yield from visit(tree, [])
+
+
+def list_defects(path):
+    """Returns every defect that can be planted in a file, in the order of its lines."""
+    lines = path.read_text().split("\n")
+    defects = []
+    for name, statement in find_statements(ast.parse("\n".join(lines))):
+        line = lines[statement.lineno - 1]
+        source = line.strip()
+        count = sum(1 for _ in ast.walk(ast.parse(source.replace("return ", "_ = ", 1))))
+        for index in range(count):
+            tree = ast.parse(source.replace("return ", "_ = ", 1))
+            kind = change_node(list(ast.walk(tree))[index])
+            if kind is None:
+                continue
+            changed = ast.unparse(tree)
+            if source.startswith("return "):
+                changed = changed.replace("_ = ", "return ", 1)
+            defects.append(
+                {
+                    "path": str(path.relative_to(ROOT)),
+                    "function": name,
+                    "line": source,
+                    "occurrence": lines[: statement.lineno - 1].count(line),
+                    "changed": changed,
+                    "kind": kind,
+                }
+            )
+    return defects
+
+
+def draw_defects(seed, count):
+    """Returns `count` defects, drawn evenly over the folders, at most one for each function."""
+    folders = {}
+    for source in SOURCES:
+        for path in sorted((ROOT / source).rglob("*.py")):
+            folders.setdefault(str(path.parent.relative_to(ROOT)), []).extend(list_defects(path))
+    generator = random.Random(seed)
+    drawn, used = [], set()
+    while len(drawn) < count:
+        folder = generator.choice(sorted(folders))
+        if not folders[folder]:
+            continue
+        defect = folders[folder].pop(generator.randrange(len(folders[folder])))
+        if (defect["path"], defect["function"]) not in used:
+            used.add((defect["path"], defect["function"]))
+            drawn.append(defect)
+    return drawn
+
+
+def plant_defect(tree, defect):
+    """Writes one defect into the copy of the tree at `tree`; returns the former text."""
+    path = tree / defect["path"]
+    text = path.read_text()
+    lines = text.split("\n")
+    places = [number for number, line in enumerate(lines) if line.strip() == defect["line"]]
+    if len(places) <= defect["occurrence"]:
+        raise ValueError(
+            f"{defect['path']} no longer holds the line of this defect. Bring the list up to date "
+            f"with the code. Received: line={defect['line']!r}"
+        )
+    place = places[defect["occurrence"]]
+    indent = lines[place][: len(lines[place]) - len(lines[place].lstrip())]
+    lines[place] = indent + defect["changed"]
+    path.write_text("\n".join(lines))
+    return text
+
+
+def nearest_tests(tree, path):
+    """Returns the tests to run for a changed file, the nearest first, the whole suite last."""
+    parts = pathlib.Path(path).with_suffix("").parts
+    folder = tree / "tests" / pathlib.Path(*parts[1 if parts[0] == "keras_attention" else 0 : -1])
+    name = parts[-1].lstrip("_")
+    stages = [sorted(str(p) for p in (tree / "tests").rglob(f"test*{name}*.py"))]
+    stages.append([str(folder)] if folder.is_dir() and folder != tree / "tests" else [])
+    if parts[0] == "keras_attention":
+        stages.append([str(tree / "tests/conformance"), str(tree / "tests/test_doctests.py")])
+    return [stage for stage in stages if stage] + [[str(tree / "tests")]]
+
+
+def run_tests(tree, tests, processes):
+    """Returns the first failing test, or None."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-n"]
+    command += [str(processes), "--dist", "loadscope", *tests]
+    result = subprocess.run(command, cwd=tree, capture_output=True, text=True)
+    if result.returncode in (0, 5):
+        return None
+    failures = [line for line in result.stdout.split("\n") if line.startswith(("FAILED", "ERROR"))]
+    return failures[0].split(" - ")[0] if failures else f"exit {result.returncode}"
+
+
+def run_defects(path, processes):
+    """Plants the defects of a list one after another and writes what caught them beside it."""
+    defects = json.loads(path.read_text())
+    results_path = path.with_suffix(".results.json")
+    results = json.loads(results_path.read_text()) if results_path.exists() else {}
+    with tempfile.TemporaryDirectory() as directory:
+        tree = pathlib.Path(directory) / "tree"
+        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".git", ".venv*", "runs"))
+        (tree / ".venv").symlink_to(pathlib.Path(sys.prefix))
+        for number, defect in enumerate(defects):
+            if str(number) in results:
+                continue
+            text, start, caught = plant_defect(tree, defect), time.monotonic(), None
+            for tests in nearest_tests(tree, defect["path"]):
+                caught = run_tests(tree, tests, processes)
+                if caught:
+                    break
+            (tree / defect["path"]).write_text(text)
+            results[str(number)] = caught
+            results_path.write_text(json.dumps(results, indent=1))
+            seconds = time.monotonic() - start
+            print(f"{number:3} {seconds:5.0f} s  {caught or 'ESCAPED'}  {defect['changed']}")
+    escaped = [number for number, caught in results.items() if caught is None]
+    print(f"{len(results)} planted, {len(results) - len(escaped)} caught, escaped: {escaped}")
+
+
+def main():
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    draw = commands.add_parser("draw", help="write a list of defects")
+    draw.add_argument("--seed", type=int, default=20)
+    draw.add_argument("--count", type=int, default=66)
+    run = commands.add_parser("run", help="plant them and run the tests")
+    run.add_argument("--processes", type=int, default=2)
+    for command in (draw, run):
+        command.add_argument("defects", type=pathlib.Path)
+    arguments = parser.parse_args()
+    if arguments.command == "draw":
+        defects = draw_defects(arguments.seed, arguments.count)
+        arguments.defects.write_text(json.dumps(defects, indent=1) + "\n")
+    else:
+        run_defects(arguments.defects, arguments.processes)
+
+
+if __name__ == "__main__":
+    main()
