@@ -7,13 +7,15 @@ RUN ?= runs/demo
 # Installed once; the stamp is newer than pyproject.toml when nothing is missing.
 STAMP := $(VENV)/installed.test
 
-.PHONY: help demo test test-thorough test-jax test-slow fuzz notebooks lint format wheel clean install
+.PHONY: help demo test test-thorough test-jax test-jax-thorough test-torch test-torch-thorough test-slow fuzz notebooks lint format wheel clean install
 
 help:
 	@echo "make demo       train RNNsearch on dates, evaluate, draw, export and ask it"
 	@echo "make test       the fast tests"
 	@echo "make test-thorough every layer's training under XLA, every family's commands, other long tests"
 	@echo "make test-jax   what every layer promises, on the JAX backend"
+	@echo "make test-jax-thorough the same of every variant of a layer, and gradients in half precision"
+	@echo "make test-torch what every layer promises, on the PyTorch backend; test-torch-thorough as above"
 	@echo "make test-slow  the tests that train or measure for minutes"
 	@echo "make fuzz       a million random requests to an exported translator"
 	@echo "make notebooks  run every notebook with little training"
@@ -53,6 +55,15 @@ test-thorough: $(STAMP)
 
 test-jax:
 	PYTHON="$(PYTHON)" sh .ci/jax
+
+test-jax-thorough:
+	PYTHON="$(PYTHON)" sh .ci/jax -m "thorough and not slow"
+
+test-torch:
+	PYTHON="$(PYTHON)" sh .ci/torch
+
+test-torch-thorough:
+	PYTHON="$(PYTHON)" sh .ci/torch -m "thorough and not slow"
 
 test-slow: $(STAMP)
 	"$(BIN)/python" -m pytest -m slow

@@ -50,7 +50,7 @@ def main(text_arguments: list[str] | None = None) -> int:
 
 
 def _run(text_arguments):
-    import_tensorflow()
+    import_tensorflow(start_runtime=text_arguments[:1] != ["train"])  # it may distribute
     shared = importlib.import_module("examples.commands.arguments")
     parser = argparse.ArgumentParser(
         prog="python -m examples",
@@ -110,7 +110,7 @@ def _one_line(error):
     wrapped = OF_A_LAYER.search(str(error))
     text = " ".join((wrapped[1] if wrapped else str(error)).split())
     if isinstance(error, ModuleNotFoundError):
-        return f"{text}. Install what the examples need: pip install -e '.[examples]'"
+        return f'{text}. Install what the examples need: pip install -e ".[examples]"'
     return text if len(text) < 1000 else f"{text[:1000]} ..."
 
 

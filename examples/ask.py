@@ -5,6 +5,7 @@ It imports TensorFlow and TensorFlow Text, whose tokenizers are in the graph, an
 """
 
 import argparse
+import logging
 import pathlib
 import sys
 
@@ -63,6 +64,7 @@ def _answers(version, texts):
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  registers the tokenizers' ops
 
+    logging.getLogger("absl").setLevel("ERROR")  # it warns that a served model has no gradients
     signatures = tf.saved_model.load(str(version)).signatures
     if "serving_default" not in signatures:
         raise ValueError(f"{version} has no signature serving_default. Is it our export?")

@@ -8,6 +8,7 @@ import keras
 import pytest
 
 import keras_attention
+from keras_attention import decoding
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "mechanisms.md"
 HEADINGS = ["layer", "equation", "take it when", "time", "memory", "paper", "example"]
@@ -38,7 +39,9 @@ ROWS = pytest.mark.parametrize("cells", rows(), ids=lambda cells: cells[0].strip
 def test_the_page_names_every_public_layer_once():
     named = [cells[0].strip("`") for cells in rows()]
     public = {
-        name for name in keras_attention.__all__ if inspect.isclass(getattr(keras_attention, name))
+        name
+        for name in keras_attention.__all__
+        if inspect.isclass(getattr(keras_attention, name)) and name not in decoding.__all__
     }
     assert sorted(named) == sorted(public - INTERFACES)
 
@@ -49,9 +52,15 @@ def test_the_page_names_the_functions_and_the_interfaces():
     functions = {
         name
         for name in keras_attention.__all__
-        if inspect.isfunction(getattr(keras_attention, name))
+        if inspect.isfunction(getattr(keras_attention, name)) and name not in decoding.__all__
     }
     assert listed == functions | INTERFACES
+
+
+def test_the_page_names_the_searches():
+    text = PAGE.read_text()
+    line = text[text.index("Searches:") :].partition(";")[0]
+    assert sorted(re.findall(r"`(\w+)`", line)) == sorted(decoding.__all__)
 
 
 @ROWS

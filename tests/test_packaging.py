@@ -5,9 +5,12 @@ import importlib
 import importlib.metadata
 import pathlib
 import re
+import sys
 import tomllib
 
 import pytest
+
+from keras_attention import extras
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -80,6 +83,14 @@ def _has_init(folder):
     return (folder / "__init__.py").is_file()
 
 
+def test_no_module_hides_one_of_the_standard_library():
+    """A script's folder comes first in `sys.path`: its `numbers.py` hides the real one."""
+    files = _files("keras_attention", "export", "examples", "benchmarks", "tests")
+    named = {path: path.parent.name if path.stem == "__init__" else path.stem for path in files}
+    hiding = {path.relative_to(ROOT) for path in files if named[path] in sys.stdlib_module_names}
+    assert hiding == set()
+
+
 def test_only_the_library_and_export_are_packaged():
     assert {name.split(".")[0] for name in PACKAGES} == {"keras_attention"}
     assert FOLDERS == {"keras_attention": "keras_attention", "keras_attention.export": "export"}
@@ -130,7 +141,9 @@ def test_nothing_imports_export_by_its_folder():
 
 def test_dependencies_point_one_way():
     library, out = _files("keras_attention"), "keras_attention"
-    assert _offenders(library, "examples", "benchmarks", f"{out}.export") == []
+    assert _offenders(library, "examples", "benchmarks") == []
+    top = "keras_attention/__init__.py imports keras_attention.export"  # for type checkers alone
+    assert _offenders(library, f"{out}.export") == [top]
     assert _offenders(_files("export"), "examples", "benchmarks") == []
     assert _offenders(_files("examples"), "benchmarks") == []
 
@@ -173,3 +186,19 @@ def test_optional_packages_are_imported_where_they_are_used():
             elif isinstance(node, ast.ImportFrom):
                 names = {node.module.split(".")[0]}
             assert not names & optional, f"{path.relative_to(ROOT)}: {names & optional}"
+
+
+def test_every_extra_that_an_error_names_exists():
+    """The commands are those of `extras.missing_package`, and its name is the distribution's."""
+    assert extras.DISTRIBUTION == PROJECT["project"]["name"]
+    known, named = set(PROJECT["project"]["optional-dependencies"]), set()
+    for path in _files("keras_attention", "export", "examples"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("missing_package"):
+                named |= {node.args[-1].value} if len(node.args) == 3 else set()
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                named |= set(re.findall(r"pip install (?:-e )?[\"'`]*[\w.-]*\[(\w+)\]", node.value))
+                single = re.search(r"pip install (?:-e )?'", node.value)
+                assert not single, f"{path}: Windows' shell knows double quotes only"
+    assert {"export", "plot", "serve", "examples"} <= named
+    assert named <= known, named - known

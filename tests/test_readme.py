@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from keras_attention import plotting
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")})
@@ -41,6 +43,20 @@ def test_the_python_of_the_readme_runs_from_top_to_bottom(tmp_path):
         [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_the_python_of_the_page_on_plotting_runs(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    (block,) = python_blocks((ROOT / "docs" / "plotting.md").read_text())
+    exec(compile(block, "plotting.md", "exec"), {})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alignment.png", "text.png"]
+
+
+def test_the_page_on_plotting_names_every_function():
+    table = (ROOT / "docs" / "plotting.md").read_text().split("```")[0]
+    named = re.findall(r"`((?:plot|text)_\w+)`", table)
+    assert sorted(named) == plotting.__all__
 
 
 def test_the_readme_uses_bahdanau_attention():

@@ -16,6 +16,7 @@ import unicodedata
 import warnings
 
 from examples.data.report import DataError
+from keras_attention.extras import missing_package
 
 BABEL_VERSION = "2.18.0"
 FIRST_YEAR, LAST_YEAR = 1900, 2099
@@ -154,11 +155,8 @@ def clean(text: str) -> str:
 def _babel():
     try:
         import babel
-    except ImportError as error:
-        raise DataError(
-            "The dates are written with Babel, which is not installed. Install it with "
-            "`pip install '.[examples]'`."
-        ) from error
+    except ModuleNotFoundError as error:
+        raise DataError(missing_package("The data set of dates", "babel", "examples")) from error
     if babel.__version__ != BABEL_VERSION:
         warnings.warn(
             f"The dates were fixed with Babel {BABEL_VERSION}; Babel {babel.__version__} may "

@@ -2,6 +2,8 @@
 
 import keras
 
+from keras_attention.export.contract import connect_parts
+
 
 def translator(encoder: keras.Model, decoder: keras.layers.Layer, name: str) -> keras.Model:
     """Returns a functional model from `source` and `target` ids to logits.
@@ -16,15 +18,4 @@ def translator(encoder: keras.Model, decoder: keras.layers.Layer, name: str) -> 
         decoder: A layer named "decoder" with `prepare`, `start`, `step` and a full call.
         name: Name of the model.
     """
-    for part, wanted in ((encoder, "encoder"), (decoder, "decoder")):
-        if part.name != wanted:
-            raise ValueError(
-                f"translator expects an {wanted} with `name={wanted!r}`: search and export find "
-                f"it by that. Received: name={part.name!r}"
-            )
-    source = keras.Input([None], dtype="int32", name="source")
-    target = keras.Input([None], dtype="int32", name="target")
-    encoded = encoder(source)
-    begin = {key: encoded[key] for key in ("initial_state",) if key in encoded}
-    logits = decoder(target, encoded["memory"], **begin)
-    return keras.Model({"source": source, "target": target}, logits, name=name)
+    return connect_parts("translator", encoder, decoder, name)

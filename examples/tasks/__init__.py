@@ -5,7 +5,7 @@
 
 from examples.tasks.associative_recall import AssociativeRecall
 from examples.tasks.base import Task
-from examples.tasks.copy import Copy
+from examples.tasks.copy_task import Copy
 from examples.tasks.ngrams import NGrams
 from examples.tasks.priority_sort import PrioritySort
 from examples.tasks.repeat_copy import RepeatCopy

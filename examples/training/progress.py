@@ -3,6 +3,8 @@
 import sys
 import time
 
+from keras_attention.extras import missing_package
+
 SECONDS_BETWEEN_LINES = 20.0
 
 
@@ -71,8 +73,8 @@ class BarProgress:
     def __init__(self, stream=None):
         try:
             from rich import console, progress
-        except ImportError as error:
-            raise ImportError("The progress bar needs rich: pip install '.[examples]'") from error
+        except ModuleNotFoundError as error:
+            raise missing_package("The progress bar", "rich", "examples") from error
         self._bar = progress.Progress(
             progress.TextColumn("{task.description}"),
             progress.BarColumn(bar_width=20),

@@ -260,7 +260,7 @@ def test_other_babel_is_told(monkeypatch):
 
 def test_missing_babel_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "babel", None)
-    with pytest.raises(DataError, match=r"pip install '\.\[examples\]'"):
+    with pytest.raises(DataError, match=r'pip install "keras-attention-layers\[examples\]"'):
         date_forms._babel()
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from examples.tasks.copy import Copy, copy_example
+from examples.tasks.copy_task import Copy, copy_example
 
 
 def copied(inputs):

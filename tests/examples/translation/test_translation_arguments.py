@@ -6,11 +6,10 @@ import keras
 import pytest
 
 from examples.models import rnnsearch
-from examples.translation import translating
 from examples.translation.arguments import add_search, length_penalty
 from examples.translation.opened import translator
 from keras_attention.decoding import AverageLengthPenalty
-from keras_attention.export import runs
+from keras_attention.export import runs, text_translator
 from keras_attention.export.tokenizers import WordTokenizer
 
 WORDS = WordTokenizer([*"abc"])
@@ -31,19 +30,13 @@ def test_other_penalties_are_refused(text):
 def test_the_search_is_given_what_was_asked(tmp_path, monkeypatch):
     given = []
 
-    class Functions:
-        serving_default = translate_with_alignment = greedy = staticmethod(lambda text: text)
-
-        def __init__(self, *arguments):
-            given.append(arguments)
-
-    monkeypatch.setattr(translating, "TranslatorFunctions", Functions)
+    monkeypatch.setattr(text_translator, "TranslatorFunctions", lambda *those: given.append(those))
     model = rnnsearch.build(WORDS.vocabulary_size, WORDS.vocabulary_size, 4, 3)
     run = runs.write_run(tmp_path / "run", model, {"system": "rnnsearch"}, WORDS, WORDS)
     parser = argparse.ArgumentParser()
     add_search(parser)
     line = "--beam 3 --max-length 5 --length-penalty average"
     translator(runs.read_run(run), parser.parse_args(line.split()))
-    [(*_, max_length, options, _)] = given
+    [(*_, max_length, options, _, _)] = given
     assert (max_length, options["beam_width"]) == (5, 3)
     assert isinstance(options["length_penalty"], AverageLengthPenalty)

@@ -1,0 +1,22 @@
+"""TensorFlow's remarks are left out, and nothing else is."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import sys
+from examples.quiet import import_tensorflow
+
+import_tensorflow()
+import tensorflow as tf
+
+tf.function(lambda ids: tf.transpose(ids))(tf.ones((3, 5), "int32"))  # as a search ends
+print("an error", file=sys.stderr)
+"""
+
+
+def test_a_search_after_the_import_writes_no_remark_on_int32():
+    """oneDNN's line on DT_INT32 came from the first transpose of ids in a graph."""
+    command = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "an error\n")
