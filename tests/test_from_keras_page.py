@@ -22,7 +22,9 @@ def test_the_page_has_code_for_heads_additive_scores_and_time():
 @pytest.mark.parametrize("block", BLOCKS, ids=["heads", "additive", "time"])
 def test_the_code_of_the_page_runs(block):
     keras.utils.set_random_seed(1)
-    exec(compile(block, str(PAGE), "exec"), {})  # our own page
+    names = {}
+    exec(compile(block, str(PAGE), "exec"), names)  # our own page
+    assert any(isinstance(made, keras.layers.Layer) for made in names.values())
 
 
 def test_the_defaults_are_those_of_the_table():
