@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 RUN ?= runs/demo
-# Installed once; the stamp is newer than pyproject.toml when nothing is missing.
+# Installed once; the stamp is newer than pyproject.toml and constraints.txt when nothing is missing.
 STAMP := $(VENV)/installed.test
 
 .PHONY: help demo test test-thorough test-jax test-jax-thorough test-torch test-torch-thorough test-slow fuzz notebooks lint format wheel clean install
@@ -24,12 +24,13 @@ help:
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 13); \
 	sys.exit(0 if ok else "Python 3.11 to 3.13 is needed, this is %d.%d. Name another one: make PYTHON=python3.12" % sys.version_info[:2])'
 	$(PYTHON) -m venv "$(VENV)"
 	"$(BIN)/python" -m pip install --quiet --upgrade pip
-	"$(BIN)/python" -m pip install --quiet --editable ".[test]"
+	"$(BIN)/python" -m pip install --quiet --editable ".[export,fonts,plot,serve]" --group test \
+	  --constraint constraints.txt
 	@touch "$(STAMP)"
 
 demo: $(STAMP)
@@ -38,7 +39,7 @@ demo: $(STAMP)
 	@"$(BIN)/python" -m examples train rnnsearch --run "$(RUN)" --units 128 --embedding-dim 64 \
 	  --batch-size 128 --shapes 3 --epochs 6 --minutes 6 --learning-rate 0.002 --average 0.99
 	@echo "== 2/5  measure it on dates it has never seen"
-	@"$(BIN)/python" -m examples evaluate "$(RUN)" --beam 2
+	@"$(BIN)/python" -m examples evaluate "$(RUN)" --beam-width 2
 	@echo "== 3/5  draw where it looks"
 	@"$(BIN)/python" -m examples plot "$(RUN)" --out "$(RUN)/pictures"
 	@echo "== 4/5  export it for TensorFlow Serving"
@@ -77,6 +78,8 @@ notebooks: $(STAMP)
 lint: $(STAMP)
 	"$(BIN)/python" -m ruff check .
 	"$(BIN)/python" -m ruff format --check .
+	"$(BIN)/python" tests/tools/check_vocabulary.py keras_attention export \
+	  README.md CONTRIBUTING.md docs/architecture.md docs/glossary.md
 
 format: $(STAMP)
 	"$(BIN)/python" -m ruff format .

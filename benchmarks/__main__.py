@@ -26,7 +26,7 @@ Measures this project side by side with its peers and prints a table.
 All sides of a comparison are built and warmed up first, each in a process of its own, and then
 take turns, so that what slows the machine down for a while slows all of them: trust the ratios
 before the seconds, and neither on a machine that is busy with other work.
-Peers are optional: pip install ".[benchmarks]". One that is not installed is
+Peers are optional: pip install --group benchmarks. One that is not installed is
 named in the table.
 """
 

@@ -224,7 +224,7 @@ def long_dot_side(batch, queries, keys, units, score, owner, jit_compile):
     """Returns a function that makes one forward and backward pass of dot attention by blocks."""
     import tensorflow as tf
 
-    from keras_attention.mechanisms.blocked_dot import blocked_dot_attention
+    from keras_attention.kernels.blocked_dot import blockwise_dot_attention
 
     generator = np.random.default_rng(1)
     query = tf.constant(generator.normal(size=(batch, queries, units)), "float32")
@@ -234,7 +234,7 @@ def long_dot_side(batch, queries, keys, units, score, owner, jit_compile):
     def step(query, value):
         with tf.GradientTape() as tape:
             tape.watch([query, value])
-            loss = tf.reduce_sum(blocked_dot_attention(query, value, value))
+            loss = tf.reduce_sum(blockwise_dot_attention(query, value, value))
         return loss, tape.gradient(loss, [query, value])
 
     return lambda: float(step(query, value)[0])

@@ -4,13 +4,13 @@
     python -m benchmarks choices --only additive --cells 150 --seed 2 --threads 1
 
 A cell is a choice, sizes drawn evenly on a logarithmic scale, a way to run it (eagerly, in a graph
-that knows the sizes, in one that does not, under XLA) and whether gradients are taken. Both forms
-of a cell, the library's choice and the plain one, live in a process of their own and take turns;
-compared are medians of the CPU time, which other work on the machine disturbs less. A cell that
-looks slower is measured again with three times the rounds. Cells whose plain form would take more
-than `--memory` are left out.
+that knows the sizes and in one that does not, under XLA likewise) and whether gradients are taken.
+Both forms of a cell, the library's choice and the plain one, live in a process of their own and
+take turns; compared are medians of the CPU time, which other work on the machine disturbs less. A
+cell that looks slower is measured again with three times the rounds. Cells whose plain form would
+take more than `--memory` are left out.
 
-* additive: `BahdanauAttention`'s scores, beside `blocked=False`;
+* additive: `BahdanauAttention`'s scores, beside `blockwise=False`;
 * dot: `Attention("scaled_dot")`, beside all scores at once;
 * heads: `MultiHeadAttention`, beside all scores at once;
 * windows: `LocalAttention`, beside all keys for all queries;
@@ -27,7 +27,7 @@ from benchmarks.arguments import add_number
 from benchmarks.harness import Case, Side
 
 REPEATS = 7
-RUNS = ("eager", "graph", "unknown sizes", "XLA")
+RUNS = ("eager", "graph", "unknown sizes", "XLA", "XLA, unknown sizes")
 SLOWER = 1.1
 WORST = 12  # cells in the table
 
@@ -189,9 +189,9 @@ def side(choice, sizes, run, gradient, plain):
         return tf.add_n([tf.reduce_sum(tf.convert_to_tensor(part)) for part in gradients])
 
     if run != "eager":
-        known = run != "unknown sizes"
+        known = "unknown sizes" not in run
         signature = None if known else [_open(tensor.shape) for tensor in inputs]
-        step = tf.function(step, signature, jit_compile=run == "XLA", autograph=False)
+        step = tf.function(step, signature, jit_compile=run.startswith("XLA"), autograph=False)
     return lambda: float(step(*inputs))
 
 
@@ -204,7 +204,7 @@ def _open(shape):
 def _additive(plain, batch, queries, keys, width):
     from keras_attention import AdditiveScorer
 
-    scorer = AdditiveScorer(width, blocked=False if plain else "auto")
+    scorer = AdditiveScorer(width, blockwise=False if plain else "auto")
     scorer.build((None, None, width), (None, None, width))
 
     def function(query, key):  # projected already: what is compared is the scores
@@ -214,9 +214,9 @@ def _additive(plain, batch, queries, keys, width):
 
 
 def _all_at_once():
-    from keras_attention.mechanisms import blocked_dot
+    from keras_attention.kernels import blocked_dot
 
-    blocked_dot.covers = lambda *arguments: False
+    blocked_dot.can_use_blocks = lambda *arguments: False
 
 
 def _dot(plain, batch, queries, keys, width):
@@ -241,7 +241,7 @@ def _windows(plain, batch, queries, keys, width, window):
 
     layer = LocalAttention(window // 2 * 2 + 1, ("monotonic", "predictive")[batch % 2])
     if plain:
-        layer._chunk = lambda *arguments: None
+        layer._should_score_all_keys = lambda *arguments: True
     return layer, [(batch, queries, width), (batch, keys, width)]
 
 
@@ -250,16 +250,15 @@ def _entmax(plain, batch, keys):
     from keras_attention.normalizers import entmax
 
     if plain:
-        entmax._entmax15 = entmax._bisected
+        entmax._entmax15 = entmax._entmax_by_bisection
     return EntmaxNormalizer(1.5), [(batch, keys)]
 
 
 def _tokens(plain, batch, keys, count):
-    from keras import ops
+    from keras_attention.search._chunked_top_k import chunked_top_k
+    from keras_attention.search._step_function import top_k
 
-    from keras_attention.decoding.top_tokens import top_tokens
-
-    function = ops.top_k if plain else top_tokens
+    function = top_k if plain else chunked_top_k
     return lambda logits: function(logits, count)[0], [(batch, keys)]
 
 

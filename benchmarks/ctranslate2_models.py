@@ -82,8 +82,8 @@ def _cross_attention(spec, layer):
 
 
 def _network(spec, layer):
-    _linear(spec.linear_0, layer.expand)
-    _linear(spec.linear_1, layer.contract)
+    _linear(spec.linear_0, layer.intermediate_dense)
+    _linear(spec.linear_1, layer.feed_forward_output_dense)
     _norm(spec.layer_norm, layer.feed_forward_normalization)
 
 

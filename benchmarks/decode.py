@@ -7,8 +7,8 @@
 A call translates a batch of source ids, encoder included, into `--length` tokens a hypothesis:
 the end mark is forbidden until then, so that every side does the same work. Weights are random;
 tests hold that both sides give the same hypotheses and scores. Ours is the encoder and the searches
-of `keras_attention.decoding` in one graph, as the export makes it: under XLA, there with products
-in bfloat16 too, once more in two parts side by side (`Compilation`), as a plain graph, and as a
+of `keras_attention.search` in one graph, as the export makes it: under XLA, there with products
+in bfloat16 too, once more in two parts side by side (`XLABuckets`), as a plain graph, and as a
 plain graph under the policy `mixed_bfloat16`; with `--sides eager` also without any graph.
 CTranslate2, which has no RNNsearch, runs in float32 and in int8; PyTorch runs
 `benchmarks.torch_models` in eager mode. A token is a token of the output, of the best hypothesis.
@@ -218,8 +218,8 @@ def searcher(model, beam: int, length: int):
     """Returns `search(source_ids)`, which gives ids and log-probabilities, best first."""
     from keras import ops
 
-    from keras_attention.decoding import beam_search, greedy_search
-    from keras_attention.protocol import reordering, started
+    from keras_attention._utils.decoder_protocol import get_reorder_cache, start_decoder
+    from keras_attention.search import beam_search, greedy_search
 
     encoder, decoder = model.get_layer("encoder"), model.get_layer("decoder")
     forbidden = np.where(np.arange(decoder.vocabulary_size) == END_ID, -1e9, 0).astype("float32")
@@ -233,12 +233,12 @@ def searcher(model, beam: int, length: int):
         mask = ids != 0
         encoded = encoder(ids, training=False)
         memory = decoder.prepare(encoded["memory"], memory_mask=mask)
-        state = started(decoder, memory, encoded.get("initial_state"), length)
+        state = start_decoder(decoder, memory, encoded.get("initial_state"), length)
         options = {"max_length": length, "return_alignments": False}
         if beam == 1:
             found = greedy_search(step, state, memory, **options)
             return ops.expand_dims(found["ids"], 1), ops.expand_dims(found["log_probs"], 1)
-        options["reorder"] = reordering(decoder)
+        options["reorder_cache"] = get_reorder_cache(decoder)
         found = beam_search(step, state, memory, beam_width=beam, **options)
         return found["ids"], found["log_probs"]
 
@@ -265,8 +265,8 @@ def keras_side(
     keep_freed_memory()
     import tensorflow as tf
 
-    from keras_attention.decoding import EagerSearchWarning
-    from keras_attention.export import Compilation, graphs
+    from keras_attention.export import XLABuckets, _tf_functions
+    from keras_attention.search import EagerSearchWarning
 
     policy = None if dtype == "float32" else f"mixed_{dtype}"
     model = example_model(width, layers, heads, vocabulary, policy, system)
@@ -280,12 +280,14 @@ def keras_side(
         return dict(zip(("ids", "log_probs"), found(ids), strict=True))
 
     if jit_compile:
-        compilation = Compilation((batch,), (source_length,), precision, split)
-        search = compilation.in_buckets(search, least_rows=2 if beam == 1 else 1)
+        xla_buckets = XLABuckets((batch,), (source_length,), precision, split)
+        search = xla_buckets.compile_in_buckets(search, min_batch_size=2 if beam == 1 else 1)
     else:
         # As a server has it: one graph for any batch and any length, another for one row.
         specs = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
-        search = tf.function(graphs.one_or_many(search, *specs), specs, autograph=False)
+        search = tf.function(
+            _tf_functions.specialize_single_example(search, *specs), specs, autograph=False
+        )
     lengths = tf.fill([batch], source_length)
     return lambda: float(search(ids, lengths)["log_probs"][0, 0])
 

@@ -39,21 +39,23 @@ class Case:
             does one unit of work to the end, and returns a float that proves it (a loss).
         options: Keyword arguments of the factory; they travel as JSON.
         needs: Modules the side imports that may be absent, such as `("torch",)`.
-        extra: The extra of this project that installs them.
+        group: The dependency group of this project that installs them.
     """
 
     name: str
     factory: str
     options: dict = field(default_factory=dict)
     needs: tuple[str, ...] = ()
-    extra: str = "benchmarks"
+    group: str = "benchmarks"
 
     def missing(self) -> str | None:
         """Returns why this side cannot run here and what to install, or None if it can."""
         absent = [module for module in self.needs if importlib.util.find_spec(module) is None]
         if not absent:
             return None
-        return f'not measured: {" and ".join(absent)} not installed (pip install ".[{self.extra}]")'
+        return (
+            f"not measured: {' and '.join(absent)} not installed (pip install --group {self.group})"
+        )
 
 
 class Side:

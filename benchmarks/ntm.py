@@ -46,8 +46,8 @@ def add_arguments(parser) -> None:
     sizes = parser.add_argument_group("sizes")
     for flag, default, text in (
         ("--length", 20, "vectors to copy; a sequence is twice as long and 1"),
-        ("--slots", 128, "memory slots"),
-        ("--slot-dim", 20, "numbers in a slot"),
+        ("--memory-size", 128, "memory slots"),
+        ("--word-size", 20, "numbers in a slot"),
         ("--units", 100, "units of the controller, an LSTM"),
         ("--floor-units", 256, "units of the LSTM without a memory"),
         ("--growth-batch", 4, "sequences in a step of the growing part"),
@@ -81,12 +81,13 @@ def add_arguments(parser) -> None:
 
 def run(arguments, command: str, progress) -> dict:
     """Measures one batch size after the other, then growth, and returns the filled report."""
-    names = ("length", "slots", "slot_dim", "units")
+    names = ("length", "memory_size", "word_size", "units")
     options = {name: getattr(arguments, name) for name in names}
     settings = {**options, "batches": arguments.batches, "floor_units": arguments.floor_units}
     settings |= {"dtype": "float32", "threads": arguments.threads}
     title = (
-        f"Neural Turing Machine, training step: memory {arguments.slots} x {arguments.slot_dim}, "
+        f"Neural Turing Machine, training step: memory {arguments.memory_size} x "
+        f"{arguments.word_size}, "
         f"LSTM {arguments.units}, length {arguments.length}, float32, {arguments.threads} threads, "
         f"median of {arguments.repeats} rounds"
     )
@@ -107,8 +108,8 @@ def run(arguments, command: str, progress) -> dict:
     for batch in dict.fromkeys(arguments.batches):
         sides = cases({**options, "batch": batch}, arguments.sides, arguments.floor_units)
         fill(report, batch, times(sides))
-    for kind in () if arguments.no_growth else ("slots", "length"):
-        sizes = arguments.growth_slots if kind == "slots" else arguments.growth_lengths
+    for kind in () if arguments.no_growth else ("memory_size", "length"):
+        sizes = arguments.growth_slots if kind == "memory_size" else arguments.growth_lengths
         sides = growth_cases({**options, "batch": arguments.growth_batch}, kind, sizes)
         memory = {}
         if sides and not arguments.no_memory:
@@ -219,30 +220,30 @@ def example_batch(batch: int, length: int):
     return inputs, bits.astype("float32")
 
 
-def build_model(length, slots, slot_dim, units, floor_units=None):
+def build_model(length, memory_size, word_size, units, floor_units=None):
     """Returns our machine, or the LSTM that is the floor, as a model that gives logits."""
     import keras
 
-    from keras_attention.memory import NTM, NTMCell
+    from keras_attention.ntm import NTM, NTMCell
 
     inputs = keras.Input((2 * length + 1, BITS + 1))
     if floor_units is None:
         controller = keras.layers.LSTMCell(units)
-        layer = NTM(NTMCell(BITS, slots, slot_dim, controller, activation=None))
+        layer = NTM(NTMCell(BITS, memory_size, word_size, controller, activation=None))
         return keras.Model(inputs, layer(inputs))
     cell = keras.layers.LSTMCell(floor_units)
     hidden = keras.layers.RNN(cell, return_sequences=True)(inputs)
     return keras.Model(inputs, keras.layers.Dense(BITS)(hidden))
 
 
-def keras_side(batch, length, slots, slot_dim, units, jit_compile, floor_units=None):
+def keras_side(batch, length, memory_size, word_size, units, jit_compile, floor_units=None):
     """Returns a function that makes one training step with Keras."""
     keep_freed_memory()
     import keras
     import tensorflow as tf
 
     keras.utils.set_random_seed(1)
-    model = build_model(length, slots, slot_dim, units, floor_units)
+    model = build_model(length, memory_size, word_size, units, floor_units)
     optimizer = keras.optimizers.RMSprop(
         LEARNING_RATE, RHO, MOMENTUM, EPSILON, centered=True, clipvalue=CLIP
     )
@@ -261,7 +262,7 @@ def keras_side(batch, length, slots, slot_dim, units, jit_compile, floor_units=N
     return lambda: float(step(inputs, targets))
 
 
-def torch_side(batch, length, slots, slot_dim, units, tuned=False, compiled=False):
+def torch_side(batch, length, memory_size, word_size, units, tuned=False, compiled=False):
     """Returns a function that makes one training step with PyTorch."""
     keep_freed_memory()
     import os
@@ -272,7 +273,7 @@ def torch_side(batch, length, slots, slot_dim, units, tuned=False, compiled=Fals
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     torch.manual_seed(1)
-    model = (TorchNTM if tuned else PlainNTM)(BITS + 1, BITS, units, slots, slot_dim)
+    model = (TorchNTM if tuned else PlainNTM)(BITS + 1, BITS, units, memory_size, word_size)
     optimizer = torch.optim.RMSprop(
         model.parameters(), LEARNING_RATE, RHO, EPSILON**0.5, momentum=MOMENTUM, centered=True
     )

@@ -58,7 +58,7 @@ def add_arguments(parser) -> None:
         ("--heads", 4, "heads"),
         ("--vocabulary", 500, "tokens in each of the two vocabularies"),
         ("--length", 12, "longest output in tokens"),
-        ("--beam", 4, "hypotheses kept and returned"),
+        ("--beam-width", 4, "hypotheses kept and returned"),
         ("--texts", 100, "different texts that are asked"),
         ("--words", 12, "words of the longest text"),
     ):
@@ -82,7 +82,7 @@ def run(arguments, command: str, progress) -> dict:
     settings = {name: getattr(arguments, name) for name in names}
     title = (
         f"Serving a Transformer: {arguments.layers} + {arguments.layers} layers, width "
-        f"{arguments.width}, beam {arguments.beam}, up to {arguments.length} tokens, "
+        f"{arguments.width}, beam {arguments.beam_width}, up to {arguments.length} tokens, "
         f"{arguments.requests:,} requests of one text a row, {arguments.threads} threads"
     )
     report = reports.new_report("serve", title, command, settings)
@@ -133,7 +133,7 @@ def exported(base, arguments):
         base,
         source=source,
         target=target,
-        beam_width=arguments.beam,
+        beam_width=arguments.beam_width,
         max_length=arguments.length,
     )
     return version, source
@@ -164,18 +164,18 @@ def _words(count):
 
 def offline(version, source, texts, repeats, progress):
     """Returns each text's answer without a server, and the seconds of text and ids by count."""
-    from keras_attention.export.serving.loaded import LoadedVersion
-    from keras_attention.export.serving.tensors import bytes_of
+    from keras_attention.export.serving._loaded_version import LoadedVersion
+    from keras_attention.export.serving._tensor_protos import encode_strings
 
     loaded = LoadedVersion(version)
-    expected = [loaded.run("serving_default", {"text": bytes_of([text])}) for text in texts]
+    expected = [loaded.run("serving_default", {"text": encode_strings([text])}) for text in texts]
     seconds = {count: {"text": [], "ids": []} for count in TOGETHER}
     longest = sorted(texts, key=len, reverse=True)
     for count, found in seconds.items():
         asked = (longest * count)[:count]
         ids, length = (np.asarray(tensor) for tensor in source.encode(asked, None))
         asks = {
-            "text": ("serving_default", {"text": bytes_of(asked)}, ()),
+            "text": ("serving_default", {"text": encode_strings(asked)}, ()),
             "ids": ("ids", {"ids": ids, "length": length}, ("ids", "score")),
         }
         rounds = repeats * TOGETHER[count]
@@ -203,7 +203,7 @@ class ServerProcess:
         self._errors = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "keras_attention.export.serve", str(base), "--port", "0"]
-            + ["--rest-port", "0", "--name", MODEL, "--running", str(threads)],
+            + ["--rest-api-port", "0", "--name", MODEL, "--max-concurrency", str(threads)],
             cwd=ROOT,
             env=side_environment(threads),
             stdout=subprocess.PIPE,

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 
+from examples.missing_packages import INSTALL_COMMAND
 from examples.quiet import import_tensorflow
 
 COMMANDS = ("train", "evaluate", "translate", "score", "plot", "export", "list", "reproduce")
@@ -110,7 +111,7 @@ def _one_line(error):
     wrapped = OF_A_LAYER.search(str(error))
     text = " ".join((wrapped[1] if wrapped else str(error)).split())
     if isinstance(error, ModuleNotFoundError):
-        return f'{text}. Install what the examples need: pip install -e ".[examples]"'
+        return f"{text}. Install the packages of the examples: {INSTALL_COMMAND}"
     return text if len(text) < 1000 else f"{text[:1000]} ..."
 
 

@@ -14,8 +14,9 @@ REMARKS = (
     "cuda_platform.cc",
     "absl::InitializeLog()",
     "oneDNN custom operations are on",
-    # Of the first int32 transpose in a graph, on any processor; Eigen computes it as it should.
+    # Of the first transpose of integers or booleans; Eigen computes it as it should.
     "oneDNN supports DT_INT32 only",
+    "oneDNN supports DT_BOOL only",
 )
 
 
@@ -38,7 +39,8 @@ def import_tensorflow(start_runtime: bool = True) -> None:
             tf.config.list_physical_devices()
             if start_runtime:
                 with tf.device("CPU"):
-                    tf.function(tf.transpose)(tf.zeros((2, 3), "int32"))
+                    for dtype in ("int32", "bool"):
+                        tf.function(tf.transpose)(tf.zeros((2, 3), dtype))
         finally:
             os.dup2(kept, 2)
             os.close(kept)

@@ -1,24 +1,24 @@
-"""Runs, tokenizers and SavedModels: from a trained model to a model server."""
+"""Exports trained models to TensorFlow Serving: run directories, tokenizers, SavedModels."""
 
 try:
     import tensorflow_text as _tensorflow_text  # noqa: F401
-except ModuleNotFoundError as error:
-    from keras_attention.extras import missing_package
+except ModuleNotFoundError as _error:
+    from keras_attention._utils.optional_packages import missing_package_error
 
-    raise missing_package("keras_attention.export", error.name, "export") from error
+    raise missing_package_error("keras_attention.export", _error.name, "export") from _error
 
 from keras_attention.export import runs, tokenizers
-from keras_attention.export.compilation import Compilation
-from keras_attention.export.keras_model import TextInput, export_model
+from keras_attention.export.compilation import XLABuckets
+from keras_attention.export.model_export import TextInput, export_model
 from keras_attention.export.text_translator import Translation, Translator
-from keras_attention.export.translator import export_translator
+from keras_attention.export.translator_export import export_translator
 from keras_attention.export.validate import validate_export
 
 __all__ = [
-    "Compilation",
     "TextInput",
     "Translation",
     "Translator",
+    "XLABuckets",
     "export_model",
     "export_translator",
     "runs",

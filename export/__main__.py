@@ -1,6 +1,6 @@
 """Exports a run for TensorFlow Serving: `python -m keras_attention.export RUN_DIR BASE_DIR`.
 
-`python -m keras_attention.export --validate PATH` says what is wrong with a version.
+`python -m keras_attention.export --validate PATH` reports the problems of a version.
 """
 
 import argparse
@@ -10,40 +10,41 @@ import sys
 import tensorflow as tf
 
 from keras_attention.export import runs
-from keras_attention.export.argument_types import positive_int
-from keras_attention.export.compilation import Compilation
-from keras_attention.export.keras_model import export_model
-from keras_attention.export.limits import default_limit
-from keras_attention.export.manifest import MANIFEST_FILE, write_manifest
-from keras_attention.export.reasons import reason
+from keras_attention.export._argument_types import positive_int, positive_int_up_to
+from keras_attention.export._error_summary import summarize_error
+from keras_attention.export._length_limits import MAX_SOURCE_LENGTH, choose_max_length
+from keras_attention.export._manifest import MANIFEST_FILE, write_manifest
+from keras_attention.export.compilation import XLABuckets
+from keras_attention.export.model_export import export_model
 from keras_attention.export.tokenizers.base import SPECIAL_TOKENS, UNKNOWN_ID
-from keras_attention.export.translator import export_translator
+from keras_attention.export.translator_export import export_translator
 from keras_attention.export.validate import validate_export
-from keras_attention.products import PRECISIONS
+from keras_attention.kernels.products import PRECISIONS
 
-COMPILED = {"--xla-batch", "--xla-length", "--xla-precision", "--xla-split"}
-ANY_MODEL = ("--version", "--name", "--float32")  # the others are of translators
+XLA_OPTIONS = {"--xla-batch-sizes", "--xla-source-lengths", "--xla-precision", "--parallel-splits"}
+MAX_NGRAM_SIZE = 2**31 - 1
+ANY_MODEL_OPTIONS = ("--version", "--name", "--dtype")  # the others are of translators
 DESCRIPTION = """\
-Writes a trained run as a SavedModel version, BASE_DIR/<version>, that a TensorFlow model
-server loads: of a translator, text in, ranked text with scores and alignments out; of another
-model, its inputs and outputs. The directory appears when it is complete and has answered its
-warm-up requests, so BASE_DIR may be one that a server is watching. With --validate PATH it says
-what a server would stumble over in a version, a line each, and exits with 1 if there is any."""
+Exports a trained run as a SavedModel version for TensorFlow Serving, BASE_DIR/<version>.
+A translator takes text and returns n-best text with scores and alignments; another model keeps
+its inputs and outputs. The version appears after it is complete and its warm-up requests have
+run, so a server may be watching BASE_DIR. With --validate PATH the command checks a version's
+compatibility with TensorFlow Serving, prints the problems, and exits with 1 if there are any."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line and returns its exit status: 0, 1 on failure, 2 on wrong usage."""
-    parser = _parser()
+    parser = _make_parser()
     options = parser.parse_args(arguments)
-    given = _given(parser, arguments, options)
+    given = _list_given_options(parser, arguments, options)
     alone = [name for name in ("--validate", "--write-manifest") if name in given]
     if not alone and options.base is None:
         parser.error("the following arguments are required: RUN_DIR, BASE_DIR")
     if alone and (options.run is not None or given != alone[:1]):
-        parser.error(f"argument {alone[0]}: there is nothing to export beside it")
+        parser.error(f"argument {alone[0]}: not allowed with other arguments")
     if not options.xla:
-        for name in COMPILED.intersection(given):
-            parser.error(f"argument {name}: expected --xla beside it, or nothing is compiled")
+        for name in XLA_OPTIONS.intersection(given):
+            parser.error(f"argument {name}: requires --xla")
     try:
         if options.validate is not None:
             return _validate(options.validate)
@@ -51,27 +52,27 @@ def main(arguments: list[str] | None = None) -> int:
             return _write_manifest(options.write_manifest)
         path = _export(options, given)
     except (OSError, ValueError, tf.errors.OpError) as error:
-        print(f"error: {reason(error)}", file=sys.stderr)
+        print(f"error: {summarize_error(error)}", file=sys.stderr)
         return 1
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     print(f"Exported {options.run} to {path} ({size / 1e6:.1f} MB).")
-    print(f"What it answers to: {path / 'assets.extra' / 'model_card.md'}")
+    print(f"Model card: {path / 'assets.extra' / 'model_card.md'}")
     return 0
 
 
-def _given(parser, arguments, options):
-    """The names of the options that stand in the arguments, even if they ask for the default."""
-    unsaid = object()
-    said = argparse.Namespace(**dict.fromkeys(vars(options), unsaid))
-    parser.parse_args(arguments, said)
-    names = [name for name, value in vars(said).items() if value is not unsaid]
+def _list_given_options(parser, arguments, options):
+    """Returns the names of the options in `arguments`, those with default values included."""
+    absent = object()
+    parsed = argparse.Namespace(**dict.fromkeys(vars(options), absent))
+    parser.parse_args(arguments, parsed)
+    names = [name for name, value in vars(parsed).items() if value is not absent]
     return [f"--{name.replace('_', '-')}" for name in names if name not in ("run", "base")]
 
 
 def _validate(path):
-    findings = validate_export(path)
-    print("\n".join(findings) if findings else f"{path} is fine.")
-    return 1 if findings else 0
+    problems = validate_export(path)
+    print("\n".join(problems) if problems else f"{path} is fine.")
+    return 1 if problems else 0
 
 
 def _write_manifest(path):
@@ -83,74 +84,75 @@ def _write_manifest(path):
 
 
 def _export(options, given):
-    run = runs.read_run(options.run, options.float32)
+    run = runs.read_run(options.run, options.dtype)
     shared = {"version": options.version, "name": options.name, "run": run.settings}
     if run.source_tokenizer is None:
-        foreign = [name for name in given if name not in ANY_MODEL]
-        if foreign:
+        translator_options = [name for name in given if name not in ANY_MODEL_OPTIONS]
+        if translator_options:
             raise ValueError(
-                f"The run in {options.run} is one of {run.settings['system']}, which does not "
-                f"translate: it has no search and no limits. Received: {', '.join(foreign)}"
+                f"The run in {options.run} is a {run.settings['system']}, not a translator: it "
+                f"has no search and no length limits. Received: {', '.join(translator_options)}"
             )
         return export_model(run.model, options.base, **shared)
     max_length = options.max_length
     if max_length is None:
         trained = (run.settings.get("lengths") or {}).get("target")
-        max_length = default_limit(run.model, trained)
+        max_length = choose_max_length(run.model, trained)
     return export_translator(
         run.model,
         options.base,
         source=run.source_tokenizer,
         target=run.target_tokenizer,
-        beam_width=options.beam,
+        beam_width=options.beam_width,
         max_length=max_length,
         max_source_length=options.max_source_length or "auto",
         length_penalty=options.length_penalty,
         coverage_penalty=options.coverage_penalty,
         min_length=options.min_length,
-        banned_ids=_ids_of(options.ban, run.target_tokenizer),
-        no_repeat_ngram=options.no_repeat_ngram,
-        xla=_compilation(options),
+        suppress_ids=_find_token_ids(options.suppress_tokens, run.target_tokenizer),
+        no_repeat_ngram_size=options.no_repeat_ngram_size,
+        xla=_make_xla_buckets(options),
         **shared,
     )
 
 
-def _ids_of(pieces, tokenizer):
-    """The ids of the target's tokens that are called so."""
+def _find_token_ids(pieces, tokenizer):
+    """Returns the ids of target tokens given by name."""
     if not pieces:
         return ()
     names = [
-        name.decode() for name in tokenizer.tokens(tf.range(tokenizer.vocabulary_size)).numpy()
+        name.decode()
+        for name in tokenizer.ids_to_tokens(tf.range(tokenizer.vocabulary_size)).numpy()
     ]
     for piece in pieces:
         if piece not in names[UNKNOWN_ID:]:
             raise ValueError(
-                "--ban expects tokens of the target's vocabulary, such as "
+                "--suppress-tokens expects tokens of the target's vocabulary, such as "
                 f"{SPECIAL_TOKENS[UNKNOWN_ID]}. Received: {piece!r}"
             )
     return tuple(number for number, name in enumerate(names) if name in pieces)
 
 
-def _compilation(options):
+def _make_xla_buckets(options):
     if not options.xla:
         return None
-    return Compilation(
-        tuple(options.xla_batch),
-        tuple(options.xla_length),
+    return XLABuckets(
+        tuple(options.xla_batch_sizes),
+        tuple(options.xla_source_lengths),
         options.xla_precision,
-        options.xla_split,
+        options.parallel_splits,
     )
 
 
-def _parser():
+def _make_parser():
     parser = argparse.ArgumentParser(
         prog="python -m keras_attention.export",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     for name, metavar, text in (
-        ("run", "RUN_DIR", "a run that was trained"),
-        ("base", "BASE_DIR", "the model's directory; made if need be"),
+        ("run", "RUN_DIR", "directory of a trained run"),
+        ("base", "BASE_DIR", "the model's base directory; created if it does not exist"),
     ):
         parser.add_argument(name, metavar=metavar, type=pathlib.Path, nargs="?", help=text)
     parser.add_argument(
@@ -160,28 +162,33 @@ def _parser():
         "--write-manifest",
         metavar="PATH",
         type=pathlib.Path,
-        help="write the manifest of digests of a version that has none, or whose files were "
-        "changed on purpose",
+        help="write the manifest of a version without one, or with files changed on purpose",
     )
 
     parser.add_argument(
-        "--float32",
-        action="store_true",
-        help="compute in float32 what was trained in mixed precision (compiled, it is faster)",
+        "--dtype",
+        choices=("float32",),
+        help="compute in this dtype instead of the dtype of the training (faster with --xla)",
     )
 
     def option(name, kind, metavar, default, text):
         parser.add_argument(name, type=kind, metavar=metavar, default=default, help=text)
 
     option("--version", positive_int, "N", None, "version to write (default: the next one)")
-    option("--name", str, "NAME", None, "name in the server (default: that of BASE_DIR)")
-    option("--beam", positive_int, "N", 4, "hypotheses kept and returned (default: %(default)s)")
+    option("--name", str, "NAME", None, "name in the server (default: the name of BASE_DIR)")
+    option(
+        "--beam-width",
+        positive_int,
+        "N",
+        4,
+        "hypotheses to keep and to return (default: %(default)s)",
+    )
     option(
         "--length-penalty",
         float,
         "ALPHA",
         None,
-        "rank by log p / ((5 + length) / 6)^ALPHA; 0.6 is usual, more favors longer output "
+        "rank by log p / ((5 + length) / 6)^ALPHA; 0.6 is usual, larger favors longer outputs "
         "(default: rank by log p)",
     )
     option(
@@ -189,43 +196,49 @@ def _parser():
         float,
         "BETA",
         None,
-        "penalty for source words that were not attended to; 0.2 is usual (default: none)",
+        "penalty for source tokens without attention; 0.2 is usual (default: none)",
     )
     option(
         "--max-length",
         positive_int,
         "N",
         None,
-        "longest output in tokens, end mark included (default: twice the longest target of the "
-        "run's training, or 128; no more than the decoder has learned positions)",
+        "maximum output length in tokens, EOS included (default: twice the longest target of the "
+        "training, or 128; at most the positions that the decoder has learned)",
     )
-    option("--min-length", positive_int, "N", 0, "shortest output in tokens, end mark included")
-    option("--no-repeat-ngram", positive_int, "N", None, "let no N tokens stand in an output twice")
+    option("--min-length", positive_int, "N", 0, "minimum output length in tokens, EOS included")
+    option(
+        "--no-repeat-ngram-size",
+        positive_int_up_to(MAX_NGRAM_SIZE),
+        "N",
+        None,
+        "no n-gram of N tokens occurs twice in an output",
+    )
     parser.add_argument(
-        "--ban",
+        "--suppress-tokens",
         metavar="TOKEN",
         nargs="+",
         default=(),
-        help="tokens of the target that are never written; <unk> is the unknown one",
+        help="target tokens that are never produced, such as <unk>",
     )
     option(
         "--max-source-length",
-        positive_int,
+        positive_int_up_to(MAX_SOURCE_LENGTH),
         "N",
         None,
-        "source tokens that are read, the rest is cut off (default: 512, or what the encoder has "
-        "learned positions for if that is less)",
+        "maximum source length in tokens; longer sources are truncated (default: 512, or the "
+        "positions that the encoder has learned, if that is less)",
     )
     parser.add_argument(
         "--xla",
         action="store_true",
-        help="search with compiled programs: faster, for servers started with "
+        help="compile the searches with XLA: faster, but the server needs "
         "--xla_cpu_compilation_enabled",
     )
-    defaults = Compilation()
+    defaults = XLABuckets()
     for name, sizes, text in (
-        ("--xla-batch", defaults.batch_sizes, "rows"),
-        ("--xla-length", defaults.source_lengths, "source tokens, end mark counted,"),
+        ("--xla-batch-sizes", defaults.batch_sizes, "batch sizes"),
+        ("--xla-source-lengths", defaults.source_lengths, "source lengths, EOS included,"),
     ):
         parser.add_argument(
             name,
@@ -233,22 +246,22 @@ def _parser():
             metavar="N",
             nargs="+",
             default=sizes,
-            help=f"numbers of {text} to compile for (default: {' '.join(map(str, sizes))})",
+            help=f"{text} to compile for (default: {' '.join(map(str, sizes))})",
         )
     parser.add_argument(
         "--xla-precision",
         choices=PRECISIONS,
         default=defaults.precision,
-        help="of products with weights; bfloat16 is faster on processors that have it, and its "
-        "scores are right to about three digits (default: %(default)s)",
+        help="precision of products with kernels; bfloat16 is faster on processors that have it, "
+        "and its scores are accurate to about three digits (default: %(default)s)",
     )
     parser.add_argument(
-        "--xla-split",
+        "--parallel-splits",
         type=positive_int,
         metavar="N",
         default=defaults.split,
-        help="parts of a batch that search at the same time, of 16 rows or more each; 2 is faster "
-        "on two cores (default: %(default)s)",
+        help="parts of a batch to search in parallel, of at least 16 examples each; 2 is faster on "
+        "two cores (default: %(default)s)",
     )
     return parser
 

@@ -1,47 +1,50 @@
-"""Searches as XLA programs: lengths and batches padded to a few sizes, inside the graph.
+"""Compiles searches with XLA for a few batch sizes and source lengths.
 
-XLA compiles a program for every shape that it meets, which takes seconds. A served graph
-therefore pads its sources to one of a few lengths and its rows to one of a few numbers, runs
-the program of that shape, and cuts what it added. A batch of more rows than the largest number
-goes through in parts of that many.
+XLA compiles a program for every new shape, which takes seconds. So the served graph pads sources
+to one of a few lengths and batches to one of a few sizes, runs the program of that shape, and
+removes the padding. It splits a batch that exceeds the largest size.
 """
 
 import dataclasses
 
 import tensorflow as tf
 
-from keras_attention import checks, matmul_precision
-from keras_attention.export.graphs import merged, traced
+from keras_attention import matmul_precision
+from keras_attention._utils import validation
+from keras_attention.export._text_types import TextFunction
+from keras_attention.export._tf_functions import make_tf_function, merge_chunks
 from keras_attention.export.tokenizers.base import PADDING_ID
-from keras_attention.products import PRECISIONS, underived
+from keras_attention.kernels.products import PRECISIONS, omit_gradients
 
-SPLIT_ROWS = 16  # of a part: with fewer, what its products have in common costs more than it saves
+MIN_SPLIT_SIZE = (
+    16  # examples of a part; the fixed costs of smaller parts exceed what parallel runs save
+)
 
 
 @dataclasses.dataclass(frozen=True)
-class Compilation:
-    """Which shapes an export compiles its searches for.
+class XLABuckets:
+    """The shapes that an export compiles its searches for.
 
     Args:
-        batch_sizes: Increasing positive ints: numbers of rows.
-        source_lengths: Increasing positive ints: lengths of sources in tokens, the end mark
-            counted. Longer sources are padded to a multiple of the largest, a shape that no
-            warm-up has seen; choose `max_source_length` so that there are none.
-        precision: `"float32"`, or `"bfloat16"` for programs that round what their layers
-            multiply with their kernels: see `keras_attention.matmul_precision`. It is faster where
-            the processor has bfloat16. The signatures that are not compiled stay in float32, so
-            a score of these programs is that of `score` to about three digits only.
-        split: Positive int, parts of a batch that search at the same time, of 16 rows or more
-            each. A program uses several cores for its large products alone, so on a CPU of two
-            cores 2 parts of 16 are faster than one of 32; on a GPU they are not.
+        batch_sizes: Increasing positive ints, the numbers of examples.
+        source_lengths: Increasing positive ints, the lengths of sources in tokens, EOS included.
+            Longer sources are padded to a multiple of the largest, a shape that no warm-up request
+            has; choose `max_source_length` to exclude them.
+        precision: `"float32"`, or `"bfloat16"` to round the operands of products with kernels: see
+            `keras_attention.matmul_precision`. It is faster on processors with bfloat16. The
+            signatures that are not compiled stay in float32, so scores of these programs and of
+            the signature `score` agree to about three digits only.
+        split: Positive int, the number of parts of a batch that are searched in parallel, with at
+            least 16 examples each. A program uses several cores for large products only. So on two
+            CPU cores, 2 parts of 16 are faster than one of 32; on a GPU they are not.
 
     Raises:
-        ValueError: If the sizes are no increasing sequences of positive ints, `precision` is
-            neither of the two, or a batch cannot be split into so many parts.
+        ValueError: If the sizes are not increasing sequences of positive ints, `precision` has
+            another value, or `split` exceeds the largest batch size.
 
     Example:
 
-    >>> Compilation(batch_sizes=(1, 8), source_lengths=(16, 64)).shapes()
+    >>> XLABuckets(batch_sizes=(1, 8), source_lengths=(16, 64)).shapes()
     [(1, 16), (1, 64), (8, 16), (8, 64)]
     """
 
@@ -50,55 +53,55 @@ class Compilation:
     precision: str = "float32"
     split: int = 1
 
-    def __post_init__(self):
-        checks.one_of("Compilation", "precision", self.precision, PRECISIONS)
+    def __post_init__(self) -> None:
+        validation.check_one_of("XLABuckets", "precision", self.precision, PRECISIONS)
         for name in ("batch_sizes", "source_lengths"):
             sizes = tuple(getattr(self, name))
             for size in sizes:
-                checks.positive_int("Compilation", name, size)
+                validation.check_positive_int("XLABuckets", name, size)
             if not sizes or list(sizes) != sorted(set(sizes)):
                 raise ValueError(
-                    f"Compilation expects `{name}` to be positive ints that increase. "
+                    f"XLABuckets expects `{name}` to be increasing positive ints. "
                     f"Received: {name}={getattr(self, name)!r}"
                 )
             object.__setattr__(self, name, sizes)
-        checks.positive_int("Compilation", "split", self.split)
+        validation.check_positive_int("XLABuckets", "split", self.split)
         if self.split > self.batch_sizes[-1]:
             raise ValueError(
-                "Compilation expects `split` to be at most the largest of `batch_sizes`, "
+                "XLABuckets expects `split` to be at most the largest of `batch_sizes`, "
                 f"{self.batch_sizes[-1]}. Received: split={self.split}"
             )
 
     def shapes(self) -> list[tuple[int, int]]:
-        """Returns every `(batch, source)` there is a program for."""
+        """Returns every compiled shape `(batch, source)`."""
         return [(b, s) for b in self.batch_sizes for s in self.source_lengths]
 
-    def in_buckets(self, function, least_rows: int = 1):
-        """Returns `function` compiled for these shapes and callable with any.
+    def compile_in_buckets(self, function: TextFunction, min_batch_size: int = 1) -> TextFunction:
+        """Returns `function` compiled for these shapes, callable with inputs of any shape.
 
         Args:
-            function: Callable `(ids, length) -> dict` of tensors over the rows, in which
-                `alignment` alone has the source as its last axis. `ids` are int32 of shape
-                `(batch, source)` with a length of at least 1 in each row.
-            least_rows: Rows that a program has at least. 2 for a search that computes one row
-                of a source: its products with a single row take another, slower road in XLA.
+            function: Callable `(ids, length) -> dict` of tensors `(batch, ...)`. `alignment` alone
+                has the source as its last axis. `ids` are int32 of shape `(batch, source)`; every
+                length is at least 1.
+            min_batch_size: Smallest batch of a program. Use 2 for a search with one hypothesis for
+                each source: XLA computes products with a single row more slowly.
 
         Returns:
-            Callable of the same kind, for use inside a graph.
+            A `tf.function` with the same arguments and results, for use inside a graph.
         """
         ids_spec = tf.TensorSpec([None, None], tf.int32, name="ids")
         length_spec = tf.TensorSpec([None], tf.int32, name="length")
 
-        def precisely(ids, length):
-            with matmul_precision(self.precision), underived():
+        def compute_at_precision(ids, length):
+            with matmul_precision(self.precision), omit_gradients():
                 return function(ids, length)
 
-        program = traced(precisely, ids_spec, length_spec, compiled=True)
-        with tf.init_scope():  # not in the graph that asks for it
+        program = make_tf_function(compute_at_precision, ids_spec, length_spec, compiled=True)
+        with tf.init_scope():  # trace outside of the calling graph
             outputs = program.get_concrete_function().structured_outputs
         signature = {name: tf.TensorSpec(t.shape, t.dtype) for name, t in outputs.items()}
 
-        def side_by_side(ids, length):
+        def run_in_parallel(ids, length):
             inputs = zip(*(tf.split(tensor, self.split) for tensor in (ids, length)), strict=True)
             found = [program(*given) for given in inputs]
             return {name: tf.concat([part[name] for part in found], axis=0) for name in outputs}
@@ -106,14 +109,19 @@ class Compilation:
         def split(ids, length):
             if self.split == 1:
                 return program(ids, length)
-            rows = tf.shape(ids)[0]
-            enough = (rows % self.split == 0) & (rows >= SPLIT_ROWS * self.split)
-            return tf.cond(enough, lambda: side_by_side(ids, length), lambda: program(ids, length))
+            batch_size = tf.shape(ids)[0]
+            is_large = (batch_size % self.split == 0) & (batch_size >= MIN_SPLIT_SIZE * self.split)
+            return tf.cond(
+                is_large, lambda: run_in_parallel(ids, length), lambda: program(ids, length)
+            )
 
-        def bucketed(ids, length):
+        def run_in_bucket(ids, length):
             rows, columns = tf.shape(ids)[0], tf.shape(ids)[1]
-            part, width = _bucket(rows, self.batch_sizes), _bucket(columns, self.source_lengths)
-            part = tf.maximum(tf.minimum(part, self.batch_sizes[-1]), least_rows)
+            part, width = (
+                _choose_bucket(rows, self.batch_sizes),
+                _choose_bucket(columns, self.source_lengths),
+            )
+            part = tf.maximum(tf.minimum(part, self.batch_sizes[-1]), min_batch_size)
             parts = tf.maximum(-(-rows // part), 1)
             ids = tf.pad(
                 ids,
@@ -127,16 +135,16 @@ class Compilation:
                 fn_output_signature=signature,
                 parallel_iterations=1,
             )
-            found = {name: merged(tensor)[:rows] for name, tensor in found.items()}
+            found = {name: merge_chunks(tensor)[:rows] for name, tensor in found.items()}
             if "alignment" in found:
                 found["alignment"] = found["alignment"][..., :columns]
             return found
 
-        return traced(bucketed, ids_spec, length_spec)
+        return make_tf_function(run_in_bucket, ids_spec, length_spec)
 
 
-def _bucket(size, sizes):
-    """The first of `sizes` that holds `size`, or the next multiple of the last."""
+def _choose_bucket(size, sizes):
+    """Returns the first of `sizes` that is at least `size`, or the next multiple of the last."""
     sizes = tf.constant(sizes, tf.int32)
     fits = sizes >= size
     beyond = -(-size // sizes[-1]) * sizes[-1]

@@ -1,44 +1,53 @@
-"""The run directory: everything a trained model leaves behind, readable without examples.
+"""Reads and writes run directories: a trained model with its tokenizers and settings.
 
-model.keras          the Keras model (library classes only)
-run.json             schema version, system, flags, seed, id conventions, lengths
-source.tokenizer/    of a translator: tokenizer.json and vocab.txt or spm.model
-target.tokenizer/    of a translator
-history.csv          written by training, never touched here
-checkpoints/         written by training, never touched here
+model.keras          the Keras model (classes of the library only)
+run.json             schema version, system, flags, seed, special ids, lengths
+source.tokenizer/    translators only: tokenizer.json and vocab.txt or spm.model
+target.tokenizer/    translators only
+history.csv          written by the training; this module ignores it
+checkpoints/         written by the training; this module ignores it
 """
 
 import json
 import os
 import pathlib
+from collections.abc import Mapping
 
 import keras
 
-import keras_attention  # noqa: F401  registers the classes a model file may hold
-from keras_attention.export import files, tokenizers
-from keras_attention.export.contract import check_translator, check_vocabularies
-from keras_attention.export.reasons import reason
-from keras_attention.export.tokenizers import storage
+import keras_attention  # noqa: F401  registers the classes of model files
+from keras_attention._utils.tensor_types import ConfigValue
+from keras_attention.export import _atomic_files, tokenizers
+from keras_attention.export._error_summary import summarize_error
+from keras_attention.export._model_checks import check_translator, check_vocabularies
+from keras_attention.export.tokenizers import _storage
 from keras_attention.export.tokenizers.base import SPECIAL_IDS
 
 SCHEMA_VERSION = 1
 SIDES = ("source", "target")
-MIXED = ("mixed_bfloat16", "mixed_float16")
+MIXED_POLICIES = ("mixed_bfloat16", "mixed_float16")
 
 
 class Run:
-    """A run directory that has been read; `read_run` makes it.
+    """A run directory that `read_run` has read.
 
     Attributes:
         directory: `pathlib.Path` of the run.
-        settings: Dict, as given to `write_run`.
+        settings: The dict that was passed to `write_run`.
         source_tokenizer, target_tokenizer: The tokenizers of a translator, else None.
-        float32: Whether layers of mixed precision are loaded as layers in float32.
+        dtype: `"float32"` if mixed-precision layers are loaded as float32 layers, else None.
     """
 
-    def __init__(self, directory, settings, source_tokenizer, target_tokenizer, float32=False):
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        settings: Mapping[str, ConfigValue],
+        source_tokenizer: tokenizers.Tokenizer | None,
+        target_tokenizer: tokenizers.Tokenizer | None,
+        dtype: str | None = None,
+    ) -> None:
         self.directory = directory
-        self.float32 = float32
+        self.dtype = dtype
         self.settings = settings
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
@@ -46,89 +55,94 @@ class Run:
 
     @property
     def model(self) -> keras.Model:
-        """The model, loaded (without optimizer) when first asked for.
+        """The model, loaded on first access, without its optimizer.
 
         Raises:
             ValueError: If `model.keras` is damaged or does not fit the tokenizers.
         """
         if self._model is None:
             self._model = _load_model(self.directory / "model.keras")
-            if self.float32:
-                self._model = in_float32(self._model)
+            if self.dtype == "float32":
+                self._model = convert_to_float32(self._model)
             if self.source_tokenizer is not None:
                 check_vocabularies(self._model, self.source_tokenizer, self.target_tokenizer)
         return self._model
 
 
 def write_run(
-    directory: str | os.PathLike,
+    directory: str | os.PathLike[str],
     model: keras.Model,
-    settings: dict,
+    settings: Mapping[str, ConfigValue],
     source_tokenizer: tokenizers.Tokenizer | None = None,
     target_tokenizer: tokenizers.Tokenizer | None = None,
     *,
     replace: bool = False,
 ) -> pathlib.Path:
-    """Writes a run directory, each file whole, `run.json` last.
+    """Writes a run directory; each file is replaced atomically, `run.json` last.
 
-    Training calls it again (`replace=True`) whenever the model improves: `model.keras` is
-    then replaced in one step, and `history.csv` and `checkpoints/` stay. If the tokenizers
-    changed, the old `run.json` goes first, so that a run is never read half old, half new.
+    The training calls it again with `replace=True` whenever the model improves. This replaces
+    `model.keras` and keeps `history.csv` and `checkpoints/`. If the tokenizers changed, the
+    function removes `run.json` first, so that nobody reads old and new files together.
 
     Args:
-        directory: Made if it does not exist.
+        directory: Run directory; created if it does not exist.
         model: A Keras model; a translator has the children `encoder` and `decoder`.
-        settings: Dict of what JSON can hold. `system` (str) must be there; `flags` (dict),
-            `seed` (int), `lengths` (`{"source": int, "target": int}`, end mark counted) are
-            what export and evaluation look for.
-        source_tokenizer: Of a translator, the tokenizer of the source side.
-        target_tokenizer: Of a translator, the tokenizer of the target side.
-        replace: Whether a run that is there already is replaced.
+        settings: Dict of JSON values. `system` (str) is required. Export and evaluation read
+            `flags` (dict), `seed` (int) and `lengths` (`{"source": int, "target": int}`, EOS
+            included).
+        source_tokenizer: Tokenizer of a translator's source side.
+        target_tokenizer: Tokenizer of a translator's target side.
+        replace: Whether an existing run is replaced.
 
     Returns:
         The directory, as a `pathlib.Path`.
 
     Raises:
         FileExistsError: If there is a run and `replace` is False.
-        ValueError: If `settings` cannot be written, or the tokenizers' vocabularies do not
-            fit the model.
+        ValueError: If JSON cannot represent `settings`, or the vocabularies of the tokenizers
+            and the model do not match.
     """
     directory = pathlib.Path(directory)
     given = [tokenizer for tokenizer in (source_tokenizer, target_tokenizer) if tokenizer]
     if given:
         check_translator("write_run", model)
         check_vocabularies(model, source_tokenizer, target_tokenizer)
-    description = _describe(settings, bool(given))
+    description = _serialize_settings(settings, bool(given))
     if (directory / "run.json").exists() and not replace:
         raise FileExistsError(
-            f"{directory} holds a run already. Choose another directory, or pass replace=True."
+            f"{directory} already holds a run. Choose another directory, or pass replace=True."
         )
     directory.mkdir(parents=True, exist_ok=True)
     for side, tokenizer in zip(SIDES, given, strict=False):
-        if not storage.is_saved(tokenizer, directory / f"{side}.tokenizer"):
+        if not _storage.is_saved(tokenizer, directory / f"{side}.tokenizer"):
             (directory / "run.json").unlink(missing_ok=True)
             tokenizer.save(directory / f"{side}.tokenizer")
-    with files.replaced(directory / "model.keras", suffix=".keras") as beside:
-        model.save(beside)
-    files.write_bytes(directory / "run.json", description)
+    with _atomic_files.replace_file(directory / "model.keras", suffix=".keras") as temporary_path:
+        model.save(temporary_path)
+    _atomic_files.write_bytes(directory / "run.json", description)
     return directory
 
 
-def read_run(directory: str | os.PathLike, float32: bool = False) -> Run:
+def read_run(directory: str | os.PathLike[str], dtype: str | None = None) -> Run:
     """Returns the run that `write_run` wrote into `directory`.
 
     Args:
         directory: The run directory.
-        float32: Whether a model that was trained in mixed precision computes in float32 now, as
-            `in_float32` says.
+        dtype: None to compute in the dtype of the training, or `"float32"` to convert a model
+            that was trained in mixed precision, see `convert_to_float32`.
 
     Returns:
-        A `Run`; its model is loaded when first used.
+        A `Run`; it loads its model on first access.
 
     Raises:
-        FileNotFoundError: If a part is missing.
-        ValueError: If a part is damaged, or was written by a newer version.
+        FileNotFoundError: If a file is missing.
+        ValueError: If a file is damaged or was written by a newer version, or `dtype` has
+            another value.
     """
+    if dtype not in (None, "float32"):
+        raise ValueError(
+            f"read_run expects `dtype` to be None or 'float32'. Received: dtype={dtype!r}"
+        )
     directory = pathlib.Path(directory)
     if not directory.is_dir():
         raise FileNotFoundError(f"There is no run directory {directory}.")
@@ -142,35 +156,35 @@ def read_run(directory: str | os.PathLike, float32: bool = False) -> Run:
             f"{directory / 'run.json'} is expected to name the special ids {SPECIAL_IDS}. "
             "Restore it from a copy."
         )
-    loaded = [tokenizers.load(folder) if is_translator else None for folder in folders]
-    return Run(directory, settings, *loaded, float32)
+    loaded_tokenizers = [tokenizers.load(folder) if is_translator else None for folder in folders]
+    return Run(directory, settings, *loaded_tokenizers, dtype)
 
 
-def in_float32(model: keras.Model) -> keras.Model:
-    """Returns a copy of `model` whose layers of mixed precision compute in float32.
+def convert_to_float32(model: keras.Model) -> keras.Model:
+    """Returns a copy of `model` whose mixed-precision layers compute in float32.
 
-    Their weights are float32 already and stay what they are, so it computes what the model
-    does, more precisely. Compiled on a CPU it is faster as well, the more so with bfloat16
-    products: see `keras_attention.matmul_precision`.
+    The weights are float32 already and stay the same, so the copy computes the same function more
+    precisely. Compiled by XLA on a CPU it is also faster, above all with bfloat16 products: see
+    `keras_attention.matmul_precision`.
 
     Args:
         model: A Keras model of serializable layers.
     """
-    config = _widened(keras.saving.serialize_keras_object(model))
+    config = _replace_mixed_policies(keras.saving.serialize_keras_object(model))
     copy = keras.saving.deserialize_keras_object(config)
     copy.set_weights(model.get_weights())
     return copy
 
 
-def _widened(config):
+def _replace_mixed_policies(config):
     if isinstance(config, dict):
-        return {key: _widened(value) for key, value in config.items()}
+        return {key: _replace_mixed_policies(value) for key, value in config.items()}
     if isinstance(config, (list, tuple)):
-        return type(config)(_widened(value) for value in config)
-    return "float32" if isinstance(config, str) and config in MIXED else config
+        return type(config)(_replace_mixed_policies(value) for value in config)
+    return "float32" if isinstance(config, str) and config in MIXED_POLICIES else config
 
 
-def _describe(settings, is_translator):
+def _serialize_settings(settings, is_translator):
     if not isinstance(settings, dict) or not isinstance(settings.get("system"), str):
         raise ValueError(
             "write_run expects `settings` to be a dict with the name of the system, "
@@ -199,8 +213,8 @@ def _read_settings(path):
         settings = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise FileNotFoundError(
-            f"{path.parent} is not a run directory, or its run never got as far as being "
-            "written: it has no run.json."
+            f"{path.parent} is not a run directory, or its training stopped before the first "
+            "model was written: it has no run.json."
         ) from None
     except ValueError as error:
         raise ValueError(f"{path} is not valid JSON. Restore it from a copy.") from error
@@ -223,5 +237,5 @@ def _load_model(path):
     except Exception as error:  # Keras, h5py and zipfile each raise their own
         raise ValueError(
             f"{path} cannot be loaded as a Keras model. Restore it from a copy, or from the "
-            f"last checkpoint. Keras says: {reason(error)}"
+            f"last checkpoint. Keras reports: {summarize_error(error)}"
         ) from error

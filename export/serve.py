@@ -7,29 +7,38 @@ import signal
 import sys
 import threading
 
-from keras_attention.export import versions
-from keras_attention.export.argument_types import mebibytes, positive_int, seconds
-from keras_attention.export.serving.addresses import join
-from keras_attention.export.serving.models import ServedModel
+from keras_attention.export import _versions
+from keras_attention.export._argument_types import (
+    mebibytes,
+    parse_int,
+    positive_int_up_to,
+    quote,
+    seconds,
+)
+from keras_attention.export.serving._request_handler import MAX_RESPONSE_BYTES
+from keras_attention.export.serving._sockets import format_address
+from keras_attention.export.serving.served_model import ServedModel
 from keras_attention.export.serving.server import MAX_REQUEST_BYTES, Server
-from keras_attention.export.serving.service import MAX_RESPONSE_BYTES
 
+# Requests that run or wait have a thread each.
+MAX_CONCURRENCY = 1024
+MAX_QUEUE = 2**16
 DESCRIPTION = """\
-Answers as a TensorFlow model server would, over gRPC and REST, on a machine that has none.
-DIR is the base directory of a model (DIR/1/saved_model.pb) or a folder of such directories; a
-model is called by its directory's name, and also "model" if it is the only one. New versions
-are loaded as they appear."""
+Serves models as TensorFlow Serving does, over gRPC and REST, for machines without it.
+DIR is the base directory of a model (DIR/1/saved_model.pb) or a folder of such directories. A
+model has the name of its directory, and also the name "model" if it is the only one. The server
+loads new versions when they appear."""
 NOTICE = """\
 This is a server for development: no batching, no encryption, no access control.
-In production run the TensorFlow model server on the same directory; docs/serving.md says how."""
+In production run TensorFlow Serving on the same directory; see docs/serving.md."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command line until it is interrupted; 0 then, 1 on failure, 2 on wrong usage."""
-    parser = _parser()
+    """Serves until it is interrupted; returns 0 then, 1 on failure, 2 on wrong usage."""
+    parser = _make_parser()
     options = parser.parse_args(arguments)
     try:
-        models = served_models(options)
+        models = make_served_models(options)
     except ValueError as error:
         parser.error(str(error))
     print(NOTICE, flush=True)
@@ -38,9 +47,9 @@ def main(arguments: list[str] | None = None) -> int:
             models,
             host=options.host,
             grpc_port=options.port,
-            rest_port=options.rest_port,
-            running=options.running,
-            waiting=options.waiting,
+            rest_api_port=options.rest_api_port,
+            max_concurrency=options.max_concurrency,
+            max_queue=options.max_queue,
             max_request_bytes=int(options.max_request_mib * 2**20),
             max_response_bytes=int(options.max_response_mib * 2**20),
             seconds=options.timeout,
@@ -49,14 +58,14 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(str(error))
     is_up, stopped = threading.Event(), threading.Event()
     try:
-        with _interruptible(is_up, stopped), contextlib.ExitStack() as stack:
+        with _stop_on_signals(is_up, stopped), contextlib.ExitStack() as stack:
             server.listen()
             stack.callback(server.stop)
-            for line in _addresses(options.host, server):
+            for line in _list_addresses(options.host, server):
                 print(line, flush=True)
             server.load()
             is_up.set()
-            for line in _ready(server):
+            for line in _describe_readiness(server):
                 print(line, flush=True)
             stopped.wait()
     except KeyboardInterrupt:
@@ -68,10 +77,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 @contextlib.contextmanager
-def _interruptible(is_up, stopped):
-    """Sets `stopped` where Control-C or a polite end would raise or kill.
+def _stop_on_signals(is_up, stopped):
+    """Sets `stopped` on SIGINT and SIGTERM.
 
-    Until `is_up`, while models are loaded, nobody waits for that: it raises `KeyboardInterrupt`.
+    Until `is_up` is set, while models load, the signals raise `KeyboardInterrupt` too.
     """
 
     def stop(*_):
@@ -88,21 +97,21 @@ def _interruptible(is_up, stopped):
             signal.signal(name, handler)
 
 
-def served_models(options) -> list[ServedModel]:
-    """Returns the models the command line names.
+def make_served_models(options: argparse.Namespace) -> list[ServedModel]:
+    """Returns the models that the command line names.
 
     Raises:
-        ValueError: If a directory is none, a name comes twice, or no model serves the version of
-            a label.
+        ValueError: If a path is not a directory, two models have one name, or no model serves
+            the version of a label.
     """
     bases = {}
     for directory in options.directories:
         if not directory.is_dir():
             raise ValueError(f"{directory} is not a directory")
-        if versions.existing_versions(directory) or not _models_in(directory):
+        if _versions.find_versions(directory) or not _list_models(directory):
             _add(bases, options.name or directory.resolve().name, directory)
         else:
-            for base in _models_in(directory):
+            for base in _list_models(directory):
                 _add(bases, base.name, base)
     for name, directory in options.model:
         _add(bases, name, directory)
@@ -114,7 +123,7 @@ def served_models(options) -> list[ServedModel]:
     policy = options.versions
     models = [ServedModel(name, base, policy, labels) for name, base in bases.items()]
     for label, version in labels.items():
-        if not any(version in model.wanted_versions() for model in models):
+        if not any(version in model.list_wanted_versions() for model in models):
             raise ValueError(
                 f"--label {label}={version}: no model serves version {version} now; --versions all "
                 "serves more than the latest"
@@ -122,32 +131,32 @@ def served_models(options) -> list[ServedModel]:
     return models
 
 
-def _models_in(directory):
+def _list_models(directory):
     folders = sorted(path for path in directory.iterdir() if path.is_dir())
-    return [path for path in folders if versions.existing_versions(path)]
+    return [path for path in folders if _versions.find_versions(path)]
 
 
 def _add(bases, name, directory):
     if name in bases:
-        raise ValueError(f"two models are called {name!r}: {bases[name]} and {directory}")
+        raise ValueError(f"two models have the name {name!r}: {bases[name]} and {directory}")
     bases[name] = directory
 
 
-def _addresses(host, server):
+def _list_addresses(host, server):
     if server.grpc_port:
-        yield f"gRPC  grpc://{join(host, server.grpc_port)}"
-    for name in server.service.models if server.rest_port else ():
-        yield f"REST  http://{join(host, server.rest_port)}/v1/models/{name}"
+        yield f"gRPC  grpc://{format_address(host, server.grpc_port)}"
+    for name in server.service.models if server.rest_api_port else ():
+        yield f"REST  http://{format_address(host, server.rest_api_port)}/v1/models/{name}"
 
 
-def _ready(server):
+def _describe_readiness(server):
     for model in server.service.models.values():
         if not any(state == "AVAILABLE" for state, _ in model.states().values()):
-            yield f"{model.name} has no version to serve yet; {model.base} is watched."
+            yield f"{model.name} has no version to serve yet; watching {model.base}."
     yield "Ready."
 
 
-def _parser():
+def _make_parser():
     parser = argparse.ArgumentParser(
         prog="python -m keras_attention.export.serve",
         description=DESCRIPTION,
@@ -158,70 +167,109 @@ def _parser():
     def option(name, kind, metavar, default, text, **more):
         parser.add_argument(name, type=kind, metavar=metavar, default=default, help=text, **more)
 
-    option("--model", _named, "NAME=DIR", [], "a model under another name", action="append")
-    option("--name", str, "NAME", None, "what the one model is called (default: its directory)")
-    option("--host", _host, "ADDRESS", "127.0.0.1", "address to listen on (default: %(default)s)")
-    option("--port", _port, "N", 8500, "port of gRPC, 0 for a free one (default: %(default)s)")
-    option("--rest-port", _port, "N", 8501, "port of REST, likewise (default: %(default)s)")
-    option("--versions", _policy, "WHICH", "latest", 'versions: "latest", "all" or "3,5"')
-    option("--label", _label, "LABEL=N", [], "a label for a version", action="append")
-    option("--running", positive_int, "N", None, "requests that run at once (default: the cores)")
+    option("--model", _parse_named_model, "NAME=DIR", [], "a model and its name", action="append")
     option(
-        "--waiting", positive_int, "N", 128, "requests that wait for them (default: %(default)s)"
+        "--name",
+        str,
+        "NAME",
+        None,
+        "name of the model, if there is one only (default: its directory)",
+    )
+    option(
+        "--host", _parse_host, "ADDRESS", "127.0.0.1", "address to listen on (default: %(default)s)"
+    )
+    option("--port", _parse_port, "N", 8500, "gRPC port, 0 for a free one (default: %(default)s)")
+    option(
+        "--rest-api-port",
+        _parse_port,
+        "N",
+        8501,
+        "REST port, 0 for a free one (default: %(default)s)",
+    )
+    option("--versions", _parse_policy, "WHICH", "latest", 'versions: "latest", "all" or "3,5"')
+    option("--label", _parse_label, "LABEL=N", [], "a label for a version", action="append")
+    option(
+        "--max-concurrency",
+        positive_int_up_to(MAX_CONCURRENCY),
+        "N",
+        None,
+        "requests that run at the same time (default: number of CPU cores)",
+    )
+    option(
+        "--max-queue",
+        positive_int_up_to(MAX_QUEUE),
+        "N",
+        128,
+        "requests that wait for them (default: %(default)s)",
     )
     option(
         "--max-request-mib",
         mebibytes,
         "MIB",
         MAX_REQUEST_BYTES / 2**20,
-        "longest request (default: %(default)g)",
+        "maximum size of a request (default: %(default)g)",
     )
     option(
         "--max-response-mib",
         mebibytes,
         "MIB",
         MAX_RESPONSE_BYTES / 2**20,
-        "longest answer (default: %(default)g)",
+        "maximum size of a response (default: %(default)g)",
     )
-    option("--timeout", seconds, "SECONDS", 30.0, "time a REST request has (default: %(default)g)")
+    option(
+        "--timeout", seconds, "SECONDS", 30.0, "deadline of a REST request (default: %(default)g)"
+    )
     return parser
 
 
-def _named(text):
+def _parse_named_model(text):
     name, equals, directory = text.partition("=")
     if not name or not equals or not pathlib.Path(directory).is_dir():
         raise argparse.ArgumentTypeError(f"expected NAME=DIR with an existing DIR, got {text!r}")
     return name, pathlib.Path(directory)
 
 
-def _label(text):
+def _parse_label(text):
     label, _, version = text.partition("=")
+    number = parse_int(version)
     if not label or not version.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected LABEL=VERSION, got {text!r}")
-    return label, int(version)
+        raise argparse.ArgumentTypeError(f"expected LABEL=VERSION, got {quote(text)}")
+    _check_version(number, version)
+    return label, number
 
 
-def _policy(text):
+def _parse_policy(text):
     if text in ("latest", "all"):
         return text
     numbers = text.split(",")
     if not all(number.isdecimal() for number in numbers):
-        raise argparse.ArgumentTypeError(f'expected "latest", "all" or numbers, got {text!r}')
-    return tuple(int(number) for number in numbers)
+        message = f'expected "latest", "all" or numbers, got {quote(text)}'
+        raise argparse.ArgumentTypeError(message)
+    versions = tuple(map(parse_int, numbers))
+    for version, number in zip(versions, numbers, strict=True):
+        _check_version(version, number)
+    return versions
 
 
-def _host(text):
+def _check_version(version, text):
+    if version is None:
+        message = f"expected versions of at most {_versions.MAX_VERSION}, got {quote(text)}"
+        raise argparse.ArgumentTypeError(message)
+
+
+def _parse_host(text):
     if not text.strip():
         raise argparse.ArgumentTypeError(
-            "expected a name or an address, such as 127.0.0.1; 0.0.0.0 is every one of this machine"
+            "expected a name or an address, such as 127.0.0.1; 0.0.0.0 is all of this machine"
         )
     return text.removeprefix("[").removesuffix("]")
 
 
-def _port(text):
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"expected a port, 0 to 65535, got {text!r}")
-    return int(text)
+def _parse_port(text):
+    port = parse_int(text, 65535)
+    if port is None:
+        raise argparse.ArgumentTypeError(f"expected a port, 0 to 65535, got {quote(text)}")
+    return port
 
 
 if __name__ == "__main__":

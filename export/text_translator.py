@@ -1,25 +1,30 @@
-"""From texts to texts in Python: an encoder, a decoder and two tokenizers as one object."""
+"""`Translator`: an encoder, a decoder and two tokenizers as one object, from text to text."""
 
 import dataclasses
 import os
 import pathlib
+from collections.abc import Mapping
+from typing import Unpack
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.decoding.steps import IMPOSSIBLE
-from keras_attention.export.compilation import Compilation
-from keras_attention.export.contract import check_translator, connect_parts
-from keras_attention.export.graphs import end_after, traced
-from keras_attention.export.limits import default_limit, learned_positions
-from keras_attention.export.search_options import checked_options
-from keras_attention.export.signatures import INPUTS, TranslatorFunctions
+from keras_attention._utils.decoder_protocol import get_decoder_start_id
+from keras_attention._utils.tensor_types import ConfigValue
+from keras_attention._utils.validation import check_int_at_least
+from keras_attention.export._length_limits import choose_max_length, count_learned_positions
+from keras_attention.export._model_checks import check_translator, connect_encoder_decoder
+from keras_attention.export._search_options import resolve_search_options
+from keras_attention.export._signatures import INPUTS, TranslatorSignatures
+from keras_attention.export._text_types import SearchOptions
+from keras_attention.export._tf_functions import append_eos, make_tf_function
+from keras_attention.export.compilation import XLABuckets
 from keras_attention.export.tokenizers import Tokenizer
-from keras_attention.export.translator import export_translator
-from keras_attention.protocol import first_id
+from keras_attention.export.translator_export import export_translator
+from keras_attention.search._step_function import IMPOSSIBLE
 
-SCORED_LENGTHS = 64  # targets are scored with room for a multiple of so many tokens
+SCORE_LENGTH_MULTIPLE = 64  # targets are padded to a multiple of it, so that few graphs serve all
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,10 +32,10 @@ class Translation:
     """The n-best translations of one text.
 
     Attributes:
-        texts: The translations, best first; fewer than the beam width where no more exist.
-        scores: Their log-probabilities, after the penalties.
-        source_tokens: The source as the model saw it, the EOS token last; None unless alignments
-            were asked for, and so the others.
+        texts: The translations, best first; fewer than the beam width if no more exist.
+        scores: Their log-probabilities after the penalties.
+        source_tokens: The source tokens that the model read, EOS last. This and the next two are
+            None unless `return_alignments=True`.
         tokens: The tokens of the best translation.
         alignment: Its attention weights, `(len(tokens), len(source_tokens))`.
     """
@@ -43,31 +48,31 @@ class Translation:
 
 
 class Translator:
-    """Translates texts with an encoder and a decoder, and exports them, by the same functions.
+    """Translates texts with an encoder and a decoder, and exports them with the same functions.
 
-    The searches are compiled graphs, each traced on first use and then kept for texts of any
-    number and length. They read the weights of the moment: train `model` before or in between.
+    Each search is a TensorFlow graph that is traced on first use and serves any number of texts of
+    any length. The searches read the current weights: `model` may be trained before or in between.
 
     Args:
         encoder: A layer or functional model named "encoder", from ids `(batch, source)` to a dict
             of `memory`, `(batch, source, dim)`, and, if the decoder starts from one,
-            `initial_state`. A single tensor is the memory alone.
+            `initial_state`. A single tensor is taken as the memory.
         decoder: A decoder of this library, or a layer with the same methods, named "decoder".
         source: Tokenizer of the source side.
         target: Tokenizer of the target side.
-        xla: None, or a `Compilation`: then `greedy` and `beam` run XLA programs of its sizes.
+        xla: None, or an `XLABuckets`: then `greedy` and `beam` run XLA programs of its sizes.
         **options: `beam_width`, `max_length`, `max_source_length`, `length_penalty`,
-            `coverage_penalty`, `min_length`, `banned_ids` and `no_repeat_ngram`, as
-            `export_translator` takes them. By default `max_length` is 128, or the positions
-            that the decoder has learned if that is less.
+            `coverage_penalty`, `min_length`, `suppress_ids` and `no_repeat_ngram_size`, as
+            `export_translator` takes them. By default `max_length` is 128, or the number of
+            positions that the decoder has learned, if that is less.
 
     Attributes:
         model: The functional model from `{"source", "target"}` ids to logits, for `compile` and
             `fit`.
 
     Raises:
-        ValueError: If a part has another name or returns something else, a tokenizer has more
-            tokens than the model, or an option is out of range.
+        ValueError: If the encoder or decoder has another name or other outputs, a tokenizer has
+            more tokens than the model, or an option is out of range.
 
     Example:
 
@@ -88,6 +93,10 @@ class Translator:
     2
     """
 
+    model: keras.Model
+    source: Tokenizer
+    target: Tokenizer
+
     def __init__(
         self,
         encoder: keras.layers.Layer,
@@ -95,11 +104,11 @@ class Translator:
         *,
         source: Tokenizer,
         target: Tokenizer,
-        xla: Compilation | None = None,
-        **options,
-    ):
-        model = connect_parts("Translator", encoder, decoder)
-        self._begin(model, source, target, xla, options)
+        xla: XLABuckets | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> None:
+        model = connect_encoder_decoder("Translator", encoder, decoder)
+        self._initialize(model, source, target, xla, options)
 
     @classmethod
     def from_model(
@@ -108,32 +117,32 @@ class Translator:
         *,
         source: Tokenizer,
         target: Tokenizer,
-        xla: Compilation | None = None,
-        **options,
+        xla: XLABuckets | None = None,
+        **options: Unpack[SearchOptions],
     ) -> "Translator":
-        """Returns a translator around a model that has its encoder and decoder already.
+        """Returns a translator for a model that already contains its encoder and decoder.
 
         Args:
-            model: What `export_translator` takes.
+            model: A translator as `export_translator` takes it.
             source, target, xla, **options: As the class takes them.
         """
         translator = cls.__new__(cls)
-        translator._begin(model, source, target, xla, options)
+        translator._initialize(model, source, target, xla, options)
         return translator
 
-    def _begin(self, model, source, target, xla, options):
+    def _initialize(self, model, source, target, xla, options):
         owner = "Translator"
         check_translator(owner, model)
         self.model, self.source, self.target = model, source, target
         defaults = {
             "beam_width": 4,
-            "max_length": default_limit(model, None),
+            "max_length": choose_max_length(model, None),
             "max_source_length": "auto",
             "length_penalty": None,
             "coverage_penalty": None,
             "min_length": 0,
-            "banned_ids": (),
-            "no_repeat_ngram": None,
+            "suppress_ids": (),
+            "no_repeat_ngram_size": None,
         }
         unknown = sorted(set(options) - set(defaults))
         if unknown:
@@ -142,42 +151,48 @@ class Translator:
                 f"Received: {', '.join(unknown)}"
             )
         self._options = defaults | options
-        checked = checked_options(owner, model, source, target, **self._options)
-        self._source_limit = checked.max_source_length
+        checked = resolve_search_options(owner, model, source, target, **self._options)
+        self._max_source_length = checked.max_source_length
         searches = (checked.beam_search, checked.constraints, xla)
-        self._functions = TranslatorFunctions(
-            model, source, target, self._source_limit, checked.max_length, *searches
+        self._functions = TranslatorSignatures(
+            model, source, target, self._max_source_length, checked.max_length, *searches
         )
-        self._scorers, self._compiled = {}, {}
+        self._scoring_signatures, self._compiled = {}, {}
 
-    def encode_pairs(self, texts: list[str], targets: list[str]) -> tuple[dict, tf.Tensor]:
-        """Returns the inputs and labels that `model.fit` learns pairs of texts from.
+    def encode_pairs(
+        self, texts: list[str], targets: list[str]
+    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        """Returns inputs and labels for `model.fit` from pairs of texts.
 
         Args:
             texts: Source texts.
             targets: Their translations.
 
         Returns:
-            A dict of `source` `(pairs, source)` and `target` `(pairs, target)`, the tokens before
-            each label, and the labels `(pairs, target)`; all int32, padded with 0. Leave the
-            padding out of the loss: `SparseCategoricalCrossentropy(True, ignore_class=0)`.
+            A dict of ids `source` `(pairs, source)` and `target` `(pairs, target)`, the decoder's
+            inputs, and the labels `(pairs, target)`. All are int32, padded with 0. Exclude the
+            padding from the loss: `SparseCategoricalCrossentropy(True, ignore_class=0)`.
         """
-        source_ids, _ = self._functions.translating.source_ids(_strings(texts))
-        labels = end_after(*self.target.encode(_strings(targets)))
-        first = first_id(self.model.get_layer("decoder"))
-        before = tf.concat([tf.fill([tf.shape(labels)[0], 1], first), labels[:, :-1]], axis=1)
-        # No token is read after the last: where a label is padding, the input is too.
-        before = tf.where(labels == 0, 0, before)
-        return {"source": source_ids, "target": before}, labels
+        source_ids, _ = self._functions.pipeline.encode_source(_make_string_tensor(texts))
+        labels = append_eos(*self.target.encode(_make_string_tensor(targets)))
+        first = get_decoder_start_id(self.model.get_layer("decoder"))
+        decoder_inputs = tf.concat(
+            [tf.fill([tf.shape(labels)[0], 1], first), labels[:, :-1]], axis=1
+        )
+        # The decoder reads no token after EOS: if a label is padding, so is its input.
+        decoder_inputs = tf.where(labels == 0, 0, decoder_inputs)
+        return {"source": source_ids, "target": decoder_inputs}, labels
 
     def greedy(self, texts: list[str], batch_size: int = 64) -> list[str]:
-        """Returns one translation of each text, the most probable token at every step.
+        """Returns one translation of each text, by greedy search.
 
         Args:
             texts: Source texts.
-            batch_size: Number of texts that are translated together.
+            batch_size: Number of texts in a batch.
         """
-        found = self._answers(self._function("greedy", self._functions), batch_size, texts)
+        found = self._run_in_batches(
+            self._get_function("greedy", self._functions), batch_size, texts
+        )
         return [row["text"].decode() for row in found]
 
     def beam(
@@ -187,28 +202,28 @@ class Translator:
 
         Args:
             texts: Source texts.
-            return_alignments: Whether each `Translation` has tokens and attention weights.
-            batch_size: Number of texts that are translated together.
+            return_alignments: Whether each `Translation` includes tokens and attention weights.
+            batch_size: Number of texts in a batch.
         """
         name = "translate_with_alignment" if return_alignments else "serving_default"
-        found = self._answers(self._function(name, self._functions), batch_size, texts)
-        return [_translation(row) for row in found]
+        found = self._run_in_batches(self._get_function(name, self._functions), batch_size, texts)
+        return [_make_translation(row) for row in found]
 
     def score(
         self, texts: list[str], targets: list[str], batch_size: int = 64
     ) -> list[list[float]]:
-        """Returns the log-probability of each token of given translations, the EOS token last.
+        """Returns the log-probability of each token of given translations, EOS last.
 
-        The sum of a row is the log-probability of the whole translation, whatever its length.
+        Their sum is the log-probability of the whole translation, whatever its length.
 
         Args:
             texts: Source texts.
-            targets: A translation of each.
-            batch_size: Number of pairs that are scored together.
+            targets: One translation for each text.
+            batch_size: Number of pairs in a batch.
 
         Raises:
-            ValueError: If there are not as many targets as texts, or a target is longer than the
-                positions that the decoder has learned.
+            ValueError: If the numbers of texts and targets differ, or a target has more tokens
+                than the decoder has learned positions.
         """
         if len(texts) != len(targets):
             raise ValueError(
@@ -217,28 +232,33 @@ class Translator:
             )
         if not len(texts):
             return []
-        longest = int(tf.reduce_max(self.target.encode(_strings(targets))[1])) + 1
-        room = -(-longest // SCORED_LENGTHS) * SCORED_LENGTHS  # few programs for many lengths
-        learned = learned_positions(self.model).get("target", room)
+        longest = int(tf.reduce_max(self.target.encode(_make_string_tensor(targets))[1])) + 1
+        padded_length = (
+            -(-longest // SCORE_LENGTH_MULTIPLE) * SCORE_LENGTH_MULTIPLE
+        )  # few graphs for many lengths
+        learned = count_learned_positions(self.model).get("target", padded_length)
         if longest > learned:
             raise ValueError(
                 f"Translator.score expects targets of at most {learned} tokens, the positions "
                 f"that the decoder has learned. Received: one of {longest} tokens"
             )
-        room = min(room, learned)
-        found = self._answers(
-            self._function("score", self._scorer(room)), batch_size, texts, targets
+        padded_length = min(padded_length, learned)
+        found = self._run_in_batches(
+            self._get_function("score", self._get_scoring_signatures(padded_length)),
+            batch_size,
+            texts,
+            targets,
         )
         return [row["token_log_prob"][: row["length"]].tolist() for row in found]
 
     def export(
         self,
-        directory: str | os.PathLike,
+        directory: str | os.PathLike[str],
         *,
         version: int | None = None,
         name: str | None = None,
-        xla: Compilation | None = None,
-        run: dict | None = None,
+        xla: XLABuckets | None = None,
+        run: Mapping[str, ConfigValue] | None = None,
     ) -> pathlib.Path:
         """Writes the translator as a SavedModel version, with the same options.
 
@@ -260,45 +280,50 @@ class Translator:
             **self._options,
         )
 
-    def _function(self, name, functions):
-        """The compiled function of a signature, made once."""
-        key = name, functions.translating.max_length
+    def _get_function(self, name, functions):
+        """Returns the `tf.function` of a signature, which is made once."""
+        key = name, functions.pipeline.max_length
         if key not in self._compiled:
-            self._compiled[key] = traced(getattr(functions, name), *INPUTS[name])
+            self._compiled[key] = make_tf_function(getattr(functions, name), *INPUTS[name])
         return self._compiled[key]
 
-    def _scorer(self, room):
-        """The signatures for targets of up to `room` tokens, made once."""
-        if room not in self._scorers:
-            self._scorers[room] = TranslatorFunctions(
-                self.model, self.source, self.target, self._source_limit, room, {}, {}
+    def _get_scoring_signatures(self, padded_length):
+        """Returns the signatures for targets of up to `padded_length` tokens, made once."""
+        if padded_length not in self._scoring_signatures:
+            self._scoring_signatures[padded_length] = TranslatorSignatures(
+                self.model, self.source, self.target, self._max_source_length, padded_length, {}, {}
             )
-        return self._scorers[room]
+        return self._scoring_signatures[padded_length]
 
-    def _answers(self, function, batch_size, *columns):
-        """The outputs of each text as a dict of arrays; texts of similar length go together."""
-        columns = [_strings(column) for column in columns]
+    def _run_in_batches(self, function, batch_size, *columns):
+        """Returns a dict of arrays for each text; batches hold texts of similar length."""
+        check_int_at_least("Translator", "batch_size", batch_size, 1)
+        columns = [_make_string_tensor(column) for column in columns]
         sizes = tf.strings.length(columns[-1]).numpy()
         order = np.argsort(sizes, kind="stable")
         found = [None] * len(order)
         for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            answer = function(*(tf.gather(column, rows) for column in columns))
-            answer = {name: value.numpy() for name, value in answer.items()}
-            for number, row in enumerate(rows):
-                found[row] = {name: value[number] for name, value in answer.items()}
+            indices = order[start : start + batch_size]
+            outputs = function(*(tf.gather(column, indices) for column in columns))
+            outputs = {name: value.numpy() for name, value in outputs.items()}
+            for number, index in enumerate(indices):
+                found[index] = {name: value[number] for name, value in outputs.items()}
         return found
 
 
-def _strings(texts):
-    """Texts as a tensor `(batch,)`."""
+def _make_string_tensor(texts):
+    """Returns texts as a string tensor `(batch,)`."""
     if isinstance(texts, (str, bytes)):
-        raise ValueError(f"A list of texts is expected. Received: {texts!r}")
-    return tf.constant(list(texts), tf.string, shape=(len(texts),))
+        raise ValueError(f"Translator expects a list of texts. Received: {texts!r}")
+    texts = list(texts)
+    for number, text in enumerate(texts):
+        if not isinstance(text, (str, bytes)):
+            raise ValueError(f"Translator expects texts. Received: texts[{number}]={text!r}")
+    return tf.constant(texts, tf.string, shape=(len(texts),))
 
 
-def _translation(row):
-    """A row of `serving_default` or `translate_with_alignment`, without what does not exist."""
+def _make_translation(row):
+    """Returns one example's outputs of a translation signature, without padding hypotheses."""
     count = int((row["score"] > IMPOSSIBLE).sum())
     texts = [text.decode() for text in row["text"][:count]]
     scores = row["score"][:count].tolist()

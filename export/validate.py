@@ -1,24 +1,28 @@
-"""Static checks of an exported version: what a stock model server would stumble over, and where."""
+"""Checks the compatibility of an exported version with an unmodified TensorFlow Serving."""
 
 import os
 import pathlib
 
 import tensorflow as tf
 
-from keras_attention.export import model_card, saved
-from keras_attention.export.manifest import MANIFEST_FILE, check_manifest
-from keras_attention.export.server_ops import compiled_names, op_findings, state_findings
-from keras_attention.export.validate_files import (
-    asset_findings,
-    variable_findings,
-    warmup_findings,
+from keras_attention.export import _loaded_model, _model_card
+from keras_attention.export._manifest import MANIFEST_FILE, find_manifest_problems
+from keras_attention.export._supported_ops import (
+    find_op_problems,
+    find_state_problems,
+    find_xla_names,
 )
-from keras_attention.export.validate_paths import path_findings
+from keras_attention.export._validate_files import (
+    find_asset_problems,
+    find_variable_problems,
+    find_warmup_problems,
+)
+from keras_attention.export._validate_paths import find_path_problems
 
 DTYPES = (tf.float32, tf.int32, tf.string)
 
 
-def validate_export(path: str | os.PathLike) -> list[str]:
+def validate_export(path: str | os.PathLike[str]) -> list[str]:
     """Returns what is wrong with an exported version, one line a finding; none if it is fine.
 
     It reads files only: nothing is loaded or run. The manifest is checked first. If it finds a
@@ -46,52 +50,52 @@ def validate_export(path: str | os.PathLike) -> list[str]:
         List of strings.
 
     Raises:
-        FileNotFoundError: If there is no `saved_model.pb`.
+        FileNotFoundError: If there is no such directory.
     """
     path = pathlib.Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is not an exported version: it does not exist.")
     has_manifest = (path / MANIFEST_FILE).exists()
-    if not has_manifest and not (path / "saved_model.pb").exists():
-        raise FileNotFoundError(f"{path} is not an exported version: it has no saved_model.pb.")
-    findings = check_manifest(path)
+    problems = find_manifest_problems(path)
     if has_manifest:
-        return findings or list(_static_findings(path))
+        return problems or list(_find_static_problems(path))
     try:
-        return findings + list(_static_findings(path))
-    except Exception as error:  # a damaged graph may be wrong in any way
-        return [*findings, f"the version cannot be checked: {type(error).__name__}: {error}"]
+        return problems + list(_find_static_problems(path))
+    except Exception as error:  # a damaged graph can raise any error
+        return [*problems, f"the version cannot be checked: {type(error).__name__}: {error}"]
 
 
-def _static_findings(path):
-    """Yields what is wrong with a version whose files are whole."""
+def _find_static_problems(path):
+    """Yields the problems of a version whose files match the manifest."""
     try:
-        graph = saved.read_graph(path)
+        graph = _loaded_model.read_meta_graph(path)
     except (OSError, ValueError) as error:
         yield str(error)
         return
-    yield from op_findings(graph.graph_def)
+    yield from find_op_problems(graph.graph_def)
     card = None
     try:
-        card = model_card.read(path)
+        card = _model_card.read(path)
     except (OSError, RecursionError, ValueError) as error:
-        yield f"{model_card.JSON_FILE} cannot be read: {error}"
-    yield from _compilation_findings(graph, card)
-    yield from _signature_findings(graph.signature_def)
-    yield from state_findings(graph)
-    yield from variable_findings(path, card)
-    yield from asset_findings(path, graph)
-    yield from warmup_findings(path, graph.signature_def)
-    yield from path_findings(path, graph)
+        yield f"{_model_card.JSON_FILE} cannot be read: {error}"
+    yield from _find_xla_problems(graph, card)
+    yield from _find_signature_problems(graph.signature_def)
+    yield from find_state_problems(graph)
+    yield from find_variable_problems(path, card)
+    yield from find_asset_problems(path, graph)
+    yield from find_warmup_problems(path, graph.signature_def)
+    yield from find_path_problems(path, graph)
 
 
-def _compilation_findings(graph, card):
+def _find_xla_problems(graph, card):
     if not graph.meta_info_def.stripped_default_attrs:
-        yield "default attributes are written out: an older server may not know them"
+        yield "default attributes are not stripped: an older server may not support them"
     if not (card or {}).get("xla"):
-        for name in compiled_names(graph.graph_def):
-            yield f"{name} asks for XLA, which a server refuses by default"
+        for name in find_xla_names(graph.graph_def):
+            yield f"{name} requires XLA, which a server refuses by default"
 
 
-def _signature_findings(signature_def):
+def _find_signature_problems(signature_def):
     if "serving_default" not in signature_def:
         yield "there is no signature serving_default"
     for name, signature in sorted(signature_def.items()):
@@ -101,12 +105,12 @@ def _signature_findings(signature_def):
             yield f"signature {name} has no input and cannot be called over REST"
         for side, tensors in (("input", signature.inputs), ("output", signature.outputs)):
             for key, info in sorted(tensors.items()):
-                yield from _tensor_findings(f"signature {name}, {side} {key}:", info)
+                yield from _find_tensor_problems(f"signature {name}, {side} {key}:", info)
 
 
-def _tensor_findings(where, info):
+def _find_tensor_problems(where, info):
     if info.WhichOneof("encoding") != "name":
-        yield f"{where} a ragged or sparse tensor cannot be fetched"
+        yield f"{where} a ragged or sparse tensor, which a server cannot return"
         return
     if tf.as_dtype(info.dtype) not in DTYPES:
         yield f"{where} dtype {tf.as_dtype(info.dtype).name}, expected float32, int32 or string"

@@ -2,7 +2,7 @@
 
 Layers and searches are here: `keras_attention.BahdanauAttention`, `keras_attention.beam_search`.
 The packages `keras_attention.plotting`, which needs matplotlib, and `keras_attention.export`, which
-needs TensorFlow Text, are imported when they are first used, as is `keras_attention.decoding`.
+needs TensorFlow Text, are imported when they are first used, as is `keras_attention.search`.
 """
 
 import importlib
@@ -10,24 +10,7 @@ import importlib.util
 import sys
 from typing import TYPE_CHECKING
 
-from keras_attention.convolutional import (
-    ConvDecoder,
-    GatedConvBlock,
-    GradientScaling,
-)
-from keras_attention.decoder import Decoder
-from keras_attention.dropout import CounterDropout
-from keras_attention.glimpses import (
-    GaussianGlimpse,
-    GaussianWriter,
-    RetinaGlimpse,
-)
-from keras_attention.losses import (
-    DoublyStochasticLoss,
-    ReinforceLoss,
-    doubly_stochastic_penalty,
-)
-from keras_attention.mechanisms import (
+from keras_attention.attention import (
     Attention,
     AttentionMechanism,
     BahdanauAttention,
@@ -36,18 +19,43 @@ from keras_attention.mechanisms import (
     LuongAttention,
     MultiHeadAttention,
     MultiStepAttention,
-    RotaryPositions,
+    RotaryEmbedding,
     SelfAttention,
     SoftAttention,
     TextGuidedAttention,
     alibi_bias,
 )
-from keras_attention.memory import (
-    NTM,
-    NTMCell,
-    ScalarShift,
-    SoftmaxShift,
+from keras_attention.convolutional import GatedConvBlock, GradientScaling
+from keras_attention.core import CounterDropout, WeightNormalizedDense
+from keras_attention.decoders import (
+    BahdanauDecoder,
+    ChoDecoder,
+    ConvDecoder,
+    Decoder,
+    ExponentialDecay,
+    InverseSigmoidDecay,
+    LinearDecay,
+    LuongDecoder,
+    RecurrentDecoder,
+    ScheduledSampling,
+    Seq2SeqDecoder,
+    ShowAttendTellDecoder,
+    ShowTellDecoder,
+    TransformerDecoder,
+    check_decoder,
 )
+from keras_attention.glimpses import (
+    GaussianGlimpse,
+    GaussianWriter,
+    RetinaGlimpse,
+)
+from keras_attention.kernels.products import matmul_precision
+from keras_attention.losses import (
+    DoublyStochasticLoss,
+    ReinforceLoss,
+    doubly_stochastic_penalty,
+)
+from keras_attention.memory_networks import LinearStart, MemoryHops, half_relu
 from keras_attention.normalizers import (
     ArgmaxNormalizer,
     EntmaxNormalizer,
@@ -58,41 +66,27 @@ from keras_attention.normalizers import (
     SoftmaxNormalizer,
     SparsemaxNormalizer,
 )
-from keras_attention.products import matmul_precision
-from keras_attention.readers import (
+from keras_attention.ntm import NTM, NTMCell, ScalarShift, SoftmaxShift
+from keras_attention.pooling import (
     AttentionOverAttention,
     AttentionPooling,
+    AttentionSum,
     HierarchicalAttention,
     LearnedQueries,
-    LinearStart,
-    MemoryHops,
     MultiQueryPooling,
-    SumOverMentions,
-    half_relu,
-    log_of_probability,
+    safe_log,
 )
 from keras_attention.recurrent import (
+    LSTMN,
     AttentionRNN,
-    BahdanauDecoder,
     BahdanauGRU,
     BahdanauGRUCell,
     ChoGRUCell,
     ContextAdd,
     ContextConcat,
     ContextMLP,
-    ExponentialDecay,
-    IntraAttention,
-    InverseSigmoidDecay,
-    LinearDecay,
-    LuongDecoder,
-    RecurrentDecoder,
     ReverseTokens,
-    ScheduledSampling,
-    Seq2SeqDecoder,
-    ShowAttendTellDecoder,
-    ShowTellDecoder,
     SkipFirstUpdate,
-    SummaryDecoder,
 )
 from keras_attention.scorers import (
     AdditiveScorer,
@@ -113,30 +107,29 @@ from keras_attention.scorers import (
 from keras_attention.transformer import (
     LearnedPositionalEmbedding,
     PositionalEncoding,
-    TransformerDecoder,
     TransformerDecoderLayer,
     TransformerEmbedding,
     TransformerEncoderLayer,
 )
-from keras_attention.weight_normalization import WeightNormalizedDense
 
 if TYPE_CHECKING:  # known to editors and type checkers, imported by `__getattr__`
-    from keras_attention import decoding as decoding
     from keras_attention import export as export
     from keras_attention import plotting as plotting
-    from keras_attention.decoding import (
+    from keras_attention import search as search
+    from keras_attention.search import (
         AverageLengthPenalty,
         CoveragePenalty,
         EagerSearchWarning,
         GNMTLengthPenalty,
         beam_search,
         check_beam_search,
-        check_decoder,
         ensemble_step,
         greedy_search,
         sample_search,
         score_sequences,
     )
+
+__version__ = "0.1.0"  # that of pyproject.toml, as tests/test_packaging.py checks
 
 __all__ = [
     "AdditiveScorer",
@@ -146,12 +139,14 @@ __all__ = [
     "AttentionOverAttention",
     "AttentionPooling",
     "AttentionRNN",
+    "AttentionSum",
     "AverageLengthPenalty",
     "BahdanauAttention",
     "BahdanauDecoder",
     "BahdanauGRU",
     "BahdanauGRUCell",
     "BilinearScorer",
+    "ChoDecoder",
     "ChoGRUCell",
     "ConcatScorer",
     "ContextAdd",
@@ -177,8 +172,8 @@ __all__ = [
     "GumbelSoftmaxNormalizer",
     "HardAttention",
     "HierarchicalAttention",
-    "IntraAttention",
     "InverseSigmoidDecay",
+    "LSTMN",
     "LearnedPositionalEmbedding",
     "LearnedQueries",
     "LinearDecay",
@@ -203,7 +198,7 @@ __all__ = [
     "ReinforceLoss",
     "RetinaGlimpse",
     "ReverseTokens",
-    "RotaryPositions",
+    "RotaryEmbedding",
     "SampleNormalizer",
     "ScalarShift",
     "ScaledDotScorer",
@@ -218,8 +213,6 @@ __all__ = [
     "SoftmaxNormalizer",
     "SoftmaxShift",
     "SparsemaxNormalizer",
-    "SumOverMentions",
-    "SummaryDecoder",
     "TextGuidedAttention",
     "TransformerDecoder",
     "TransformerDecoderLayer",
@@ -235,23 +228,23 @@ __all__ = [
     "ensemble_step",
     "greedy_search",
     "half_relu",
-    "log_of_probability",
     "matmul_precision",
+    "safe_log",
     "sample_search",
     "score_sequences",
 ]
 
-_PACKAGES = ("decoding", "export", "plotting")
+_PACKAGES = ("export", "plotting", "search")
 
 
 if not TYPE_CHECKING:  # a module with `__getattr__` has every name to a type checker
 
     def __getattr__(name: str):
-        """Imports a package, or what `keras_attention.decoding` holds, when it is first used."""
+        """Imports a package, or a name of `keras_attention.search`, on first use."""
         if name in _PACKAGES:
             return importlib.import_module(f"{__name__}.{name}")
         if name in __all__:  # all others are imported above
-            return getattr(importlib.import_module(f"{__name__}.decoding"), name)
+            return getattr(importlib.import_module(f"{__name__}.search"), name)
         module = sys.modules[__name__]
         raise AttributeError(
             f"module {__name__!r} has no attribute {name!r}", name=name, obj=module

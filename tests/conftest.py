@@ -52,9 +52,9 @@ def _forget_what_was_compiled():
 @pytest.fixture(autouse=True)
 def _warn_again_of_eager_searches():
     """An eager search of the library or of an example is an error in every test, not in one."""
-    eager = sys.modules.get("keras_attention.decoding.eager")
+    eager = sys.modules.get("keras_attention.search._eager")
     if eager is not None:
-        eager._warned = False
+        eager._has_warned = False
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -16,14 +16,17 @@ WITHOUT_EXAMPLE = {
 PUBLIC = (
     "keras_attention",
     "keras_attention.convolutional",
-    "keras_attention.decoding",
+    "keras_attention.core",
+    "keras_attention.decoders",
+    "keras_attention.memory_networks",
+    "keras_attention.search",
     "keras_attention.glimpses",
     "keras_attention.losses",
-    "keras_attention.mechanisms",
-    "keras_attention.memory",
+    "keras_attention.attention",
+    "keras_attention.ntm",
     "keras_attention.normalizers",
     "keras_attention.plotting",
-    "keras_attention.readers",
+    "keras_attention.pooling",
     "keras_attention.recurrent",
     "keras_attention.scorers",
     "keras_attention.transformer",
@@ -58,8 +61,14 @@ def test_the_examples_of_a_module_run(name):
     assert runner.summarize(verbose=False).failed == 0, "".join(report)
 
 
+def test_the_example_of_a_decoder_runs_where_it_is_pasted():
+    text = inspect.getdoc(importlib.import_module("keras_attention").Decoder)
+    test = doctest.DocTestParser().get_doctest(text, {}, "Decoder", None, 0)
+    assert doctest.DocTestRunner(verbose=False).run(test).failed == 0
+
+
 def test_examples_are_found_at_all():
-    module = importlib.import_module("keras_attention.mechanisms.bahdanau")
+    module = importlib.import_module("keras_attention.attention.bahdanau")
     assert [test.name for test in _examples(module)] == [f"{module.__name__}.BahdanauAttention"]
 
 

@@ -97,3 +97,30 @@ def test_scores_of_concat_are_ours_with_scaled_identities():
     ours.scorer.key_kernel.assign(0.7 * np.eye(6))
     ours.scorer.vector.assign(np.full((6, 1), 1.3))
     np.testing.assert_allclose(ours(QUERY, VALUE), theirs([QUERY, VALUE]), atol=1e-5)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the page says so of it alone")
+def test_keras_mixes_batch_elements_of_another_width_and_ours_refuses_them():
+    first, second = np.ones((2, 5, 12), "float32"), np.ones((2, 5, 8), "float32")
+    theirs, ours = keras.layers.MultiHeadAttention(3, 4), ka.MultiHeadAttention(3, 4)
+    assert theirs(first, first).shape == ours(first, first).shape
+    assert theirs(second, second).shape == (3, 5, 12)
+    with pytest.raises(ValueError, match="was built for the widths"):
+        ours(second, second)
+
+
+def test_one_seeded_initializer_draws_the_numbers_that_the_table_says():
+    seeded = keras.initializers.RandomUniform(seed=7)
+    theirs = keras.layers.MultiHeadAttention(2, 3, kernel_initializer=seeded)
+    scorer = ka.AdditiveScorer(6, kernel_initializer=seeded)
+    ours = ka.MultiHeadAttention(2, 6, scorer=scorer, kernel_initializer=seeded, use_bias=True)
+    for layer in (theirs, ours):
+        layer.build(QUERY.shape, VALUE.shape)
+
+    def starts(*layers):
+        return {np.array(layer.kernel).ravel()[:3].tobytes() for layer in layers}
+
+    assert len(starts(theirs.query_dense, theirs.key_dense, theirs.value_dense)) == 1
+    assert len(starts(ours.query_dense, ours.key_dense, ours.value_dense)) == 3
+    shared = np.array(scorer.query_kernel).ravel()[:3].tobytes()
+    assert starts(ours.query_dense) == {shared}

@@ -8,7 +8,7 @@ import keras
 import pytest
 
 import keras_attention
-from keras_attention import decoding
+from keras_attention import search
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "mechanisms.md"
 HEADINGS = ["layer", "equation", "take it when", "time", "memory", "paper", "example"]
@@ -41,7 +41,7 @@ def test_the_page_names_every_public_layer_once():
     public = {
         name
         for name in keras_attention.__all__
-        if inspect.isclass(getattr(keras_attention, name)) and name not in decoding.__all__
+        if inspect.isclass(getattr(keras_attention, name)) and name not in search.__all__
     }
     assert sorted(named) == sorted(public - INTERFACES)
 
@@ -52,7 +52,7 @@ def test_the_page_names_the_functions_and_the_interfaces():
     functions = {
         name
         for name in keras_attention.__all__
-        if inspect.isfunction(getattr(keras_attention, name)) and name not in decoding.__all__
+        if inspect.isfunction(getattr(keras_attention, name)) and name not in search.__all__
     }
     assert listed == functions | INTERFACES
 
@@ -60,7 +60,7 @@ def test_the_page_names_the_functions_and_the_interfaces():
 def test_the_page_names_the_searches():
     text = PAGE.read_text()
     line = text[text.index("Searches:") :].partition(";")[0]
-    assert sorted(re.findall(r"`(\w+)`", line)) == sorted(decoding.__all__)
+    assert sorted(re.findall(r"`(\w+)`", line)) == sorted(search.__all__)
 
 
 @ROWS

@@ -10,24 +10,56 @@ import tomllib
 
 import pytest
 
-from keras_attention import extras
+import keras_attention
+from keras_attention._utils import optional_packages
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES = PROJECT["tool"]["setuptools"]["packages"]
-FOLDERS = PROJECT["tool"]["setuptools"]["package-dir"]
+FOLDERS = {"keras_attention": "keras_attention", "keras_attention.export": "export"}
 LAYER_FOLDERS = (
     "scorers",
     "normalizers",
-    "mechanisms",
-    "readers",
-    "glimpses",
-    "recurrent",
-    "memory",
-    "convolutional",
-    "transformer",
+    "core",
     "losses",
+    "glimpses",
+    "attention",
+    "pooling",
+    "memory_networks",
+    "recurrent",
+    "ntm",
+    "transformer",
+    "convolutional",
+    "decoders",
 )
+#: What the modules of a folder may import of the library besides `_utils`.
+MAY_IMPORT = {
+    "_utils": (),
+    "scorers": ("kernels",),
+    "normalizers": ("kernels",),
+    "core": ("kernels",),
+    "losses": (),
+    "glimpses": (),
+    "attention": ("core", "kernels", "losses", "normalizers", "scorers"),
+    "pooling": ("attention", "normalizers", "scorers"),
+    "memory_networks": ("normalizers",),
+    "recurrent": ("attention", "kernels", "normalizers"),
+    "ntm": ("kernels", "recurrent", "scorers"),
+    "transformer": ("attention", "core", "kernels"),
+    "convolutional": ("attention", "core"),
+    "decoders": (
+        "attention",
+        "convolutional",
+        "core",
+        "kernels",
+        "recurrent",
+        "search",
+        "transformer",
+    ),
+    "kernels": ("attention", "normalizers", "ntm", "recurrent", "scorers"),
+    "search": ("kernels",),
+    "plotting": (),
+}
 
 
 def _packages_of_the_tree():
@@ -93,13 +125,43 @@ def test_no_module_hides_one_of_the_standard_library():
 
 def test_only_the_library_and_export_are_packaged():
     assert {name.split(".")[0] for name in PACKAGES} == {"keras_attention"}
-    assert FOLDERS == {"keras_attention": "keras_attention", "keras_attention.export": "export"}
+    link = ROOT / "keras_attention" / "export"
+    assert link.is_symlink() and link.resolve() == ROOT / "export"
 
 
-def test_the_version_is_written_once_and_is_the_installed_one():
+def test_the_versions_of_package_distribution_and_project_are_equal():
     distribution = importlib.metadata.version(PROJECT["project"]["name"])
-    assert distribution == PROJECT["project"]["version"]
+    assert distribution == PROJECT["project"]["version"] == keras_attention.__version__
     assert re.fullmatch(r"\d+\.\d+\.\d+", distribution)
+
+
+def _requirements():
+    """Returns `(where, requirement)` for every requirement of the project and of its groups."""
+    found = [("dependencies", line) for line in PROJECT["project"]["dependencies"]]
+    for table in (PROJECT["project"]["optional-dependencies"], PROJECT["dependency-groups"]):
+        found += [(name, line) for name, lines in table.items() for line in lines]
+    return [(where, line) for where, line in found if isinstance(line, str)]
+
+
+def test_groups_name_packages_of_others_alone():
+    """pip would install the project itself from an index for a group that names it."""
+    named = {line for where, line in _requirements() if where in PROJECT["dependency-groups"]}
+    assert named and not any(line.startswith(PROJECT["project"]["name"]) for line in named)
+
+
+def test_tensorflow_and_tensorflow_text_have_the_same_bounds():
+    pattern = r"tensorflow(?:-text|\[and-cuda\])?([<>=].*)"
+    matches = [re.fullmatch(pattern, line) for _, line in _requirements()]
+    assert [match[1] for match in matches if match] == [">=2.20,<2.22"] * 3
+
+
+def test_every_direct_requirement_is_constrained():
+    """`make install` installs the versions of `constraints.txt`. Peers of benchmarks are free."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    constrained = {line.split("==")[0].lower() for line in lines if "==" in line}
+    wanted = {re.split(r"[<>=\[]", line)[0] for _, line in _requirements()}
+    wanted -= {PROJECT["project"]["name"], "ctranslate2", "torch"}
+    assert wanted - constrained == set()
 
 
 def test_the_changelog_knows_the_version():
@@ -148,31 +210,19 @@ def test_dependencies_point_one_way():
     assert _offenders(_files("examples"), "benchmarks") == []
 
 
-@pytest.mark.parametrize(
-    ("folder", "above"),
-    [
-        ("scorers", (*LAYER_FOLDERS[1:], "decoding")),
-        ("normalizers", ("scorers", *LAYER_FOLDERS[2:], "decoding")),
-        ("mechanisms", (*LAYER_FOLDERS[3:-1], "decoding")),
-        ("readers", ("glimpses", "recurrent", "memory", "losses", "decoding")),
-        ("glimpses", ("readers", "recurrent", "memory", "losses", "decoding")),
-        ("recurrent", ("readers", "glimpses", *LAYER_FOLDERS[6:], "decoding")),
-        ("memory", ("mechanisms", "readers", "glimpses", "losses", "decoding")),
-        ("convolutional", (*LAYER_FOLDERS[3:7], "losses", "decoding")),
-        ("transformer", (*LAYER_FOLDERS[3:8], "losses", "decoding")),
-        ("losses", (*LAYER_FOLDERS[:-1], "decoding")),
-        ("decoding", LAYER_FOLDERS),
-    ],
-)
-def test_a_folder_does_not_import_those_above_it(folder, above):
-    modules = [f"keras_attention.{name}" for name in above]
+@pytest.mark.parametrize("folder", MAY_IMPORT)
+def test_a_folder_imports_only_what_stands_below_it(folder):
+    allowed = {folder, "_utils", *MAY_IMPORT[folder]}
+    modules = [f"keras_attention.{name}" for name in MAY_IMPORT if name not in allowed]
+    modules.append("keras_attention.export")
     assert _offenders(_files(f"keras_attention/{folder}"), *modules) == []
 
 
-def test_what_all_folders_share_imports_none_of_them():
-    shared = [path for path in (ROOT / "keras_attention").glob("*.py") if path.stem != "__init__"]
-    folders = [f"keras_attention.{name}" for name in (*LAYER_FOLDERS, "decoding", "plotting")]
-    assert shared and _offenders(shared, *folders) == []
+def test_the_root_holds_folders_alone():
+    found = {path.name for path in (ROOT / "keras_attention").glob("*.py")}
+    assert found == {"__init__.py"}
+    folders = {path.name for path in (ROOT / "keras_attention").iterdir() if _has_init(path)}
+    assert folders == {*MAY_IMPORT, "export"}
 
 
 def test_optional_packages_are_imported_where_they_are_used():
@@ -188,17 +238,24 @@ def test_optional_packages_are_imported_where_they_are_used():
             assert not names & optional, f"{path.relative_to(ROOT)}: {names & optional}"
 
 
-def test_every_extra_that_an_error_names_exists():
-    """The commands are those of `extras.missing_package`, and its name is the distribution's."""
-    assert extras.DISTRIBUTION == PROJECT["project"]["name"]
+def test_every_extra_and_group_that_an_error_names_exists():
+    """The commands are those of `missing_package_error`, with the distribution's name."""
+    assert optional_packages.DISTRIBUTION == PROJECT["project"]["name"]
     known, named = set(PROJECT["project"]["optional-dependencies"]), set()
-    for path in _files("keras_attention", "export", "examples"):
+    groups = set()
+    for path in _files("keras_attention", "export", "examples", "benchmarks"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("missing_package"):
-                named |= {node.args[-1].value} if len(node.args) == 3 else set()
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+                "missing_package_error"
+            ):
+                named |= {node.args[2].value} if len(node.args) == 3 else set()
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                named |= set(re.findall(r"pip install (?:-e )?[\"'`]*[\w.-]*\[(\w+)\]", node.value))
+                extras = re.findall(r"pip install (?:-e )?[\"'`]*[\w.-]*\[([\w,]+)\]", node.value)
+                named |= {extra for names in extras for extra in names.split(",")}
+                groups |= set(re.findall(r"pip install [^`\n]*--group (\w+)", node.value))
                 single = re.search(r"pip install (?:-e )?'", node.value)
                 assert not single, f"{path}: Windows' shell knows double quotes only"
-    assert {"export", "plot", "serve", "examples"} <= named
+    assert {"export", "plot", "serve"} <= named
     assert named <= known, named - known
+    assert groups == {"benchmarks", "examples"}
+    assert groups <= set(PROJECT["dependency-groups"])

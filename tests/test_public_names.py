@@ -9,9 +9,9 @@ import sys
 import pytest
 
 import keras_attention
-from keras_attention import decoding
+from keras_attention import search
 
-PACKAGES = ["decoding", "export", "plotting"]
+PACKAGES = ["export", "plotting", "search"]
 BARE_IMPORT = """
 import json, pydoc, sys
 import keras
@@ -20,7 +20,7 @@ import keras_attention
 found = {"dir": dir(keras_attention), "modules": sorted(set(sys.modules) - before)}
 from keras_attention import *
 assert beam_search is keras_attention.beam_search
-assert not {"decoding", "export", "plotting"} & set(globals())
+assert not {"search", "export", "plotting"} & set(globals())
 found["star"] = sorted(set(sys.modules) - before - set(found["modules"]))
 assert keras_attention.plotting.plot_alignment.__name__ == "plot_alignment"
 found["plotting"] = sorted(set(sys.modules) - before)
@@ -61,7 +61,7 @@ def test_a_bare_import_brings_this_package_alone(bare):
 
 def test_a_star_import_adds_the_searches_and_nothing_else(bare):
     assert bare["star"]
-    assert [n for n in bare["star"] if not n.startswith("keras_attention.decoding")] == []
+    assert [n for n in bare["star"] if not n.startswith("keras_attention.search")] == []
 
 
 def test_plotting_is_reached_without_matplotlib_being_imported(bare):
@@ -73,10 +73,10 @@ def test_dir_shows_public_names_only(bare):
     assert dir(keras_attention) == bare["dir"], "the same after everything was imported"
 
 
-@pytest.mark.parametrize("name", decoding.__all__)
-def test_what_decoding_holds_is_at_the_top(name):
+@pytest.mark.parametrize("name", search.__all__)
+def test_the_searches_are_at_the_top(name):
     assert name in keras_attention.__all__
-    assert getattr(keras_attention, name) is getattr(decoding, name)
+    assert getattr(keras_attention, name) is getattr(search, name)
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -92,7 +92,7 @@ def test_editors_and_type_checkers_know_the_lazy_names():
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     )
     known = {alias.asname or alias.name for line in block.body for alias in line.names}
-    assert known == {*decoding.__all__, *PACKAGES}
+    assert known == {*search.__all__, *PACKAGES}
 
 
 def test_a_name_that_is_none_is_an_attribute_error_that_knows_the_nearest():

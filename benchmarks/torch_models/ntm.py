@@ -32,16 +32,18 @@ class TorchNTM(nn.Module):
     The columns of `heads` are: keys, addition; strengths, sharpenings; gates, erase; shifts.
     """
 
-    def __init__(self, input_dim: int, output_dim: int, units: int, slots: int, slot_dim: int):
+    def __init__(
+        self, input_dim: int, output_dim: int, units: int, memory_size: int, word_size: int
+    ):
         super().__init__()
-        self.sizes = [HEADS * slot_dim + slot_dim, 2 * HEADS, HEADS + slot_dim, HEADS * SHIFTS]
-        self.shape = (slots, slot_dim)
+        self.sizes = [HEADS * word_size + word_size, 2 * HEADS, HEADS + word_size, HEADS * SHIFTS]
+        self.shape = (memory_size, word_size)
         self.inputs = nn.Linear(input_dim, 4 * units)
-        self.fed = nn.Linear(slot_dim + units, 4 * units, bias=False)  # [reads; h]
+        self.fed = nn.Linear(word_size + units, 4 * units, bias=False)  # [reads; h]
         self.heads = nn.Linear(units, sum(self.sizes))
-        self.outputs = nn.Linear(units + slot_dim, output_dim)
-        self.initial_reads = nn.Parameter(torch.empty(slot_dim).uniform_(-0.1, 0.1))
-        self.initial_weights = nn.Parameter(torch.empty(HEADS, slots).uniform_(-0.1, 0.1))
+        self.outputs = nn.Linear(units + word_size, output_dim)
+        self.initial_reads = nn.Parameter(torch.empty(word_size).uniform_(-0.1, 0.1))
+        self.initial_weights = nn.Parameter(torch.empty(HEADS, memory_size).uniform_(-0.1, 0.1))
 
     def forward(self, inputs):
         """Returns logits `(batch, time, output_dim)` for inputs `(batch, time, input_dim)`."""
@@ -58,7 +60,7 @@ class TorchNTM(nn.Module):
 
     def step(self, projected, hidden, reads, carry, weights, memory):
         """Returns the new state: hidden, reads, carry, weights, memory."""
-        slot_dim = self.shape[1]
+        word_size = self.shape[1]
         gates = torch.addmm(projected, torch.cat([reads, hidden], -1), self.fed.weight.t())
         hidden, carry = lstm(gates, carry)
         row = self.heads(hidden).clamp(-LIMIT, LIMIT)
@@ -66,8 +68,8 @@ class TorchNTM(nn.Module):
         vectors, positive = torch.tanh(vectors), functional.softplus(positive)
         shares = torch.sigmoid(shares)
         shift = torch.softmax(shift.view(-1, HEADS, SHIFTS), -1)
-        keys = vectors[:, : HEADS * slot_dim].view(-1, HEADS, slot_dim)
-        addition, erase = vectors[:, None, HEADS * slot_dim :], shares[:, None, HEADS:]
+        keys = vectors[:, : HEADS * word_size].view(-1, HEADS, word_size)
+        addition, erase = vectors[:, None, HEADS * word_size :], shares[:, None, HEADS:]
         strength, sharpening = positive[:, :HEADS, None], 1 + positive[:, HEADS:, None]
         content = torch.softmax(strength * cosine(keys, memory), -1)
         weights = torch.lerp(weights, content, shares[:, :HEADS, None])
@@ -88,15 +90,17 @@ class PlainNTM(nn.Module):
     The columns of `heads` are: keys, strengths, gates, sharpenings, shifts, erase, addition.
     """
 
-    def __init__(self, input_dim: int, output_dim: int, units: int, slots: int, slot_dim: int):
+    def __init__(
+        self, input_dim: int, output_dim: int, units: int, memory_size: int, word_size: int
+    ):
         super().__init__()
-        self.sizes = [HEADS * slot_dim, HEADS, HEADS, HEADS, HEADS * SHIFTS, slot_dim, slot_dim]
-        self.shape = (slots, slot_dim)
-        self.cell = nn.LSTMCell(input_dim + slot_dim, units)
+        self.sizes = [HEADS * word_size, HEADS, HEADS, HEADS, HEADS * SHIFTS, word_size, word_size]
+        self.shape = (memory_size, word_size)
+        self.cell = nn.LSTMCell(input_dim + word_size, units)
         self.heads = nn.Linear(units, sum(self.sizes))
-        self.outputs = nn.Linear(units + slot_dim, output_dim)
-        self.initial_reads = nn.Parameter(torch.empty(slot_dim).uniform_(-0.1, 0.1))
-        self.initial_weights = nn.Parameter(torch.empty(HEADS, slots).uniform_(-0.1, 0.1))
+        self.outputs = nn.Linear(units + word_size, output_dim)
+        self.initial_reads = nn.Parameter(torch.empty(word_size).uniform_(-0.1, 0.1))
+        self.initial_weights = nn.Parameter(torch.empty(HEADS, memory_size).uniform_(-0.1, 0.1))
 
     def forward(self, inputs):
         """Returns logits `(batch, time, output_dim)` for inputs `(batch, time, input_dim)`."""
@@ -145,7 +149,7 @@ def lstm(gates, carry):
 
 
 def cosine(keys, memory):
-    """Returns the cosine of every key and every slot, `(batch, heads, slots)`."""
+    """Returns the cosine of every key and every slot, `(batch, heads, memory_size)`."""
     key_scale = torch.rsqrt(keys.square().sum(-1, keepdim=True) + NORM_EPSILON)
     memory_scale = torch.rsqrt(memory.square().sum(-1)[:, None] + NORM_EPSILON)
     return torch.bmm(keys, memory.mT) * key_scale * memory_scale

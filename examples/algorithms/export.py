@@ -5,7 +5,7 @@ import keras
 from examples.algorithms.opened import open_run
 from examples.commands import arguments as shared
 from keras_attention import NTM
-from keras_attention.export import export_model, versions
+from keras_attention.export import _versions, export_model
 
 SUMMARY = "write a SavedModel version that a model server loads"
 EPILOG = """\
@@ -34,12 +34,12 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     """Writes the version and says where."""
     opened = open_run(arguments.run)
-    versions.new_version(arguments.base, arguments.version)  # refused before the long work
+    _versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
     path = export_model(
         served_model(opened),
         arguments.base,
         version=arguments.version,
-        meanings=MEANINGS,
+        descriptions=MEANINGS,
         run=opened.run.settings,
     )
     print(path)
@@ -54,7 +54,7 @@ def served_model(opened) -> keras.Model:
         # with different numbers of outputs.
         trained = model.get_layer("ntm")
         layer = NTM(trained.cell, dtype=trained.dtype_policy, name="ntm")
-        logits, history = layer(inputs, return_history=True)
+        logits, history = layer(inputs, return_auxiliary_outputs=True)
         answers = {name: history[name] for name in ("read_weights", "write_weights")}
     else:
         logits = model({"inputs": inputs})

@@ -39,7 +39,7 @@ class Opened:
         names = [layer.name for layer in self.model.layers]
         if "ntm" not in names:
             return None
-        _, history = self.model.get_layer("ntm")(inputs, return_history=True)
+        _, history = self.model.get_layer("ntm")(inputs, return_auxiliary_outputs=True)
         return {name: keras.ops.convert_to_numpy(value) for name, value in history.items()}
 
 

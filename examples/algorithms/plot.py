@@ -57,7 +57,7 @@ def run(arguments) -> None:
             output[0] * example.due[0][:, None],
             history["write_weights"][0],
             history["read_weights"][0],
-            memory=history["memory"][0, -1],
+            memory_matrix=history["memory"][0, -1],
             title=f"{opened.task.title}: {title}",
         )
         _save(figure, directory / f"memory_{number}.png")

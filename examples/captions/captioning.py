@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from examples.captions.words import END_ID
-from keras_attention.decoding import beam_search
+from keras_attention.export.tokenizers.base import EOS_ID
+from keras_attention.search import beam_search
 
 
 class CaptionSearch(keras.layers.Layer):
@@ -44,7 +44,7 @@ class CaptionSearch(keras.layers.Layer):
         ids = found["ids"][:, 0]
         return {
             "ids": ids,
-            "length": ops.sum(ops.cast((ids != 0) & (ids != END_ID), "int32"), axis=1),
+            "length": ops.sum(ops.cast((ids != 0) & (ids != EOS_ID), "int32"), axis=1),
             "score": found["log_probs"][:, 0],
             "weights": found["alignments"][:, 0],
         }

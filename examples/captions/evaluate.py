@@ -17,7 +17,7 @@ EPILOG = """\
 examples:
   python -m examples evaluate runs/captions                    4,096 scenes of test digits
   python -m examples evaluate runs/captions --part dev --scenes 1000
-  python -m examples evaluate runs/captions --beam 4
+  python -m examples evaluate runs/captions --beam-width 4
 
 what the numbers mean:
   right words        share of the words, the end marks counted, that the caption written has in
@@ -46,13 +46,13 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     """Prints the shares of right words and right looks."""
-    opened = open_run(arguments.run, arguments.beam)
+    opened = open_run(arguments.run, arguments.beam_width)
     path = shared.check_writable(arguments.json)
     began = time.monotonic()
     stream = opened.scenes(
         arguments.mnist, arguments.part, arguments.scenes, digits=arguments.digits
     )
-    numbers = {"part": arguments.part, "beam": arguments.beam} | measure(opened, stream)
+    numbers = {"part": arguments.part, "beam": arguments.beam_width} | measure(opened, stream)
     numbers["seconds"] = time.monotonic() - began
     for name, value in numbers.items():
         print(f"{name.replace('_', ' '):<18} {_shown(name, value)}")

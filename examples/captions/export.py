@@ -7,7 +7,7 @@ from examples.captions.opened import Opened, add_beam, open_run
 from examples.captions.words import GUIDE_WORDS
 from examples.commands import arguments as shared
 from examples.naming import Naming
-from keras_attention.export import TextInput, export_model, versions
+from keras_attention.export import TextInput, _versions, export_model
 from keras_attention.export.tokenizers import WordTokenizer
 
 SUMMARY = "write a SavedModel version that a model server loads"
@@ -70,8 +70,8 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     """Writes the version and says where."""
-    opened = open_run(arguments.run, arguments.beam)
-    versions.new_version(arguments.base, arguments.version)  # refused before the long work
+    opened = open_run(arguments.run, arguments.beam_width)
+    _versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
     model = served_model(opened)
     guide = {"guide": TextInput(opened.tokenizer, max_length=GUIDE_WORDS)}
     path = export_model(
@@ -79,7 +79,7 @@ def run(arguments) -> None:
         arguments.base,
         tokenizers=guide if opened.guided else None,
         version=arguments.version,
-        meanings={
+        descriptions={
             name: text for name, text in MEANINGS.items() if opened.guided or name != "guide"
         },
         run=opened.run.settings,
@@ -105,4 +105,4 @@ def served_model(opened: Opened) -> keras.Model:
 
 def _all_words(tokenizer):
     """The word of each id, "" for padding."""
-    return tokenizer.tokens([range(tokenizer.vocabulary_size)]).numpy()[0]
+    return tokenizer.ids_to_tokens([range(tokenizer.vocabulary_size)]).numpy()[0]

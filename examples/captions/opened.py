@@ -64,8 +64,8 @@ class Opened:
 
     def said(self, ids: np.ndarray) -> list[list[str]]:
         """Returns the words of captions, without the end mark."""
-        tokens = self.tokenizer.tokens(ids).numpy()
-        kept = (ids != 0) & (ids != words.END_ID)
+        tokens = self.tokenizer.ids_to_tokens(ids).numpy()
+        kept = (ids != 0) & (ids != words.EOS_ID)
         return [[w.decode() for w in row[k]] for row, k in zip(tokens, kept, strict=True)]
 
     def scenes(
@@ -143,4 +143,4 @@ def add_scenes(parser) -> None:
 
 def add_beam(parser) -> None:
     """Adds how captions are searched."""
-    shared.number(parser, "--beam", 1, "hypotheses that the search keeps")
+    shared.number(parser, "--beam-width", 1, "hypotheses that the search keeps")

@@ -7,7 +7,7 @@ import numpy as np
 from examples.captions.opened import Opened, add_scenes, open_run
 from examples.commands import arguments as shared
 from keras_attention import plotting
-from keras_attention.export.tokenizers.base import END_ID, SPECIAL_TOKENS
+from keras_attention.export.tokenizers.base import EOS_ID, SPECIAL_TOKENS
 
 SUMMARY = "draw where a captioner looks, word by word, over the picture"
 EPILOG = """\
@@ -30,7 +30,7 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     """Writes the pictures and says where."""
-    opened = open_run(arguments.run, arguments.beam)
+    opened = open_run(arguments.run, arguments.beam_width)
     stream = opened.scenes(arguments.mnist, arguments.part, arguments.count, arguments.count)
     directory = pathlib.Path(arguments.out)
     directory.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def draw(opened: Opened, scene, said: list[str], weights: np.ndarray):
         said: The words that were written, perhaps none: then the look at the end is drawn.
         weights: Array `(time or 1, locations)`.
     """
-    tokens = [scene.guide] if opened.guided else said or [SPECIAL_TOKENS[END_ID]]
+    tokens = [scene.guide] if opened.guided else said or [SPECIAL_TOKENS[EOS_ID]]
     weights = weights[: len(tokens)].reshape(len(tokens), *opened.locations)
     text = " ".join(said)
     expected = "" if text == scene.caption else f"   expected: {scene.caption}"

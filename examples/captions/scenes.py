@@ -10,7 +10,7 @@ import dataclasses
 import numpy as np
 
 from examples.data.idx import SIDE
-from keras_attention import checks
+from keras_attention._utils import validation
 
 CELL = 24
 """Side of a cell in points. A digit's ink fits into 20; its picture, with a margin, has 28."""
@@ -66,8 +66,8 @@ class Painter:
     """
 
     def __init__(self, images, labels, grid=3, digits=(2, 4), guided=False):
-        self.grid = checks.positive_int("Painter", "grid", grid)
-        checks.number_in_range("Painter", "grid", grid, 1, LARGEST_GRID)
+        self.grid = validation.check_positive_int("Painter", "grid", grid)
+        validation.check_number_in_range("Painter", "grid", grid, 1, LARGEST_GRID)
         low, high = digits
         if not 1 <= low <= high <= grid**2:
             raise ValueError(

@@ -7,7 +7,7 @@ import tensorflow as tf
 from examples.captions.scenes import Painter, Scene
 from examples.captions.words import Encoder
 from examples.data.drawn import drawn_ahead, generator_of
-from keras_attention import checks
+from keras_attention._utils import validation
 
 
 class SceneStream:
@@ -29,10 +29,10 @@ class SceneStream:
     def __init__(self, painter: Painter, encoder: Encoder, batch_size, batches, seed, names):
         owner = "SceneStream"
         self.painter, self.encoder, self.names = painter, encoder, tuple(names)
-        self.batch_size = checks.positive_int(owner, "batch_size", batch_size)
-        self.batches = checks.positive_int(owner, "batches", batches)
-        self.seed = checks.int_at_least(owner, "seed", seed, 0)
-        checks.number_in_range(owner, "seed", seed, 0, 2**64, below=True)
+        self.batch_size = validation.check_positive_int(owner, "batch_size", batch_size)
+        self.batches = validation.check_positive_int(owner, "batches", batches)
+        self.seed = validation.check_int_at_least(owner, "seed", seed, 0)
+        validation.check_number_in_range(owner, "seed", seed, 0, 2**64, below=True)
 
     def batches_per_epoch(self, epoch: int = 0) -> int:
         """Returns the number of batches, the same in every epoch."""
@@ -50,8 +50,8 @@ class SceneStream:
 
     def epoch(self, number: int, start: int = 0) -> tf.data.Dataset:
         """Returns the batches of an epoch from batch `start` on, drawn ahead of the training."""
-        checks.int_at_least("SceneStream", "number", number, 0)
-        checks.int_at_least("SceneStream", "start", start, 0)
+        validation.check_int_at_least("SceneStream", "number", number, 0)
+        validation.check_int_at_least("SceneStream", "start", start, 0)
         specs = tf.nest.map_structure(
             lambda array: tf.TensorSpec(array.shape, array.dtype), self.arrays(0, 0)
         )

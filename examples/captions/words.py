@@ -7,7 +7,7 @@ import numpy as np
 from examples.captions import scenes
 from keras_attention.export import tokenizers
 from keras_attention.export.tokenizers import WordTokenizer
-from keras_attention.export.tokenizers.base import END_ID, START_ID
+from keras_attention.export.tokenizers.base import BOS_ID, EOS_ID
 
 FOLDER = "words.tokenizer"
 GUIDE_WORDS = max(len(guide.split()) for guide in scenes.GUIDES)
@@ -69,8 +69,8 @@ class Encoder:
         box = np.zeros((count, width, 4), np.float32)
         for row, scene in enumerate(drawn):
             ids = self._encoded(scene.caption)
-            target[row, : len(ids) + 1] = [START_ID, *ids]
-            caption[row, : len(ids) + 1] = [*ids, END_ID]
+            target[row, : len(ids) + 1] = [BOS_ID, *ids]
+            caption[row, : len(ids) + 1] = [*ids, EOS_ID]
             asked = self._encoded(scene.guide)
             guide[row, : len(asked)] = asked
             box[row, : len(scene.named)] = scene.named

@@ -13,7 +13,7 @@ import tensorflow as tf
 from examples.classification.documents import Document
 from examples.data.buckets import split_into_buckets
 from examples.data.order import frozen_draw
-from keras_attention import checks
+from keras_attention._utils import validation
 
 NO_DOCUMENT = 0  # the label of a row that fills a batch up; those of classes begin with 1
 CHUNK = 4096
@@ -129,9 +129,9 @@ class DocumentBatches:
     ):
         owner = "DocumentBatches"
         self.encoded = encoded
-        self.batch_size = checks.positive_int(owner, "batch_size", batch_size)
-        checks.positive_int(owner, "max_shapes", max_shapes)
-        self.seed = checks.int_at_least(owner, "seed", seed, 0)
+        self.batch_size = validation.check_positive_int(owner, "batch_size", batch_size)
+        validation.check_positive_int(owner, "max_shapes", max_shapes)
+        self.seed = validation.check_int_at_least(owner, "seed", seed, 0)
         if not len(encoded):
             raise ValueError(f"{owner} expects at least one document. Received: none")
         sentences = np.array([len(ids) for ids in encoded.ids])
@@ -162,8 +162,8 @@ class DocumentBatches:
             Dataset of `({"sentences": (rows, sentences, words)}, labels (rows,))`, int32;
             padding is 0.
         """
-        checks.int_at_least("DocumentBatches", "epoch", epoch, 0)
-        checks.int_at_least("DocumentBatches", "start", start, 0)
+        validation.check_int_at_least("DocumentBatches", "epoch", epoch, 0)
+        validation.check_int_at_least("DocumentBatches", "start", start, 0)
         random = frozen_draw(self.seed, epoch)
         plan = self._plan([random.permutation(bucket) for bucket in self._buckets])
         order = random.permutation(len(plan))[start:]

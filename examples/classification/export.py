@@ -6,7 +6,7 @@ from keras import ops
 from examples.classification.opened import open_run
 from examples.commands import arguments as shared
 from examples.naming import Naming
-from keras_attention.export import TextInput, export_model, versions
+from keras_attention.export import TextInput, _versions, export_model
 
 SUMMARY = "write a SavedModel version that a model server loads"
 EPILOG = """\
@@ -30,13 +30,13 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     """Writes the version and says where."""
     opened = open_run(arguments.run)
-    versions.new_version(arguments.base, arguments.version)  # refused before the long work
+    _versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
     path = export_model(
         served_model(opened),
         arguments.base,
         tokenizers={"sentences": TextInput(opened.tokenizer, max_length=opened.max_words)},
         version=arguments.version,
-        meanings=meanings(opened),
+        descriptions=describe_outputs(opened),
         run=opened.run.settings,
     )
     print(path)
@@ -61,7 +61,7 @@ def served_model(opened) -> keras.Model:
     return keras.Model({"sentences": sentences}, answers, name=opened.run.settings["system"])
 
 
-def meanings(opened) -> dict[str, str]:
+def describe_outputs(opened) -> dict[str, str]:
     """Returns a line for each input and output, for the model card."""
     named = ", ".join(f"{number} {name}" for number, name in enumerate(opened.classes))
     return {

@@ -3,7 +3,7 @@
     log p(c | d) = log N_c / N + sum_{w in d} log (n_cw + 1) / (sum_w' n_cw' + V)
 
 with N_c the documents of class c, n_cw how many of them hold word w, and V words, those of the
-training documents that at least `minimum_count` of them hold. Words that are not among them
+training documents that at least `min_frequency` of them hold. Words that are not among them
 count for nothing. This is the multinomial form, as in Wang & Manning 2012.
 """
 
@@ -11,7 +11,7 @@ import collections
 import math
 
 
-def train(documents, minimum_count: int = 1):
+def train(documents, min_frequency: int = 1):
     """Returns a function from a document to its most likely label.
 
     Example:
@@ -28,7 +28,7 @@ def train(documents, minimum_count: int = 1):
         words = _words(document)
         counts[document.label].update(words)
         total.update(words)
-    vocabulary = {word for word, n in total.items() if n >= minimum_count}
+    vocabulary = {word for word, n in total.items() if n >= min_frequency}
     sums = {
         label: sum(n for word, n in found.items() if word in vocabulary)
         for label, found in counts.items()

@@ -40,7 +40,7 @@ def add_data(parser) -> None:
         "--dev-folds", type=folds, metavar="N-M", help="folds of those (default: all documents)"
     )
     shared.number(
-        data, "--minimum-count", 3, "words seen less often in the training documents are unknown"
+        data, "--min-frequency", 3, "words seen less often in the training documents are unknown"
     )
     data.add_argument(
         "--lowercase", action="store_true", help="lower-case the documents (default: keep)"

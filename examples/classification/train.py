@@ -53,7 +53,7 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         tokenizer = tokenizers.train(
             "words",
             (sentence for document in training for sentence in document.sentences),
-            minimum_count=arguments.minimum_count,
+            min_frequency=arguments.min_frequency,
             lowercase=arguments.lowercase,
         )
         tokenizer.save(directory / WORDS)

@@ -4,7 +4,7 @@ import keras
 
 from examples.cloze.opened import Opened, open_run
 from examples.commands import arguments as shared
-from keras_attention.export import TextInput, export_model, versions
+from keras_attention.export import TextInput, _versions, export_model
 
 SUMMARY = "write a SavedModel version that a model server loads"
 EPILOG = """\
@@ -38,7 +38,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     """Writes the version and says where."""
     opened = open_run(arguments.run)
-    versions.new_version(arguments.base, arguments.version)  # refused before the long work
+    _versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
     limits = {"document": opened.max_words, "query": QUERY_WORDS, "candidates": 1}
     path = export_model(
         served_model(opened),
@@ -47,7 +47,7 @@ def run(arguments) -> None:
             key: TextInput(opened.tokenizer, max_length=limit) for key, limit in limits.items()
         },
         version=arguments.version,
-        meanings=MEANINGS,
+        descriptions=MEANINGS,
         run=opened.run.settings,
     )
     print(path)

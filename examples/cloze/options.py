@@ -33,7 +33,7 @@ def add_data(parser) -> None:
     shared.number(
         data, "--vocabulary-size", 20000, "words that are embedded, at most", shared.int_at_least(6)
     )
-    shared.number(data, "--minimum-count", 5, "how often such a word is seen in training, at least")
+    shared.number(data, "--min-frequency", 5, "how often such a word is seen in training, at least")
     shared.number(data, "--max-words", 1000, "words of a document that are read")
     shared.number(data, "--batch-size", 32, "questions in a batch")
     shared.number(data, "--shapes", 4, "lengths to pad to; each is compiled once")

@@ -30,7 +30,7 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
     }
     if is_new and workers.is_chief:
         learned = words.learn(
-            questions["training"], arguments.vocabulary_size, arguments.minimum_count
+            questions["training"], arguments.vocabulary_size, arguments.min_frequency
         )
         learned.save(directory / words.FOLDER)
     workers.wait()

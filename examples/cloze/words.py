@@ -41,14 +41,14 @@ class PointingTokenizer(WordTokenizer):
         )
 
 
-def learn(questions: list[Cloze], vocabulary_size: int, minimum_count: int) -> PointingTokenizer:
+def learn(questions: list[Cloze], vocabulary_size: int, min_frequency: int) -> PointingTokenizer:
     """Returns a tokenizer of the most frequent words and the gap."""
     texts = (text for question in questions for text in (question.document, question.query))
     found = tokenizers.train(
         "words",
         texts,
         vocabulary_size=vocabulary_size,
-        minimum_count=minimum_count,
+        min_frequency=min_frequency,
         symbols=[GAP],
     )
     return PointingTokenizer(found.vocabulary, symbols=[GAP])

@@ -6,7 +6,7 @@ import tensorflow as tf
 from examples.data.buckets import split_into_buckets
 from examples.data.encoding import EncodedPairs, encode_pairs
 from examples.data.order import frozen_draw
-from keras_attention.protocol import FIRST_ID
+from keras_attention._utils.decoder_protocol import DECODER_START_ID
 
 
 class Batches:
@@ -23,7 +23,8 @@ class Batches:
             fit into about this many tokens on its longer side.
         max_shapes: Most (rows, source, target) shapes.
         seed: Int of at least 0, the seed of the order.
-        first_id: Int, what the decoder reads first; `keras_attention.protocol.first_id` asks it.
+        decoder_start_id: Int, what the decoder reads first;
+            `keras_attention._utils.decoder_protocol.get_decoder_start_id` asks it.
 
     Raises:
         ValueError: If an argument is not a positive int, or `batch_tokens` is less than the
@@ -50,13 +51,13 @@ class Batches:
         batch_tokens: int | None = None,
         max_shapes: int = 8,
         seed: int = 0,
-        first_id: int = FIRST_ID,
+        decoder_start_id: int = DECODER_START_ID,
     ):
         _check_int("batch_size", batch_size, 1)
         _check_int("max_shapes", max_shapes, 1)
         _check_int("seed", seed, 0)
         self.encoded = encoded
-        self.seed, self._first_id = seed, first_id
+        self.seed, self._decoder_start_id = seed, decoder_start_id
         source, target = encoded.source.lengths, encoded.target.lengths
         longest = int(max(source.max(), target.max()))
         if batch_tokens is not None and _check_int("batch_tokens", batch_tokens, 1) < longest:
@@ -194,7 +195,7 @@ class Batches:
         rows = rows[:count]
         source = _gather(*self._tensors[0], rows, source_length)
         labels = _gather(*self._tensors[1], rows, target_length)
-        start = tf.fill(tf.shape(labels[:, :1]), self._first_id)
+        start = tf.fill(tf.shape(labels[:, :1]), self._decoder_start_id)
         shifted = tf.concat([start, labels[:, :-1]], axis=1)  # the end id is no input
         inputs = {"source": source, "target": tf.where(labels > 0, shifted, 0)}
         return inputs, labels, tf.where(rows >= 0, tf.gather(self._index, tf.maximum(rows, 0)), -1)

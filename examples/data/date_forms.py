@@ -16,7 +16,7 @@ import unicodedata
 import warnings
 
 from examples.data.report import DataError
-from keras_attention.extras import missing_package
+from examples.missing_packages import missing_package_error
 
 BABEL_VERSION = "2.18.0"
 FIRST_YEAR, LAST_YEAR = 1900, 2099
@@ -156,7 +156,7 @@ def _babel():
     try:
         import babel
     except ModuleNotFoundError as error:
-        raise DataError(missing_package("The data set of dates", "babel", "examples")) from error
+        raise DataError(missing_package_error("The data set of dates", "babel")) from error
     if babel.__version__ != BABEL_VERSION:
         warnings.warn(
             f"The dates were fixed with Babel {BABEL_VERSION}; Babel {babel.__version__} may "

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from examples.data.order import frozen_draw
-from keras_attention import checks
+from keras_attention._utils import validation
 
 
 class RowBatches:
@@ -38,8 +38,8 @@ class RowBatches:
 
     def __init__(self, groups, batch_size: int, seed: int = 0, is_training: bool = True, vary=None):
         owner = "RowBatches"
-        self.batch_size = checks.positive_int(owner, "batch_size", batch_size)
-        self.seed = checks.int_at_least(owner, "seed", seed, 0)
+        self.batch_size = validation.check_positive_int(owner, "batch_size", batch_size)
+        self.seed = validation.check_int_at_least(owner, "seed", seed, 0)
         self.is_training, self.vary = is_training, vary
         self.groups = [group for group in groups if _rows(group)]
         if not self.groups:

@@ -5,7 +5,7 @@ import pathlib
 
 import numpy as np
 
-from keras_attention.plotting.figures import new_figure
+from keras_attention.plotting._figures import new_figure
 
 INCHES = 0.9
 FRAMES_A_SECOND = 3

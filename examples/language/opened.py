@@ -70,7 +70,9 @@ class Opened:
             the first, and to those of all tokens but the last.
         """
         ((inputs, _),), _, _ = texts.encoded([text], self.tokenizer, self.max_tokens, 1, 1)
-        tokens = [token.decode() for token in self.tokenizer.tokens(inputs["ids"][0]).numpy()]
+        tokens = [
+            token.decode() for token in self.tokenizer.ids_to_tokens(inputs["ids"][0]).numpy()
+        ]
         if self.tokenizer.kind in WRITTEN:
             pieces = self.tokenizer.split(self.tokenizer.normalize([text]))[0].numpy()
             tokens[1:] = [piece.decode() for piece in pieces[: len(tokens) - 1]]

@@ -4,7 +4,7 @@ import argparse
 
 from examples.commands import arguments as shared
 from examples.commands.arguments import UsageError
-from keras_attention.export.tokenizers.training import KINDS, SUBWORDS
+from keras_attention.export.tokenizers._training import SUBWORD_KINDS, TOKENIZER_CLASSES
 
 #: Appended for a look at whether everything runs: nothing is learned in so little time.
 QUICK_TRAINING = "--max-texts 64 --epochs 1 --no-jit --shapes 1"
@@ -17,7 +17,7 @@ EPILOG = """\
 examples:
   captions, tokenized, rare words unknown:
     python -m examples train {0} --text train.lc.norm.tok.en.gz \\
-        --dev-text val.lc.norm.tok.en.gz --minimum-count 2 --run runs/captions
+        --dev-text val.lc.norm.tok.en.gz --min-frequency 2 --run runs/captions
   letters instead of words:
     python -m examples train {0} --text names.txt --dev-text dev.txt --tokens characters \\
         --units 64 --run runs/names
@@ -32,7 +32,7 @@ def add_data(parser) -> None:
     shared.number(data, "--max-texts", None, "read the first N lines of each file (default: all)")
     data.add_argument(
         "--tokens",
-        choices=tuple(KINDS),
+        choices=tuple(TOKENIZER_CLASSES),
         default="words",
         help="what a token is; words are what stands between spaces (default: %(default)s)",
     )
@@ -43,7 +43,7 @@ def add_data(parser) -> None:
         "ids at most (default: 8000 for subwords, else no limit)",
         shared.int_at_least(5),
     )
-    shared.number(data, "--minimum-count", 1, "characters or words seen less often are unknown")
+    shared.number(data, "--min-frequency", 1, "characters or words seen less often are unknown")
     data.add_argument("--lowercase", action="store_true", help="lower-case it (default: keep)")
     shared.number(data, "--max-tokens", 200, "tokens of a line that are read, the rest is cut off")
     shared.number(data, "--batch-size", 64, "lines in a batch")
@@ -79,8 +79,8 @@ def check(arguments: argparse.Namespace) -> None:
             raise UsageError(
                 f"There is nothing to read. Name a file with a sentence on each line: {flag} FILE."
             )
-    if arguments.tokens in SUBWORDS and arguments.minimum_count > 1:
+    if arguments.tokens in SUBWORD_KINDS and arguments.min_frequency > 1:
         raise UsageError(
-            f"--minimum-count is for characters and words; {SUBWORDS[arguments.tokens]} has "
+            f"--min-frequency is for characters and words; {SUBWORD_KINDS[arguments.tokens]} has "
             "--vocabulary-size. Leave it out, or choose --tokens words."
         )

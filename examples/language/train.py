@@ -79,6 +79,6 @@ def _learned(arguments, lines):
         arguments.tokens,
         lines,
         vocabulary_size=arguments.vocabulary_size,
-        minimum_count=arguments.minimum_count,
+        min_frequency=arguments.min_frequency,
         lowercase=arguments.lowercase,
     )

@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_attention.export.contract import connect_parts
+from keras_attention.export._model_checks import connect_encoder_decoder
 
 
 def translator(encoder: keras.Model, decoder: keras.layers.Layer, name: str) -> keras.Model:
@@ -18,4 +18,4 @@ def translator(encoder: keras.Model, decoder: keras.layers.Layer, name: str) -> 
         decoder: A layer named "decoder" with `prepare`, `start`, `step` and a full call.
         name: Name of the model.
     """
-    return connect_parts("translator", encoder, decoder, name)
+    return connect_encoder_decoder("translator", encoder, decoder, name)

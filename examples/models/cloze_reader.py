@@ -10,7 +10,7 @@ from keras import ops
 
 from examples.commands.arguments import fraction, not_negative
 from examples.options import Option
-from keras_attention import AttentionOverAttention, BahdanauGRU, CounterDropout, SumOverMentions
+from keras_attention import AttentionOverAttention, AttentionSum, BahdanauGRU, CounterDropout
 
 UNKNOWN_ID = 1
 OPTIONS = {
@@ -98,7 +98,7 @@ def build(
         query_mask=masks["query"],
         return_attention_scores=True,
     )
-    probabilities = SumOverMentions(dtype=dtype, name="mentions")(
+    probabilities = AttentionSum(dtype=dtype, name="mentions")(
         weights, ids["document"], ids["candidates"]
     )
     # A missing candidate, 0, is no mention of the padding, whose weight is 0.

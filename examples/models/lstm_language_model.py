@@ -8,7 +8,7 @@ at 0), but reads its last state where the LSTMN reads a mixture of all earlier o
 import keras
 
 from examples.models import language_model
-from keras_attention.initialization import recurrent_initializer
+from keras_attention._utils.initializers import recurrent_initializer
 
 TITLE = "LSTM language model: the control of the LSTMN"
 REFERENCE = "Cheng et al. 2016, arXiv 1601.06733, table 1"

@@ -12,7 +12,7 @@ attention is `lstm_language_model`.
 import keras
 
 from examples.models import language_model
-from keras_attention import IntraAttention
+from keras_attention import LSTMN
 
 TITLE = "LSTMN: a language model that attends to its own earlier states"
 REFERENCE = "Cheng et al. 2016, arXiv 1601.06733"
@@ -46,7 +46,7 @@ def build(
     """
 
     def layer(states, number):
-        attention = IntraAttention(units, dtype=dtype, name=f"lstmn_{number}")
+        attention = LSTMN(units, dtype=dtype, name=f"lstmn_{number}")
         return attention(states, return_attention_scores=True)
 
     return language_model.language_model(

@@ -2,7 +2,8 @@
 
     p_i = softmax_i(u . m_i)     u' = u + sum_i p_i c_i     answer = softmax(W (o^K + u^K))
 
-The hops are `keras_attention.MemoryHops`. With adjacent tying its last table is the answer matrix
+The hops are `keras_attention.MemoryHops`. With adjacent tying its last table is the answer
+matrix
 too; with layer-wise tying the answer has a matrix of its own. The position encoding is by default
 that of the authors' code, with which the published numbers were made.
 """
@@ -18,16 +19,18 @@ REFERENCE = "Sukhbaatar et al. 2015, arXiv 1503.08895"
 TYINGS = {"adjacent": "adjacent", "layer-wise": "layer_wise"}
 OPTIONS = {
     "units": Option(20, "size of a memory; the paper has 50 for all tasks together"),
-    "hops": Option(3, "how often the story is read"),
-    "tying": Option("adjacent", "which tables the hops share", str, tuple(TYINGS)),
+    "num_hops": Option(3, "how often the story is read"),
+    "weight_tying": Option("adjacent", "which tables the hops share", str, tuple(TYINGS)),
     "encoding": Option(
         "centered",
         "how words make a sentence: a bag, or by position as in the paper or its authors' code",
         str,
         ("bag", "paper", "centered"),
     ),
-    "memory_size": Option(50, "sentences that are read, the most recent ones"),
-    "noise": Option(0.1, "share of empty memories drawn while training, 0 for none", fraction),
+    "max_memories": Option(50, "sentences that are read, the most recent ones"),
+    "empty_memory_rate": Option(
+        0.1, "share of empty memories drawn while training, 0 for none", fraction
+    ),
 }
 
 
@@ -35,11 +38,11 @@ def build(
     vocabulary_size: int,
     words: int,
     units: int = 20,
-    hops: int = 3,
-    tying: str = "adjacent",
+    num_hops: int = 3,
+    weight_tying: str = "adjacent",
     encoding: str = "centered",
-    memory_size: int = 50,
-    noise: float = 0.1,
+    max_memories: int = 50,
+    empty_memory_rate: float = 0.1,
     linear_start: bool = False,
     seed: int | None = None,
     dtype=None,
@@ -50,35 +53,35 @@ def build(
         vocabulary_size: Number of ids.
         words: Ids of a sentence, padding included.
         units: Size of a memory.
-        hops: How often the story is read.
+        num_hops: How often the story is read.
         tying: "adjacent" or "layer-wise".
         encoding: "bag", "paper" or "centered", see `keras_attention.MemoryHops`.
-        memory_size: Sentences that are read, the most recent ones.
-        noise: Share of empty memories drawn while training.
+        max_memories: Sentences that are read, the most recent ones.
+        empty_memory_rate: Share of empty memories drawn while training.
         linear_start: Whether the model begins without the softmax over memories.
         seed: Seed of the weights and of the noise.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
 
     Returns:
         A model from `{"story": (batch, memories, words), "question": (batch, words)}` to
-        `{"logits": (batch, vocabulary_size), "weights": (batch, hops, memories)}`.
+        `{"logits": (batch, vocabulary_size), "weights": (batch, num_hops, memories)}`.
     """
     story = keras.Input([None, words], dtype="int32", name="story")
     question = keras.Input([words], dtype="int32", name="question")
     reader = MemoryHops(
         vocabulary_size,
         units,
-        hops,
-        TYINGS[tying],
+        num_hops,
+        TYINGS[weight_tying],
         encoding,
-        memory_size,
-        noise,
+        max_memories,
+        empty_memory_rate,
         linear_start,
         seed=seed,
         dtype=dtype,
         name="reader",
     )
-    adjacent = tying == "adjacent"
+    adjacent = weight_tying == "adjacent"
     state, *logits, weights = reader(
         story, question, return_logits=adjacent, return_attention_scores=True
     )

@@ -28,10 +28,10 @@ from examples.options import Option
 from keras_attention import (
     Attention,
     BahdanauDecoder,
+    ChoDecoder,
     ConvDecoder,
     LuongDecoder,
     Seq2SeqDecoder,
-    SummaryDecoder,
     TransformerDecoder,
 )
 
@@ -102,7 +102,7 @@ DECODERS = {
     "luong": lambda vocabulary, sizes, **options: LuongDecoder(
         vocabulary, sizes.embedding_dim, sizes.units, sizes.layers, **options
     ),
-    "summary": lambda vocabulary, sizes, **options: SummaryDecoder(
+    "summary": lambda vocabulary, sizes, **options: ChoDecoder(
         vocabulary, sizes.embedding_dim, sizes.units, **options
     ),
     "seq2seq": lambda vocabulary, sizes, **options: Seq2SeqDecoder(

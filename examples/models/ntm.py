@@ -18,12 +18,12 @@ OPTIONS = {
     "controller": Option("lstm", "what tells the heads", str, ("lstm", "feed_forward")),
     "units": Option(100, "size of a layer of the controller"),
     "layers": Option(1, "layers of the controller"),
-    "slots": Option(128, "slots of the memory"),
-    "slot_dim": Option(20, "size of a slot"),
+    "memory_size": Option(128, "slots of the memory"),
+    "word_size": Option(20, "size of a slot"),
     "read_heads": Option(1, "heads that read"),
     "write_heads": Option(1, "heads that write"),
     "shift": Option("softmax", "how a head moves along the slots", str, tuple(SHIFTS)),
-    "reach": Option(1, "slots a head can move in a step"),
+    "max_shift": Option(1, "slots a head can move in a step"),
     "read_from": Option(
         "written", "read what this step has written, or not", str, ("written", "previous")
     ),
@@ -42,12 +42,12 @@ def build(
     controller: str = "lstm",
     units: int = 100,
     layers: int = 1,
-    slots: int = 128,
-    slot_dim: int = 20,
+    memory_size: int = 128,
+    word_size: int = 20,
     read_heads: int = 1,
     write_heads: int = 1,
     shift: str = "softmax",
-    reach: int = 1,
+    max_shift: int = 1,
     read_from: str = "written",
     initial_weights: str = "first",
     initial_controller: str = "zeros",
@@ -61,12 +61,12 @@ def build(
         controller: "lstm" or "feed_forward".
         units: Size of each layer of the controller.
         layers: Its layers.
-        slots: Slots of the memory.
-        slot_dim: Size of a slot.
+        memory_size: Slots of the memory.
+        word_size: Size of a slot.
         read_heads: Heads that read.
         write_heads: Heads that write.
         shift: "softmax" or "scalar", see `keras_attention.SoftmaxShift`, `ScalarShift`.
-        reach: Slots a head can move in a step.
+        max_shift: Slots a head can move in a step.
         read_from: "written" or "previous", see `NTMCell`.
         initial_weights: "first" or "learned".
         initial_controller: "zeros" or "learned".
@@ -74,12 +74,12 @@ def build(
     """
     cell = NTMCell(
         output_dim,
-        slots,
-        slot_dim,
+        memory_size,
+        word_size,
         _controller(controller, units, layers, dtype),
         read_heads,
         write_heads,
-        SHIFTS[shift](reach),
+        SHIFTS[shift](max_shift),
         read_from,
         activation=None,
         initial_weights=initial_weights,

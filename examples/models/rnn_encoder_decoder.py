@@ -1,7 +1,7 @@
 """The RNN encoder-decoder, Cho et al. 2014 (https://arxiv.org/abs/1406.1078).
 
     the encoder of `examples.models.encoders.forward_gru`                appendix A.1.1
-    the decoder of `keras_attention.SummaryDecoder`                      appendix A.1.2
+    the decoder of `keras_attention.ChoDecoder`                      appendix A.1.2
 
 One vector sums up the source and is told to the decoder at every step. The paper scores phrase
 pairs with it (`python -m examples score`): units 1000, embedding 100, maxout 500, vocabulary
@@ -18,7 +18,7 @@ from examples.models.initial import draw_normal
 from examples.models.sampling import OPTION as SAMPLING
 from examples.models.sampling import sampled
 from examples.options import Option
-from keras_attention import SummaryDecoder
+from keras_attention import ChoDecoder
 
 TITLE = "RNN encoder-decoder: one vector sums up the source"
 REFERENCE = "Cho et al. 2014, arXiv 1406.1078"
@@ -66,7 +66,7 @@ def build(
         units: Size of both states and of the summary.
         embedding_dim: Size of both embeddings.
         maxout_units: Size of the maxout layer; half of `units` by default.
-        reset_covers_context: See `SummaryDecoder`.
+        reset_covers_context: See `ChoDecoder`.
         output_rank: Inner size of a factored output matrix; None for a whole one.
         reverse: Whether the source is read from its end.
         dropout: Share dropped from embeddings, states and the maxout layer.
@@ -79,7 +79,7 @@ def build(
         source_vocabulary_size, units, embedding_dim, reverse, dropout, seed, dtype
     )
     seed = None if seed is None else seed + 2
-    decoder = SummaryDecoder(
+    decoder = ChoDecoder(
         target_vocabulary_size,
         embedding_dim,
         units,

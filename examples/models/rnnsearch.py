@@ -127,4 +127,6 @@ def _cell(injection, units, dtype):
     cell = BahdanauGRUCell(units, dtype=dtype, name="cell")
     if injection == "add":
         return ContextAdd(cell, 2 * units, dtype=dtype, name="injection")
-    return ContextConcat(cell, 2 * units, "tanh", carry=True, dtype=dtype, name="injection")
+    return ContextConcat(
+        cell, 2 * units, "tanh", output_is_state=True, dtype=dtype, name="injection"
+    )

@@ -17,7 +17,7 @@ import keras
 
 from examples.options import Option
 from keras_attention import ExponentialDecay, InverseSigmoidDecay, LinearDecay, ScheduledSampling
-from keras_attention.recurrent.scheduled_sampling import CHOICES
+from keras_attention.decoders.scheduled_sampling import CHOICES
 
 SCHEDULES = {
     "constant": float,

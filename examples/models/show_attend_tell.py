@@ -26,8 +26,8 @@ from keras_attention import (
     ReinforceLoss,
     ShowAttendTellDecoder,
     SoftAttention,
-    checks,
 )
+from keras_attention._utils import validation
 
 TITLE = "Show, Attend and Tell: a caption that looks at the picture for each word"
 REFERENCE = "Xu et al. 2015, arXiv 1502.03044"
@@ -62,7 +62,7 @@ OPTIONS = {
         not_negative,
     ),
     "expected_rate": Option(0.5, "hard: share that reads as soft does, in training", fraction),
-    "inference": Option(
+    "inference_mode": Option(
         "argmax", "hard: what is read after training", str, ("argmax", "sample", "expected")
     ),
     "dropout": Option(0.0, "share dropped from embedding and readout", fraction),
@@ -81,7 +81,7 @@ def build(
     reward: str = "mean",
     entropy: float = 0.002,
     expected_rate: float = 0.5,
-    inference: str = "argmax",
+    inference_mode: str = "argmax",
     dropout: float = 0.0,
     seed: int | None = None,
     dtype=None,
@@ -114,7 +114,7 @@ def build(
     Raises:
         ValueError: If there is no such attention, or the pictures' arguments are wrong.
     """
-    checks.one_of("show_attend_tell", "attention", attention, KINDS)
+    validation.check_one_of("show_attend_tell", "attention", attention, KINDS)
     image = keras.Input([side, side, 1], name="image")
     target = keras.Input([None], dtype="int32", name="target")
     memory, _ = picture.annotations(image, dtype=dtype, **pictures)
@@ -122,7 +122,7 @@ def build(
     options = {"use_gate": gate, "seed": seed, "dtype": dtype, "name": "attention"}
     is_hard = attention == "hard"
     mechanism = (
-        HardAttention(units, expected_rate=expected_rate, inference=inference, **options)
+        HardAttention(units, expected_rate=expected_rate, inference_mode=inference_mode, **options)
         if is_hard
         else SoftAttention(units, **options)
     )
@@ -136,13 +136,16 @@ def build(
         dtype=dtype,
         name="decoder",
     )
-    logits, weights, details = decoder(
-        target, encoder(image)["memory"], return_attention_scores=True, return_details=True
+    logits, weights, auxiliary_outputs = decoder(
+        target,
+        encoder(image)["memory"],
+        return_attention_scores=True,
+        return_auxiliary_outputs=True,
     )
     real = ops.not_equal(target, 0)
     if is_hard:
         loss = ReinforceLoss(reinforce, entropy, reward=reward, dtype=dtype, name="reinforce")
-        logits = loss(logits, said_next(target), **details, mask=real)
+        logits = loss(logits, said_next(target), **auxiliary_outputs, mask=real)
     elif doubly_stochastic:
         loss = DoublyStochasticLoss(doubly_stochastic, dtype=dtype, name="doubly_stochastic")
         logits = loss(logits, weights, mask=real)

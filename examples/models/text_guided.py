@@ -18,8 +18,8 @@ from keras_attention import (
     LearnedPositionalEmbedding,
     ShowTellDecoder,
     TextGuidedAttention,
-    checks,
 )
+from keras_attention._utils import validation
 
 TITLE = "Text-guided attention: a sentence says where to look before a caption is written"
 REFERENCE = "Mun et al. 2017, arXiv 1612.03557"
@@ -140,10 +140,10 @@ def _sentence(guide, vocabulary_size, embedding_dim, kind, units, dtype):
     )
     if isinstance(kind, keras.layers.Layer):
         sentence = kind(guide)
-        checks.rank("text_guided", "sentence_encoder", sentence, (2,), "(batch, dim)")
+        validation.check_rank("text_guided", "sentence_encoder", sentence, (2,), "(batch, dim)")
         return normalization(sentence)
     hint = "Or give a layer from ids (batch, words) to a vector (batch, dim)."
-    checks.one_of("text_guided", "sentence_encoder", kind, SENTENCE_ENCODERS, hint)
+    validation.check_one_of("text_guided", "sentence_encoder", kind, SENTENCE_ENCODERS, hint)
     embedding = keras.layers.Embedding(
         vocabulary_size,
         embedding_dim,

@@ -17,7 +17,7 @@ examples:
 what the numbers mean:
   error              share of the answers that are wrong, in %; of several tasks, their mean
   passed             tasks with at most 5 % wrong answers
-  cut off            sentences beyond the most recent ones that the memory holds (--memory-size of
+  cut off            sentences beyond the most recent ones that the memory holds (--max-memories of
                      the training), and words beyond the longest sentence that was trained on
 
 With --others, runs of the same tasks with other seeds, every run is measured, and the one with

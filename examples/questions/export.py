@@ -5,7 +5,7 @@ import keras
 from examples.commands import arguments as shared
 from examples.naming import Naming
 from examples.questions.opened import Opened, linear_text, open_run
-from keras_attention.export import TextInput, export_model, versions
+from keras_attention.export import TextInput, _versions, export_model
 
 SUMMARY = "write a SavedModel version that a model server loads"
 EPILOG = """\
@@ -43,22 +43,22 @@ def run(arguments) -> None:
     opened = open_run(arguments.run)
     if opened.reader.is_linear():
         raise ValueError(linear_text(arguments.run))
-    versions.new_version(arguments.base, arguments.version)  # refused before the long work
+    _versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
     text = TextInput(opened.tokenizer, max_length=opened.words)
     path = export_model(
         served_model(opened),
         arguments.base,
         tokenizers={"story": text, "question": text},
         version=arguments.version,
-        meanings=meanings(opened),
+        descriptions=descriptions(opened),
         run={**opened.run.settings, "vocabulary": opened.vocabulary},
     )
     print(path)
 
 
-def meanings(opened: Opened) -> dict[str, str]:
+def descriptions(opened: Opened) -> dict[str, str]:
     """Returns a line for each input and output, for the model card."""
-    limits = {"memories": opened.reader.memory_size, "words": opened.words}
+    limits = {"memories": opened.reader.max_memories, "words": opened.words}
     return {name: text.format(**limits) for name, text in MEANINGS.items()}
 
 

@@ -22,7 +22,7 @@ class Answers:
     Attributes:
         said: Words, one a question.
         probabilities: The probability of each, `(questions,)`.
-        weights: List of `(hops, sentences)` arrays; sentences that were not read have 0.
+        weights: List of `(num_hops, sentences)` arrays; sentences that were not read have 0.
     """
 
     said: list[str]
@@ -57,7 +57,9 @@ class Opened:
     @property
     def vocabulary(self) -> list[str]:
         """The word of each id."""
-        return [text.decode() for text in self.tokenizer.tokens([range(self._size)]).numpy()[0]]
+        return [
+            text.decode() for text in self.tokenizer.ids_to_tokens([range(self._size)]).numpy()[0]
+        ]
 
     @property
     def _size(self):
@@ -65,11 +67,11 @@ class Opened:
 
     def length(self, questions: list[Question]) -> words.Length:
         """Returns how much is read of questions and their stories."""
-        return words.length(questions, self.tokenizer, self.reader.memory_size, self.words)
+        return words.length(questions, self.tokenizer, self.reader.max_memories, self.words)
 
     def answers(self, questions: list[Question]) -> Answers:
         """Returns what the model says, and where it looked."""
-        rows = words.encoded(questions, self.tokenizer, self.reader.memory_size, self.words)
+        rows = words.encoded(questions, self.tokenizer, self.reader.max_memories, self.words)
         batches = RowBatches([rows], BATCH_SIZE, is_training=False)
         logits, weights = [], []
         for inputs, _ in batches.epoch(0):

@@ -9,7 +9,7 @@ from examples.commands.arguments import UsageError
 from examples.questions.opened import add_stories, linear_text, open_run, read_part
 from examples.questions.stories import Question
 from keras_attention import plotting
-from keras_attention.plotting.lettering import Lettering, write_above
+from keras_attention.plotting._text_layout import TextLayout, write_figure_title
 
 SUMMARY = "draw which sentences each reading of a story attends to"
 EPILOG = """\
@@ -71,7 +71,7 @@ def draw(question: Question, said: str, probability: float, weights: np.ndarray)
         question: The question.
         said: The answer of the model.
         probability: Its probability.
-        weights: Array `(hops, sentences)`.
+        weights: Array `(num_hops, sentences)`.
     """
     first = max(0, len(question.sentences) - LAST_SENTENCES)
     marked = [
@@ -85,7 +85,7 @@ def draw(question: Question, said: str, probability: float, weights: np.ndarray)
     )
     expected = f", expected {question.answer}" if question.answer not in ("", said) else ""
     lines = f"{question.question}\n{said} ({100 * probability:.0f} %){expected}"
-    write_above(figure, lines, Lettering([lines]))  # the map itself is narrow
+    write_figure_title(figure, lines, TextLayout([lines]))  # the map itself is narrow
     return figure
 
 

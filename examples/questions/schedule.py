@@ -11,7 +11,7 @@ from keras import ops
 from examples.questions.objective import AnswerObjective
 from examples.training.evaluation import Evaluation
 from examples.training.settings import Metric
-from keras_attention import checks
+from keras_attention._utils import validation
 
 LINEAR_SHARE = 0.5  # of the rate while the softmax is missing: 0.005 for 0.01
 LINEAR_CHOICE = 2.0  # no `choice` without softmax is smaller, every one with softmax is
@@ -66,10 +66,10 @@ class LinearStartSchedule:
     def __init__(self, reader, rate, halve_every, patience, epochs_done, linear_epochs):
         owner = "LinearStartSchedule"
         self.reader, self.epochs_done = reader, epochs_done
-        self.rate = checks.number_in_range(owner, "rate", rate, 0.0)
-        self.halve_every = checks.positive_int(owner, "halve_every", halve_every)
-        self.patience = checks.positive_int(owner, "patience", patience)
-        self.linear_epochs = checks.positive_int(owner, "linear_epochs", linear_epochs)
+        self.rate = validation.check_number_in_range(owner, "rate", rate, 0.0)
+        self.halve_every = validation.check_positive_int(owner, "halve_every", halve_every)
+        self.patience = validation.check_positive_int(owner, "patience", patience)
+        self.linear_epochs = validation.check_positive_int(owner, "linear_epochs", linear_epochs)
         self.waited = 0
 
     def first_rate(self) -> float:

@@ -40,7 +40,7 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
     tokenizer = words.load(directory)
     longest = words.longest(questions, tokenizer)
     rows = {
-        name: words.encoded(part, tokenizer, arguments.memory_size, longest)
+        name: words.encoded(part, tokenizer, arguments.max_memories, longest)
         for name, part in parts.items()
     }
     batches = RowBatches([rows["training"]], arguments.batch_size, arguments.seed)
@@ -94,11 +94,11 @@ def _split(questions, arguments):
 def _tell(arguments, parts, model, tokenizer, longest):
     tasks = {question.task for part in parts.values() for question in part}
     counts = ", ".join(f"{name} {len(part):,}" for name, part in parts.items())
-    cut = sum(len(q.sentences) > arguments.memory_size for q in parts["training"])
+    cut = sum(len(q.sentences) > arguments.max_memories for q in parts["training"])
     print(f"{len(tasks)} tasks; questions: {counts}")
     if cut:
         print(
-            f"{cut:,} training stories are longer than --memory-size {arguments.memory_size}; "
+            f"{cut:,} training stories are longer than --max-memories {arguments.max_memories}; "
             "of those the most recent sentences are read."
         )
     if arguments.linear_start and arguments.epochs <= arguments.linear_epochs:

@@ -15,13 +15,13 @@ def _multi30k(source, target):
         f"--source {tok}/train.lc.norm.tok.{source}.gz --target {tok}/train.lc.norm.tok.{target}.gz"
         f" --dev-source {tok}/val.lc.norm.tok.{source}.gz"
         f" --dev-target {tok}/val.lc.norm.tok.{target}.gz"
-        " --tokens words --minimum-count 2 --batch-size 64 --shapes 6 --label-smoothing 0.1"
+        " --tokens words --min-frequency 2 --batch-size 64 --shapes 6 --label-smoothing 0.1"
     )
 
 
 def _multi30k_test(source, target):
     test = "{data}/multi30k/tok/test_2016_flickr.lc.norm.tok"
-    return f"--source {test}.{source}.gz --target {test}.{target}.gz --beam 4"
+    return f"--source {test}.{source}.gz --target {test}.{target}.gz --beam-width 4"
 
 
 GERMAN, GERMAN_TEST = _multi30k("de", "en"), _multi30k_test("de", "en")
@@ -36,13 +36,13 @@ CMUDICT = (
     "--pairs {data}/g2p_cmudict/train.tsv.gz --dev-pairs {data}/g2p_cmudict/dev.tsv.gz"
     " --source-tokens characters --target-tokens words --shapes 6 --monitor wer"
 )
-CMUDICT_TEST = "--pairs {data}/g2p_cmudict/test.tsv.gz --format targets --beam 4"
+CMUDICT_TEST = "--pairs {data}/g2p_cmudict/test.tsv.gz --format targets --beam-width 4"
 SIGMORPHON = (
     "--pairs {data}/g2p_sigmorphon2020/{part}_train.tsv.gz"
     " --dev-pairs {data}/g2p_sigmorphon2020/{part}_dev.tsv.gz"
     " --source-tokens characters --target-tokens words --shapes 3 --monitor wer"
 )
-SIGMORPHON_TEST = "--pairs {data}/g2p_sigmorphon2020/{part}_test.tsv.gz --beam 4"
+SIGMORPHON_TEST = "--pairs {data}/g2p_sigmorphon2020/{part}_test.tsv.gz --beam-width 4"
 LANGUAGES = ("arm", "bul", "dut", "fre", "geo", "gre", "hun", "jpn")
 REVIEWS = "{data}/movie_reviews/movie_reviews.folds0-8.jsonl.gz"
 CLOZE = (
@@ -54,7 +54,7 @@ CLOZE_TEST = "--questions {data}/cloze_en/books_ne.test.txt.gz"
 SCENES = "Scenes of MNIST digits"
 LANGUAGE = (
     "--text {data}/multi30k/tok/train.lc.norm.tok.en.gz"
-    " --dev-text {data}/multi30k/tok/val.lc.norm.tok.en.gz --minimum-count 2 --units 256"
+    " --dev-text {data}/multi30k/tok/val.lc.norm.tok.en.gz --min-frequency 2 --units 256"
     " --embedding-dim 256 --dropout 0.5 --learning-rate 0.002 --plateau 1 --epochs 20"
 )
 LETTERS = (  # of the recurrent systems on CMUdict
@@ -75,7 +75,7 @@ def _scan(split):
 
 def _scan_test(split):
     pairs = f"--pairs {{data}}/scan/tasks_test_{split}.txt.gz"
-    return f"{pairs} --format scan --beam 1 --max-length 60"
+    return f"{pairs} --format scan --beam-width 1 --max-length 60"
 
 
 _TABLE = (

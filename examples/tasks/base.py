@@ -16,7 +16,7 @@ import numbers
 
 import numpy as np
 
-from keras_attention import checks
+from keras_attention._utils import validation
 
 SLOTS, SLOT_DIM = 128, 20
 """The memory of all experiments of the paper."""
@@ -84,7 +84,7 @@ class Task(abc.ABC):
         smallest: Dict, the least value of a size where it is more than 1.
         paper: Dict from "feed_forward" and "lstm" to the paper's settings with that controller:
             `heads` (as many that read and as many that write), `units` (a tuple, a number a
-            layer), `slots`, `slot_dim` and `learning_rate`.
+            layer), `memory_size`, `word_size` and `learning_rate`.
         published_parameters: Dict with the same keys, the numbers of parameters it prints.
         baseline: Dict of `units`, `learning_rate` and `published_parameters` of its LSTM
             without a memory.
@@ -126,7 +126,7 @@ class Task(abc.ABC):
         Raises:
             ValueError: If an argument lies outside its range, or the task has no such size.
         """
-        checks.positive_int(type(self).__name__, "batch_size", batch_size)
+        validation.check_positive_int(type(self).__name__, "batch_size", batch_size)
         ranges = self.ranges(**sizes)
         chosen = {
             key: int(generator.integers(*ends, endpoint=True)) for key, ends in ranges.items()
@@ -160,7 +160,7 @@ class Task(abc.ABC):
 
 def paper_settings(heads, units, learning_rate: float) -> dict[str, dict]:
     """Returns `Task.paper`; `heads` and `units` are (feed-forward, LSTM)."""
-    shared = {"slots": SLOTS, "slot_dim": SLOT_DIM, "learning_rate": learning_rate}
+    shared = {"memory_size": SLOTS, "word_size": SLOT_DIM, "learning_rate": learning_rate}
     return {
         controller: {"heads": heads[place], "units": units[place], **shared}
         for place, controller in enumerate(("feed_forward", "lstm"))

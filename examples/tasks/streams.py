@@ -11,7 +11,7 @@ import tensorflow as tf
 from examples.data.buckets import split_into_buckets
 from examples.data.drawn import drawn_ahead, generator_of
 from examples.tasks.base import Example, Task
-from keras_attention import checks
+from keras_attention._utils import validation
 
 
 class LinearCurriculum:
@@ -29,7 +29,7 @@ class LinearCurriculum:
     """
 
     def __init__(self, epochs: int):
-        self.epochs = checks.positive_int("LinearCurriculum", "epochs", epochs)
+        self.epochs = validation.check_positive_int("LinearCurriculum", "epochs", epochs)
 
     def ranges(self, full: dict[str, tuple[int, int]], epoch: int) -> dict[str, tuple[int, int]]:
         """Returns the ranges of an epoch; `full` are those at the end."""
@@ -87,13 +87,15 @@ class Stream:
                 f"name. Received: task={task!r}"
             )
         self.task = task
-        self.batch_size = checks.positive_int(owner, "batch_size", batch_size)
-        self.seed = checks.int_at_least(owner, "seed", seed, 0)
-        checks.number_in_range(owner, "seed", seed, 0, 2**64, below=True)
+        self.batch_size = validation.check_positive_int(owner, "batch_size", batch_size)
+        self.seed = validation.check_int_at_least(owner, "seed", seed, 0)
+        validation.check_number_in_range(owner, "seed", seed, 0, 2**64, below=True)
         self.curriculum = curriculum
         self.ranges = task.ranges(**sizes)
-        self._num_batches = checks.positive_int(owner, "batches_per_epoch", batches_per_epoch)
-        checks.positive_int(owner, "max_shapes", max_shapes)
+        self._num_batches = validation.check_positive_int(
+            owner, "batches_per_epoch", batches_per_epoch
+        )
+        validation.check_positive_int(owner, "max_shapes", max_shapes)
         if curriculum is not None and all(low == high for low, high in self.ranges.values()):
             raise ValueError(
                 f"{owner} expects a size with a range where there is a curriculum, and every size "
@@ -121,8 +123,8 @@ class Stream:
             Dataset of `({"inputs": (batch, time, input_dim)}, {"targets": (batch, time,
             output_dim), "due": (batch, time)})`, float32, padded with 0.
         """
-        checks.int_at_least("Stream", "number", number, 0)
-        checks.int_at_least("Stream", "start", start, 0)
+        validation.check_int_at_least("Stream", "number", number, 0)
+        validation.check_int_at_least("Stream", "start", start, 0)
         task = self.task
 
         def spec(*last_axes):

@@ -17,7 +17,7 @@ import numpy as np
 from keras import ops
 
 from examples.training.layers import batch_normalizations
-from keras_attention import checks
+from keras_attention._utils import validation
 
 
 class WeightAverage:
@@ -83,7 +83,7 @@ class ExponentialAverage(WeightAverage):
 
     def __init__(self, decay: float = 0.999):
         super().__init__()
-        self.decay = checks.number_in_range(
+        self.decay = validation.check_number_in_range(
             "ExponentialAverage", "decay", decay, 0.0, 1.0, below=True
         )
 
@@ -120,7 +120,7 @@ class SnapshotAverage(WeightAverage):
 
     def __init__(self, count: int = 5):
         super().__init__()
-        self.count = checks.int_at_least("SnapshotAverage", "count", count, 2)
+        self.count = validation.check_int_at_least("SnapshotAverage", "count", count, 2)
 
     def end_epoch(self):
         self.snapshots = [*self.snapshots, super().values()][1 - self.count :]

@@ -26,7 +26,7 @@ import zipfile
 import numpy as np
 
 from examples.training import files
-from keras_attention import checks
+from keras_attention._utils import validation
 
 FORMAT = 1
 ARRAYS, RECORD = "variables.npz", "checkpoint.json"
@@ -51,7 +51,7 @@ class Checkpoints:
 
     def __init__(self, directory: pathlib.Path, keep: int = 2, report=print):
         self.directory = pathlib.Path(directory)
-        self.keep = checks.positive_int("Checkpoints", "keep", keep)
+        self.keep = validation.check_positive_int("Checkpoints", "keep", keep)
         self.report = report
         self.directory.mkdir(parents=True, exist_ok=True)
         for leftover in self.directory.glob(".incomplete-*"):

@@ -20,7 +20,7 @@ A smoothed loss does not go to 0, so perplexity is reported from the unsmoothed 
 
 import tensorflow as tf
 
-from keras_attention import checks
+from keras_attention._utils import validation
 
 SPREADS = ("all", "wrong", "wrong_without_padding")
 
@@ -85,10 +85,12 @@ def token_cross_entropy(logits, labels, smoothing: float = 0.0, spread="all", pa
     check_smoothing("token_cross_entropy", smoothing, spread)
     logits = tf.cast(logits, tf.float32)
     labels = tf.convert_to_tensor(labels)
-    checks.rank("token_cross_entropy", "logits", logits, (3,), "(batch, target, vocabulary)")
-    checks.rank("token_cross_entropy", "labels", labels, (2,), "(batch, target)")
+    validation.check_rank(
+        "token_cross_entropy", "logits", logits, (3,), "(batch, target, vocabulary)"
+    )
+    validation.check_rank("token_cross_entropy", "labels", labels, (2,), "(batch, target)")
     for axis in (0, 1):
-        checks.same_dim("token_cross_entropy", axis, labels=labels, logits=logits)
+        validation.check_same_dim("token_cross_entropy", axis, labels=labels, logits=logits)
     if smoothing:
         targets = target_distribution(labels, logits.shape[-1], smoothing, spread, pad_id)
         losses = tf.nn.softmax_cross_entropy_with_logits(targets, logits)
@@ -115,5 +117,5 @@ def masked_cross_entropy(logits, labels, smoothing: float = 0.0, spread="all", p
 
 def check_smoothing(owner: str, smoothing: float, spread: str) -> None:
     """Raises a `ValueError` unless both options are as the module describes them."""
-    checks.number_in_range(owner, "smoothing", smoothing, 0.0, 1.0, below=True)
-    checks.one_of(owner, "spread", spread, SPREADS)
+    validation.check_number_in_range(owner, "smoothing", smoothing, 0.0, 1.0, below=True)
+    validation.check_one_of(owner, "spread", spread, SPREADS)

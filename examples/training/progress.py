@@ -3,7 +3,7 @@
 import sys
 import time
 
-from keras_attention.extras import missing_package
+from examples.missing_packages import missing_package_error
 
 SECONDS_BETWEEN_LINES = 20.0
 
@@ -74,7 +74,7 @@ class BarProgress:
         try:
             from rich import console, progress
         except ModuleNotFoundError as error:
-            raise missing_package("The progress bar", "rich", "examples") from error
+            raise missing_package_error("The progress bar", "rich") from error
         self._bar = progress.Progress(
             progress.TextColumn("{task.description}"),
             progress.BarColumn(bar_width=20),

@@ -11,7 +11,7 @@ import dataclasses
 import keras
 from keras import ops
 
-from keras_attention import checks
+from keras_attention._utils import validation
 
 
 class NoamSchedule(keras.optimizers.schedules.LearningRateSchedule):
@@ -34,9 +34,9 @@ class NoamSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(self, units: int, warmup: int = 4000, scale: float = 1.0):
-        self.units = checks.positive_int("NoamSchedule", "units", units)
-        self.warmup = checks.positive_int("NoamSchedule", "warmup", warmup)
-        self.scale = checks.number_in_range("NoamSchedule", "scale", scale, 0.0)
+        self.units = validation.check_positive_int("NoamSchedule", "units", units)
+        self.warmup = validation.check_positive_int("NoamSchedule", "warmup", warmup)
+        self.scale = validation.check_number_in_range("NoamSchedule", "scale", scale, 0.0)
 
     def __call__(self, step):
         step = ops.cast(step, "float32") + 1.0
@@ -68,9 +68,9 @@ class HalvingSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(self, rate: float, first_step: int, interval: int):
-        self.rate = checks.number_in_range("HalvingSchedule", "rate", rate, 0.0)
-        self.first_step = checks.positive_int("HalvingSchedule", "first_step", first_step)
-        self.interval = checks.positive_int("HalvingSchedule", "interval", interval)
+        self.rate = validation.check_number_in_range("HalvingSchedule", "rate", rate, 0.0)
+        self.first_step = validation.check_positive_int("HalvingSchedule", "first_step", first_step)
+        self.interval = validation.check_positive_int("HalvingSchedule", "interval", interval)
 
     def __call__(self, step):
         step = ops.cast(step, "int32")
@@ -92,8 +92,8 @@ def halving_after_epoch(
     >>> schedule.first_step, schedule.interval
     (500, 50)
     """
-    checks.number_in_range("halving_after_epoch", "epoch", epoch, 0.0)
-    checks.number_in_range("halving_after_epoch", "every", every, 0.0)
+    validation.check_number_in_range("halving_after_epoch", "epoch", epoch, 0.0)
+    validation.check_number_in_range("halving_after_epoch", "every", every, 0.0)
     return HalvingSchedule(
         rate, max(1, round(epoch * batches_per_epoch)), max(1, round(every * batches_per_epoch))
     )
@@ -120,10 +120,10 @@ class CoolDownSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, base, total: int, cooling: int):
         if not callable(base):
-            checks.number_in_range("CoolDownSchedule", "base", base, 0.0)
+            validation.check_number_in_range("CoolDownSchedule", "base", base, 0.0)
         self.base = base
-        self.total = checks.positive_int("CoolDownSchedule", "total", total)
-        self.cooling = checks.positive_int("CoolDownSchedule", "cooling", cooling)
+        self.total = validation.check_positive_int("CoolDownSchedule", "total", total)
+        self.cooling = validation.check_positive_int("CoolDownSchedule", "cooling", cooling)
 
     def __call__(self, step):
         rate = self.base(step) if callable(self.base) else self.base
@@ -159,9 +159,11 @@ class ReduceOnPlateau:
     waited: int = 0
 
     def __post_init__(self):
-        checks.number_in_range("ReduceOnPlateau", "factor", self.factor, 0.0, 1.0, below=True)
-        checks.positive_int("ReduceOnPlateau", "patience", self.patience)
-        checks.number_in_range("ReduceOnPlateau", "minimum", self.minimum, 0.0)
+        validation.check_number_in_range(
+            "ReduceOnPlateau", "factor", self.factor, 0.0, 1.0, below=True
+        )
+        validation.check_positive_int("ReduceOnPlateau", "patience", self.patience)
+        validation.check_number_in_range("ReduceOnPlateau", "minimum", self.minimum, 0.0)
 
     def update(self, improved: bool, rate: float) -> float:
         """Returns the learning rate to go on with."""

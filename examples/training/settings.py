@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import keras
 
-from keras_attention import checks
+from keras_attention._utils import validation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,13 +75,13 @@ class TrainingSettings:
     def __post_init__(self):
         owner = "TrainingSettings"
         for name in ("epochs", "keep_checkpoints", "log_steps"):
-            checks.positive_int(owner, name, getattr(self, name))
+            validation.check_positive_int(owner, name, getattr(self, name))
         for name in ("patience", "checkpoint_steps"):
             if getattr(self, name) is not None:
-                checks.positive_int(owner, name, getattr(self, name))
+                validation.check_positive_int(owner, name, getattr(self, name))
         for name in ("minutes", "checkpoint_seconds", "clip_norm", "clip_value"):
             if getattr(self, name) is not None:
-                checks.number_in_range(owner, name, getattr(self, name), 0.0)
+                validation.check_number_in_range(owner, name, getattr(self, name), 0.0)
         for name in ("clip_norm", "clip_value"):
             if getattr(self, name) == 0:
                 raise ValueError(

@@ -21,7 +21,7 @@ import tensorflow as tf
 from examples.training import averaging
 from examples.training.layers import batch_normalizations, every_layer
 from examples.training.objectives import Objective, TokenObjective
-from keras_attention import checks
+from keras_attention._utils import validation
 
 FIRST_SCALE = 2.0**10
 UPDATES_BEFORE_DOUBLING = 1000
@@ -80,7 +80,7 @@ class TrainingStep:
     ):
         for name, limit in (("clip_norm", clip_norm), ("clip_value", clip_value)):
             if limit is not None:
-                checks.number_in_range("TrainingStep", name, limit, 1e-12)
+                validation.check_number_in_range("TrainingStep", name, limit, 1e-12)
         _check_optimizer(optimizer)
         self.model, self.optimizer, self.strategy = model, optimizer, strategy
         self.objective = objective or TokenObjective()

@@ -5,7 +5,7 @@ import argparse
 from examples.commands.arguments import UsageError, positive_int
 from examples.data.parallel import FORMATS
 from examples.translation.corpora import Files
-from keras_attention.decoding import AverageLengthPenalty, GNMTLengthPenalty
+from keras_attention.search import AverageLengthPenalty, GNMTLengthPenalty
 
 
 def add_files(
@@ -76,7 +76,7 @@ def add_search(parser) -> None:
     """Adds the options of the search."""
     group = parser.add_argument_group("search")
     group.add_argument(
-        "--beam",
+        "--beam-width",
         type=positive_int,
         default=4,
         metavar="N",

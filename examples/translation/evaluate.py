@@ -19,7 +19,7 @@ from examples.translation.opened import (
     translator,
 )
 from examples.translation.own_words import own_words_perplexity
-from keras_attention.protocol import first_id
+from keras_attention._utils.decoder_protocol import get_decoder_start_id
 
 SUMMARY = "measure a run on unseen dates, or on your own test files"
 EPILOG = """\
@@ -132,7 +132,7 @@ def run(arguments) -> None:
         measured, outputs = _on_dates(opened, arguments, texts, references)
     numbers = {
         "pairs": len(texts),
-        "beam": arguments.beam,
+        "beam": arguments.beam_width,
         **_of_references(opened, batches, other),
         **measured,
         "seconds": time.monotonic() - began,
@@ -246,8 +246,8 @@ def _reference_batches(opened, other, pairs):
     """Sources and references, without those that are longer than the learned positions."""
     sides = opened.source_tokenizer, opened.target_tokenizer
     limits = pair_limits(opened.model, *([] if other is None else [other.model]))
-    first = first_id(opened.model.get_layer("decoder"))
-    batches = Batches.from_pairs(pairs, *sides, max_shapes=3, first_id=first, **limits)
+    first = get_decoder_start_id(opened.model.get_layer("decoder"))
+    batches = Batches.from_pairs(pairs, *sides, max_shapes=3, decoder_start_id=first, **limits)
     if batches.report.left_out:
         print(f"references: {batches.report}")
     return batches

@@ -3,7 +3,7 @@
 from examples.commands import arguments as shared
 from examples.translation.arguments import add_search
 from examples.translation.opened import open_run, output_limit
-from keras_attention.export import export_translator, versions
+from keras_attention.export import _versions, export_translator
 
 SUMMARY = "write a SavedModel version that a model server loads"
 EPILOG = """\
@@ -12,7 +12,7 @@ examples:
   python -m examples.ask served "3. Mai 1979"          answers from the newest version
   less served/1/assets.extra/model_card.md             what a client sends and gets
 
-The search is part of the export: --beam and the other options hold for every request.
+The search is part of the export: --beam-width and the other options hold for every request.
 """
 
 
@@ -26,14 +26,14 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     """Writes the version and says where."""
     opened = open_run(arguments.run)
-    versions.new_version(arguments.base, arguments.version)  # refused before the long work
+    _versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
     path = export_translator(
         opened.model,
         arguments.base,
         source=opened.source_tokenizer,
         target=opened.target_tokenizer,
         version=arguments.version,
-        beam_width=arguments.beam,
+        beam_width=arguments.beam_width,
         max_length=output_limit(opened, arguments),
         length_penalty=arguments.length_penalty,
         run=opened.settings,

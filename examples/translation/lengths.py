@@ -13,7 +13,7 @@ import numpy as np
 from examples.data.encoding import count_tokens
 from examples.data.parallel import Corpus
 from examples.data.report import BadLine, DataError, Report
-from keras_attention.export.limits import learned_positions
+from keras_attention.export._length_limits import count_learned_positions
 from keras_attention.export.runs import SIDES, Run
 
 MOST_NAMED = 5
@@ -21,7 +21,7 @@ MOST_NAMED = 5
 
 def source_limit(model: keras.Model) -> int | None:
     """Returns the most tokens of a source, the end mark not counted; None for any number."""
-    learned = learned_positions(model).get("source")
+    learned = count_learned_positions(model).get("source")
     return None if learned is None else learned - 1
 
 
@@ -34,7 +34,7 @@ def pair_limits(*models: keras.Model) -> dict[str, int]:
     Returns:
         Dict with the keys "max_source_length" and "max_target_length", or one, or none.
     """
-    learned = [learned_positions(model) for model in models]
+    learned = [count_learned_positions(model) for model in models]
     return {
         f"max_{side}_length": min(one[side] for one in learned if side in one)
         for side in SIDES
@@ -80,7 +80,7 @@ def check_pairs(model: keras.Model, source, target, pairs) -> None:
     Raises:
         DataError: If there is a longer one.
     """
-    learned = learned_positions(model)
+    learned = count_learned_positions(model)
     if not learned:
         return
     corpus = isinstance(pairs, Corpus)

@@ -4,8 +4,8 @@ import keras
 
 from examples.commands.arguments import UsageError
 from examples.translation.translating import TextTranslator
-from keras_attention import Seq2SeqDecoder, SummaryDecoder
-from keras_attention.export.limits import default_limit, learned_positions
+from keras_attention import ChoDecoder, Seq2SeqDecoder
+from keras_attention.export._length_limits import choose_max_length, count_learned_positions
 from keras_attention.export.runs import Run, read_run
 
 
@@ -31,7 +31,7 @@ def translator(run: Run, arguments) -> TextTranslator:
         run.model,
         run.source_tokenizer,
         run.target_tokenizer,
-        beam_width=arguments.beam,
+        beam_width=arguments.beam_width,
         max_length=output_limit(run, arguments),
         length_penalty=arguments.length_penalty,
     )
@@ -44,8 +44,8 @@ def output_limit(run: Run, arguments) -> int:
         UsageError: If the decoder has not learned as many positions as were asked for.
     """
     trained = (run.settings.get("lengths") or {}).get("target")
-    limit = arguments.max_length or default_limit(run.model, trained)
-    learned = learned_positions(run.model).get("target", limit)
+    limit = arguments.max_length or choose_max_length(run.model, trained)
+    learned = count_learned_positions(run.model).get("target", limit)
     if limit > learned:
         raise UsageError(
             f"--max-length expects at most {learned}, the positions that the decoder of "
@@ -58,7 +58,7 @@ def has_attention(model: keras.Model) -> bool:
     """Returns whether the decoder of a translator attends to the source."""
     decoder = model.get_layer("decoder")
     decoder = getattr(decoder, "decoder", decoder)  # scheduled sampling has one within
-    return not isinstance(decoder, (SummaryDecoder, Seq2SeqDecoder))
+    return not isinstance(decoder, (ChoDecoder, Seq2SeqDecoder))
 
 
 def trained_format(run: Run) -> str:

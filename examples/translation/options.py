@@ -3,11 +3,11 @@
 from examples.commands import arguments as shared
 from examples.translation.arguments import add_files
 from examples.translation.optimizing import OPTIMIZERS, SCHEDULES
-from keras_attention.export.tokenizers.training import KINDS
+from keras_attention.export.tokenizers._training import TOKENIZER_CLASSES
 
 #: Appended for a look at whether everything runs: nothing is learned in so little time.
 QUICK_TRAINING = "--max-pairs 256 --epochs 1 --no-jit --shapes 1"
-QUICK_EVALUATION = "--max-pairs 32 --beam 1 --max-length 12"
+QUICK_EVALUATION = "--max-pairs 32 --beam-width 1 --max-length 12"
 DESCRIPTION = "Without data it learns to write dates as ISO 8601."
 EPILOG = """\
 examples:
@@ -49,14 +49,14 @@ def _add_reading(data):
     )
     data.add_argument(
         "--tokens",
-        choices=tuple(KINDS),
+        choices=tuple(TOKENIZER_CLASSES),
         help="what a token is; words are what stands between spaces (default: characters for "
         "the dates, sentencepiece for your files)",
     )
     for side in ("source", "target"):
         data.add_argument(
             f"--{side}-tokens",
-            choices=tuple(KINDS),
+            choices=tuple(TOKENIZER_CLASSES),
             help=f"what a token of the {side} is (default: what --tokens says)",
         )
     data.add_argument(
@@ -71,7 +71,7 @@ def _add_reading(data):
         "ids of each side at most (default: 8000 for subwords, else no limit)",
         shared.int_at_least(5),
     )
-    shared.number(data, "--minimum-count", 1, "characters or words seen less often are unknown")
+    shared.number(data, "--min-frequency", 1, "characters or words seen less often are unknown")
     data.add_argument(
         "--lowercase", action="store_true", help="lower-case both sides (default: keep)"
     )

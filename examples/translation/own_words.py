@@ -12,10 +12,10 @@ import tensorflow as tf
 
 from examples.data.batches import Batches
 from examples.training.objectives import perplexity
-from keras_attention.decoding import score_sequences
-from keras_attention.decoding.constraints import without_ids
-from keras_attention.export.tokenizers.base import END_ID, PADDING_ID
-from keras_attention.export.translating import IDS, Translating
+from keras_attention.export._pipeline import IDS, TranslationPipeline
+from keras_attention.export.tokenizers.base import EOS_ID, PADDING_ID
+from keras_attention.search import score_sequences
+from keras_attention.search._constraints import suppress_tokens
 
 
 def own_words_perplexity(model: keras.Model, source, target, batches: Batches) -> float:
@@ -27,7 +27,7 @@ def own_words_perplexity(model: keras.Model, source, target, batches: Batches) -
         batches: The `Batches` of sources and references.
     """
     longest = max(steps for _, _, steps in batches.shapes())
-    translating = Translating(model, source, target, None, longest)
+    translating = TranslationPipeline(model, source, target, None, longest)
     start_id = translating.start_id
 
     @tf.function(input_signature=[IDS, IDS], autograph=False)
@@ -53,7 +53,7 @@ def _feeding_own_words(step, start_id):
 
     def own(_, state, memory):
         logits, decoder, alignment = step(state["ids"], state["decoder"], memory)
-        words = without_ids(logits, {PADDING_ID, start_id} - {END_ID})
+        words = suppress_tokens(logits, {PADDING_ID, start_id} - {EOS_ID})
         ids = tf.argmax(words, axis=-1, output_type=tf.int32)
         return logits, {"decoder": decoder, "ids": ids}, alignment
 

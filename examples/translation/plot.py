@@ -14,7 +14,8 @@ from examples.translation.opened import (
     open_run,
     translator,
 )
-from keras_attention import fonts, plotting
+from keras_attention import plotting
+from keras_attention.plotting import _fonts
 
 SUMMARY = "draw the alignments of texts"
 EPILOG = """\
@@ -112,6 +113,6 @@ def _example(one):
 def _tell_missing_characters(found):
     """One note for all pictures, instead of a warning a picture."""
     texts = [text for one in found for text in (*one.source_tokens, *one.tokens, one.texts[0])]
-    _, missing = fonts.families_for(texts)
+    _, missing = _fonts.choose_families(texts)
     if missing:
-        print(f"note: {fonts.missing_text(missing)}", file=sys.stderr)
+        print(f"note: {_fonts.describe_missing(missing)}", file=sys.stderr)

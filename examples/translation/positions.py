@@ -18,7 +18,7 @@ def predicts_positions(model: keras.Model) -> bool:
     """Returns whether the decoder of a translator has an attention that predicts positions."""
     decoder = model.get_layer("decoder")
     decoder = getattr(decoder, "decoder", decoder)  # scheduled sampling holds one
-    return "position" in getattr(getattr(decoder, "attention", None), "details", ())
+    return "position" in getattr(getattr(decoder, "attention", None), "auxiliary_outputs", ())
 
 
 def predicted_positions(model: keras.Model, batches, aligned_by: keras.Model) -> dict[str, float]:
@@ -32,7 +32,7 @@ def predicted_positions(model: keras.Model, batches, aligned_by: keras.Model) ->
     """
     distance = near = count = 0.0
     for inputs, labels, *_ in batches:
-        predicted = _decode(model, inputs, return_details=True)[-1]["position"]
+        predicted = _decode(model, inputs, return_auxiliary_outputs=True)[-1]["position"]
         alignment = _decode(aligned_by, inputs, return_attention_scores=True)[-1]
         aligned = tf.cast(tf.argmax(alignment, axis=-1), "float32")
         apart = tf.boolean_mask(tf.abs(predicted - aligned), (labels != 0) & (labels != END_ID))

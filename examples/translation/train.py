@@ -14,9 +14,9 @@ from examples.training.workers import Workers
 from examples.translation import corpora, error_rates, optimizing, scoring
 from examples.translation.arguments import files_of
 from examples.translation.translating import TextTranslator
+from keras_attention._utils.decoder_protocol import get_decoder_start_id
 from keras_attention.export import runs, tokenizers
-from keras_attention.export.limits import default_limit, learned_positions
-from keras_attention.protocol import first_id
+from keras_attention.export._length_limits import choose_max_length, count_learned_positions
 
 #: What a run may hold before it has a record.
 WRITTEN_FIRST = {f"{side}.tokenizer" for side in runs.SIDES}
@@ -59,9 +59,9 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         f"{arguments.system}: {model.count_params():,} parameters, vocabularies of {sizes[0]:,} "
         f"and {sizes[1]:,}"
     )
-    parts = _batches(arguments, pairs, sides, first_id(model.get_layer("decoder")))
+    parts = _batches(arguments, pairs, sides, get_decoder_start_id(model.get_layer("decoder")))
     lengths = {name: _longest(part) for name, part in parts.items()}
-    _check_positions(arguments, learned_positions(model), lengths)
+    _check_positions(arguments, count_learned_positions(model), lengths)
     description = {
         "system": arguments.system,
         "flags": options,
@@ -79,7 +79,7 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         save=lambda best: runs.write_run(directory, best, description, *sides, replace=True),
         digests={name: resuming.data_digest(part.encoded) for name, part in parts.items()},
         metrics=_metrics(
-            arguments, sides, pairs[1], default_limit(model, lengths["training"]["target"])
+            arguments, sides, pairs[1], choose_max_length(model, lengths["training"]["target"])
         ),
         average=averaging.make_average(arguments.average, arguments.average_last),
         plateau=optimizing.make_plateau(arguments),
@@ -99,10 +99,10 @@ def _kinds(arguments):
     own_data = arguments.source or arguments.pairs
     default = arguments.tokens or ("sentencepiece" if own_data else "characters")
     kinds = [arguments.source_tokens or default, arguments.target_tokens or default]
-    if tokenizers.SUBWORDS.keys() >= set(kinds) and arguments.minimum_count > 1:
-        named = " and ".join(sorted({tokenizers.SUBWORDS[kind] for kind in kinds}))
+    if tokenizers.SUBWORD_KINDS.keys() >= set(kinds) and arguments.min_frequency > 1:
+        named = " and ".join(sorted({tokenizers.SUBWORD_KINDS[kind] for kind in kinds}))
         raise UsageError(
-            f"--minimum-count is for characters and words; {named} has --vocabulary-size. "
+            f"--min-frequency is for characters and words; {named} has --vocabulary-size. "
             "Leave it out, or choose --tokens words."
         )
     if arguments.joint_vocabulary and kinds[0] != kinds[1]:
@@ -132,7 +132,7 @@ def _tokenizer(arguments, kind, texts, symbols):
         kind,
         texts,
         vocabulary_size=arguments.vocabulary_size,
-        minimum_count=1 if kind in tokenizers.SUBWORDS else arguments.minimum_count,
+        min_frequency=1 if kind in tokenizers.SUBWORD_KINDS else arguments.min_frequency,
         lowercase=arguments.lowercase,
         symbols=symbols,
     )
@@ -152,7 +152,7 @@ def _batches(arguments, pairs, sides, first):
             batch_tokens=arguments.batch_tokens,
             max_shapes=shapes,
             seed=arguments.seed if name == "training" else 0,
-            first_id=first,
+            decoder_start_id=first,
             max_source_length=arguments.max_source_tokens,
             max_target_length=arguments.max_target_tokens,
         )

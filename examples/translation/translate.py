@@ -7,13 +7,13 @@ from examples.data.report import DataError
 from examples.translation.arguments import add_search
 from examples.translation.lengths import tell_cut_sources
 from examples.translation.opened import open_run, translator
-from keras_attention.decoding.steps import IMPOSSIBLE
+from keras_attention.search._step_function import IMPOSSIBLE
 
 SUMMARY = "translate texts, or standard input line by line"
 EPILOG = """\
 examples:
   python -m examples translate runs/dates "3. Mai 1979" "14 juillet 1989"
-  python -m examples translate runs/mine --beam 8 < test.de > out.en
+  python -m examples translate runs/mine --beam-width 8 < test.de > out.en
   python -m examples translate runs/mine --all "ein hund schläft ."
 
 A line of output for a line of input; an empty one for an empty one. Lines end with a line

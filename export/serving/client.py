@@ -1,40 +1,48 @@
-"""A client of the TensorFlow model server, or of `keras_attention.export.serve`."""
+"""`Client`: sends requests to TensorFlow Serving or to `keras_attention.export.serve`."""
 
 import random
 import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from keras_attention import checks
-from keras_attention.export.argument_types import LONGEST_SECONDS
+from keras_attention._utils import validation
+from keras_attention.export._argument_types import MAX_SECONDS
+from keras_attention.export.serving._grpc_client import GrpcClient
+from keras_attention.export.serving._request_handler import DEFAULT_MODEL
+from keras_attention.export.serving._rest_client import RestClient
 from keras_attention.export.serving.errors import ServingError
-from keras_attention.export.serving.grpc_transport import GrpcTransport
-from keras_attention.export.serving.rest_transport import RestTransport
-from keras_attention.export.serving.service import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
 
 MAX_MESSAGE_BYTES = 2**30
-MOST_MESSAGE_BYTES = 2**31 - 1  # gRPC keeps it as an int32
-LONGEST_PAUSE = 5.0
+GRPC_MAX_MESSAGE_BYTES = 2**31 - 1  # gRPC keeps it as an int32
+MAX_PAUSE_SECONDS = 5.0
 
 
 class Client:
-    """Asks a served model; safe to use from many threads.
+    """Sends requests to a served model; safe to use from many threads.
 
-    A call that finds the server away or busy (UNAVAILABLE, over REST 503) is repeated after a
-    pause that doubles and is drawn at random, as long as its deadline allows; every other
-    error is raised at once. Use it as a context manager, or `close` it.
+    If the server is unavailable or busy (UNAVAILABLE, 503 over REST), the client retries with
+    exponential backoff and random jitter until the deadline. It raises all other errors at once.
+    Use it as a context manager, or `close` it.
 
     Args:
-        url: `"grpc://host:port"` (the model server's 8500) or `"http://host:port"` (8501).
-        model: Name of the model; by default what the stock server's image calls the one it serves.
-        version: The version to ask, None for the newest.
+        url: `"grpc://host:port"` (default port of TensorFlow Serving: 8500) or
+            `"http://host:port"` (8501).
+        model: Name of the model; the default is that of TensorFlow Serving's Docker image.
+        version: Number of the version, or None for the latest.
         label: A version label instead of a version.
-        timeout: Seconds a call may take, its repetitions and questions for metadata included; an
-            hour at most.
-        retries: How often a call is repeated at most.
-        backoff: Seconds before the first repetition, about.
-        max_message_bytes: Longest request that is sent, and longest answer that is read; what
-            is longer is RESOURCE_EXHAUSTED. Alignments soon pass the 4 MiB of gRPC's own limit.
+        timeout: Time limit of a call in seconds, including retries and requests for metadata; at
+            most an hour.
+        retries: Maximum number of retries of a call.
+        backoff: Approximate pause before the first retry, in seconds.
+        max_message_bytes: Maximum size of a request and of a response; a larger one raises
+            RESOURCE_EXHAUSTED. Alignments easily exceed gRPC's default of 4 MiB.
 
     Raises:
         ImportError: If `url` is gRPC and tensorflow-serving-api is not installed.
@@ -47,6 +55,11 @@ class Client:
                 print(score, text)
     """
 
+    url: str
+    model: str
+    version: int | None
+    label: str | None
+
     def __init__(
         self,
         url: str,
@@ -58,7 +71,7 @@ class Client:
         retries: int = 4,
         backoff: float = 0.1,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
-    ):
+    ) -> None:
         for name, value in (("url", url), ("model", model)):
             if not isinstance(value, str) or not value:
                 raise ValueError(f"Client expects `{name}` to be a str. Received: {name}={value!r}")
@@ -68,67 +81,72 @@ class Client:
                 f"Received: version={version}, label={label!r}"
             )
         if version is not None:
-            checks.int_at_least("Client", "version", version, 0)
+            validation.check_int_at_least("Client", "version", version, 0)
         if label is not None and not isinstance(label, str):
             raise ValueError(f"Client expects `label` to be a str. Received: label={label!r}")
-        checks.number_in_range("Client", "timeout", timeout, 0, LONGEST_SECONDS, above=True)
-        checks.int_at_least("Client", "retries", retries, 0)
-        checks.number_in_range("Client", "backoff", backoff, 0, LONGEST_SECONDS)
+        validation.check_number_in_range("Client", "timeout", timeout, 0, MAX_SECONDS, above=True)
+        validation.check_int_at_least("Client", "retries", retries, 0)
+        validation.check_number_in_range("Client", "backoff", backoff, 0, MAX_SECONDS)
         whole = isinstance(max_message_bytes, int) and not isinstance(max_message_bytes, bool)
-        if not whole or not 0 < max_message_bytes <= MOST_MESSAGE_BYTES:
+        if not whole or not 0 < max_message_bytes <= GRPC_MAX_MESSAGE_BYTES:
             raise ValueError(
-                f"Client expects `max_message_bytes` to be an int of 1 to {MOST_MESSAGE_BYTES}. "
+                "Client expects `max_message_bytes` to be an int of 1 to "
+                f"{GRPC_MAX_MESSAGE_BYTES}. "
                 f"Received: max_message_bytes={max_message_bytes!r}"
             )
         self.url, self.model, self.version, self.label = url, model, version, label
         self._timeout, self._retries, self._backoff = timeout, retries, backoff
         self._transport = _transport(url, max_message_bytes)
-        self._known = None
-        self._closed = False
+        self._known_signatures = None
+        self._is_closed = False
 
     def predict(
-        self, signature: str = "serving_default", *, output_filter=(), **inputs
+        self,
+        signature: str = "serving_default",
+        *,
+        output_filter: Sequence[str] = (),
+        **inputs: npt.ArrayLike,
     ) -> dict[str, np.ndarray]:
         """Returns the outputs of a signature.
 
         Args:
-            signature: Its name.
-            output_filter: Names of the outputs wanted, all if empty. Over gRPC the others are
-                not computed; REST has no filter, and they are dropped on arrival.
-            **inputs: Arrays or nested lists, of str or bytes for strings; numbers are cast to
-                what the signature takes.
+            signature: Name of the signature.
+            output_filter: Names of the outputs to return; empty for all. Over gRPC the server
+                computes no others. REST has no filter, so the client drops them.
+            **inputs: Arrays or nested lists. Strings are str or bytes; numbers are cast to the
+                dtypes of the signature.
 
         Returns:
-            Dict of arrays. Strings are `str`, in an output named `*_bytes` they are `bytes`.
+            Dict of arrays. Strings are `str`; in an output named `*_bytes` they are `bytes`.
 
         Raises:
-            ServingError: If the server says so, cannot be reached or is too slow.
-            ValueError: If an input cannot be what the signature takes, or the client is closed.
+            ServingError: If the server returns an error, is unreachable or is too slow.
+            ValueError: If an input does not match the signature, or the client is closed.
         """
         if isinstance(output_filter, str):
             raise ValueError(
                 "predict expects `output_filter` to be a list of names. "
                 f"Received: output_filter={output_filter!r}"
             )
-        until = self._until()
-        definition = self._definition(signature, until)
+        deadline = self._compute_deadline()
+        definition = self._get_definition(signature, deadline)
         try:
-            return self._predicted(signature, definition, inputs, output_filter, until)
+            return self._predict_once(signature, definition, inputs, output_filter, deadline)
         except ServingError as error:
-            # Where a new version has other inputs or outputs, what was known of the old is wrong.
+            # A new version may have other inputs or outputs than the known metadata.
             if error.code not in ("INVALID_ARGUMENT", "INTERNAL"):
                 raise
-            self._refresh(until)
-            newest = self._definition(signature, until)
+            self._refresh(deadline)
+            newest = self._get_definition(signature, deadline)
             if newest == definition:
                 raise
-        return self._predicted(signature, newest, inputs, output_filter, until)
+        return self._predict_once(signature, newest, inputs, output_filter, deadline)
 
     def translate(self, texts: list[str]) -> list[list[tuple[str, float]]]:
-        """Returns for every text its translations and their scores, best first.
+        """Returns the translations of every text and their scores, best first.
 
-        It asks `serving_default`, the n-best lists of an exported translator. Fillers, where
-        fewer hypotheses exist than the beam is wide, are left out.
+        It calls `serving_default` of an exported translator, which returns n-best lists, and leaves
+        out padding hypotheses.
         """
         if isinstance(texts, (str, bytes)):
             raise ValueError(f"translate expects a list of texts. Received: {texts!r}")
@@ -140,37 +158,41 @@ class Client:
             for row in zip(found["text"], found["score"], strict=True)
         ]
 
-    def signatures(self) -> dict:
-        """Returns the model's `SignatureDef` messages by name, as the server tells them."""
-        return self._refresh(self._until())
+    def signatures(self) -> dict[str, "SignatureDef"]:
+        """Returns the model's `SignatureDef` messages by name, from the server."""
+        return self._refresh(self._compute_deadline())
 
     def status(self) -> dict[int, str]:
         """Returns the state of each version, such as `{3: "AVAILABLE", 2: "END"}`."""
-        return self._repeated(lambda seconds: self._transport.status(self, seconds), self._until())
+        return self._retry(
+            lambda seconds: self._transport.status(self, seconds), self._compute_deadline()
+        )
 
     def close(self) -> None:
-        """Closes the connections; the client answers no more."""
-        self._closed = True
+        """Closes the connections; later calls raise `ValueError`."""
+        self._is_closed = True
         self._transport.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(
+        self, *exception: type[BaseException] | BaseException | TracebackType | None
+    ) -> None:
         self.close()
 
-    def _until(self):
+    def _compute_deadline(self):
         return time.monotonic() + self._timeout
 
-    def _refresh(self, until):
-        self._known = self._repeated(
-            lambda seconds: self._transport.signatures(self, seconds), until
+    def _refresh(self, deadline):
+        self._known_signatures = self._retry(
+            lambda seconds: self._transport.signatures(self, seconds), deadline
         )
-        return self._known
+        return self._known_signatures
 
-    def _predicted(self, signature, definition, inputs, output_filter, until):
+    def _predict_once(self, signature, definition, inputs, output_filter, deadline):
         arrays = {
-            name: _array(value, definition.inputs.get(name)) for name, value in inputs.items()
+            name: _make_array(value, definition.inputs.get(name)) for name, value in inputs.items()
         }
 
         def call(seconds):
@@ -178,29 +200,31 @@ class Client:
                 self, signature, arrays, tuple(output_filter), definition, seconds
             )
 
-        outputs = self._repeated(call, until)
-        return {name: _readable(name, array) for name, array in outputs.items()}
+        outputs = self._retry(call, deadline)
+        return {name: _decode_strings(name, array) for name, array in outputs.items()}
 
-    def _definition(self, signature, until):
-        if self._known is None or signature not in self._known:
-            self._refresh(until)
-        if signature not in self._known:
-            known = ", ".join(sorted(self._known))
+    def _get_definition(self, signature, deadline):
+        if self._known_signatures is None or signature not in self._known_signatures:
+            self._refresh(deadline)
+        if signature not in self._known_signatures:
+            known = ", ".join(sorted(self._known_signatures))
             message = f'There is no signature "{signature}". There are: {known}'
             raise ServingError("FAILED_PRECONDITION", message)
-        return self._known[signature]
+        return self._known_signatures[signature]
 
-    def _repeated(self, call, until):
-        """What `call(seconds left)` returns, after as many attempts as it takes and may."""
-        if self._closed:
+    def _retry(self, call, deadline):
+        """Returns the result of `call(seconds left)`, with retries."""
+        if self._is_closed:
             raise ValueError(f"The client of {self.url} is closed. Make another one.")
         for attempt in range(self._retries + 1):
             try:
-                return call(max(until - time.monotonic(), 1e-3))
+                return call(max(deadline - time.monotonic(), 1e-3))
             except ServingError as error:
-                pause = min(self._backoff * 2**attempt, LONGEST_PAUSE) * random.uniform(0.5, 1.5)
+                pause = min(self._backoff * 2**attempt, MAX_PAUSE_SECONDS) * random.uniform(
+                    0.5, 1.5
+                )
                 retriable = error.code == "UNAVAILABLE" and attempt < self._retries
-                if not retriable or time.monotonic() + pause >= until:
+                if not retriable or time.monotonic() + pause >= deadline:
                     raise
             time.sleep(pause)
 
@@ -214,11 +238,11 @@ def _transport(url, max_message_bytes):
             f"Received: url={url!r}"
         )
     if scheme == "grpc":
-        return GrpcTransport(host, max_message_bytes)
-    return RestTransport(host, max_message_bytes)
+        return GrpcClient(host, max_message_bytes)
+    return RestClient(host, max_message_bytes)
 
 
-def _array(value, info):
+def _make_array(value, info):
     import tensorflow as tf
 
     dtype = None if info is None else tf.as_dtype(info.dtype)
@@ -243,7 +267,7 @@ def _array(value, info):
 
 
 def _is_unicode(text):
-    """Whether UTF-8 can write a text; bytes are the server's to judge."""
+    """Returns whether UTF-8 can encode a text; the server checks bytes."""
     if isinstance(text, str):
         try:
             text.encode()
@@ -252,7 +276,7 @@ def _is_unicode(text):
     return True
 
 
-def _readable(name, array):
+def _decode_strings(name, array):
     if array.dtype.kind != "O" or name.endswith("_bytes"):
         return array
     flat = [text.decode("utf-8", "replace") for text in array.ravel()]

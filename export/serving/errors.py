@@ -1,13 +1,16 @@
-"""What a request can fail with: the codes of gRPC and the HTTP statuses they stand for."""
+"""Errors of requests: gRPC codes and their HTTP statuses."""
 
+import bisect
+import itertools
 import logging
+import os
 import re
 import time
 
-from keras_attention import extras
-from keras_attention.export.reasons import reason
+from keras_attention._utils import optional_packages
+from keras_attention.export._error_summary import summarize_error
 
-# As the REST interface of the model server translates them (model_servers/http_server.cc).
+# The mapping of TensorFlow Serving's REST interface (model_servers/http_server.cc).
 HTTP_STATUS = {
     "CANCELLED": 499,
     "UNKNOWN": 500,
@@ -26,17 +29,23 @@ HTTP_STATUS = {
     "DATA_LOSS": 500,
     "UNAUTHENTICATED": 401,
 }
-# The numbers of gRPC's codes, in their order; TensorFlow's and abseil's are the same.
-CODES = (
+# The index is the number of a gRPC code; TensorFlow and abseil use the same numbers.
+GRPC_CODES = (
     *("OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND"),
     *("ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION"),
     *("ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"),
     "UNAUTHENTICATED",
 )
 
-LONGEST_MESSAGE = 2000  # characters; gRPC sends no status of more than 8 KiB
-# A path from the root of the file system, but neither a URL's nor a device's of TensorFlow.
-_FOLDERS = re.compile(r"""(?<![\w.:/-])/(?:[^\s/'":;,()]+/)+""")
+MAX_MESSAGE_CHARACTERS = 2000
+# gRPC sends a status as a header, percent-encoded, and clients refuse headers of 8 KiB.
+MAX_MESSAGE_BYTES = 6 * 2**10
+_WORD = r"""[^\s/'":;]+"""
+# A path from the root of the file system, a file's URL too, but neither another URL's path nor a
+# device of TensorFlow. Spaces may stand within a folder's name, and no comma at its end.
+_FOLDERS = re.compile(
+    rf"(?:\bfile://[\w.-]*(?=/)|(?<![\w./-]))/(?:{_WORD}(?: {_WORD}){{0,3}}(?<!,)/)+"
+)
 # What TensorFlow puts around a reason: where in the graph, and which op of Python.
 _NOISE = re.compile(r"\{\{function_node [^}]*\}\} *| *\[Op:\w+\] name: *$")
 LOG = logging.getLogger(__name__)
@@ -47,7 +56,7 @@ class ServingError(RuntimeError):
 
     Args:
         code: Name of a gRPC status code, such as `"INVALID_ARGUMENT"`.
-        message: What was wrong.
+        message: What was wrong; it is made one line, and cut where it is too long for gRPC.
         http_status: Int, where it is not the usual one for `code`.
 
     Example:
@@ -57,24 +66,45 @@ class ServingError(RuntimeError):
     (404, 'NOT_FOUND: no such model')
     """
 
-    def __init__(self, code: str, message: str, http_status: int | None = None):
-        if len(message) > LONGEST_MESSAGE:
-            message = message[:LONGEST_MESSAGE] + "..."
+    code: str
+    message: str
+    http_status: int
+
+    def __init__(self, code: str, message: str, http_status: int | None = None) -> None:
+        message = _shorten(message)
         super().__init__(f"{code}: {message}")
         self.code, self.message = code, message
         self.http_status = http_status or HTTP_STATUS[code]
 
 
-def invalid(message: str) -> ServingError:
-    """Returns the error of a request that is wrong in itself."""
+def _shorten(message):
+    """A message as one line that is short enough for a status of gRPC."""
+    line = " ".join(message[:MAX_MESSAGE_CHARACTERS].splitlines())
+    sizes = list(itertools.accumulate(map(_count_encoded_bytes, line)))
+    kept = line[: bisect.bisect_right(sizes, MAX_MESSAGE_BYTES)]
+    is_cut = len(message) > MAX_MESSAGE_CHARACTERS or len(kept) < len(line)
+    return f"{kept}..." if is_cut else kept
+
+
+def _count_encoded_bytes(character):
+    """The bytes of a character in a status: all but ASCII is percent-encoded UTF-8."""
+    if " " <= character <= "~" and character != "%":
+        return 1
+    return 3 * len(character.encode("utf-8", "surrogatepass"))
+
+
+def invalid_argument(message: str) -> ServingError:
+    """Returns the error of an invalid request."""
     return ServingError("INVALID_ARGUMENT", message)
 
 
-def too_long(max_bytes: int, advice: str = "Send fewer rows in a request.") -> ServingError:
-    """Returns the error of an answer that would be longer than `max_bytes`."""
+def response_too_long(
+    max_bytes: int, advice: str = "Send fewer examples in a request."
+) -> ServingError:
+    """Returns the error of a response that would be larger than `max_bytes`."""
     return ServingError(
         "RESOURCE_EXHAUSTED",
-        f"The answer would be longer than {max_bytes:,} bytes. {advice}",
+        f"The response would be longer than {max_bytes:,} bytes. {advice}",
         http_status=413,
     )
 
@@ -85,28 +115,28 @@ def check_deadline(deadline: float | None, when: str) -> None:
         raise ServingError("DEADLINE_EXCEEDED", f"The deadline passed {when}.")
 
 
-def of_tensorflow(error, *folders) -> ServingError:
-    """Returns what TensorFlow raised as a serving error, for clients: one line, without paths.
+def convert_tensorflow_error(error: Exception, *folders: str | os.PathLike[str]) -> ServingError:
+    """Converts an error of TensorFlow to a `ServingError` for clients: one line, without paths.
 
-    What it said in full is logged, where a line or a path was left out.
+    The full message is logged if it is shortened.
 
     Args:
-        error: A `tf.errors.OpError`, or what its Python code raises.
-        *folders: Paths that it may name, with spaces in them say.
+        error: A `tf.errors.OpError`, or an error of TensorFlow's Python code.
+        *folders: Paths to remove; needed for paths with spaces.
     """
     number = getattr(error, "error_code", None)
-    code = CODES[number] if number and 0 < number < len(CODES) else "UNKNOWN"
-    message = without_folders(_NOISE.sub("", reason(error)), *folders)
-    told = str(getattr(error, "message", None) or error)
-    if message != told.partition("\n\nOriginal stack trace")[0].strip():
-        LOG.warning("%s: %s", code, told)
+    code = GRPC_CODES[number] if number and 0 < number < len(GRPC_CODES) else "UNKNOWN"
+    message = strip_folders(_NOISE.sub("", summarize_error(error)), *folders)
+    full_message = str(getattr(error, "message", None) or error)
+    if message != full_message.partition("\n\nOriginal stack trace")[0].strip():
+        LOG.warning("%s: %s", code, full_message)
     return ServingError(code, message)
 
 
-def without_folders(text: str, *folders) -> str:
-    """Returns `text` with the names alone of the files that it names.
+def strip_folders(text: str, *folders: str | os.PathLike[str]) -> str:
+    """Returns `text` with every path shortened to its file name.
 
-    >>> without_folders("/srv/de-en/1/saved_model.pb is damaged; /job:localhost is not")
+    >>> strip_folders("/srv/de-en/1/saved_model.pb is damaged; /job:localhost is not")
     'saved_model.pb is damaged; /job:localhost is not'
     """
     for folder in sorted(map(str, folders), key=len, reverse=True):
@@ -114,6 +144,6 @@ def without_folders(text: str, *folders) -> str:
     return _FOLDERS.sub("", text)
 
 
-def missing_package(name: str) -> ImportError:
-    """Returns the error of a package that serving or asking needs, with the extra that has it."""
-    return extras.missing_package("keras_attention.export.serving", name, "serve")
+def missing_package_error(name: str) -> ImportError:
+    """Returns the error of a missing package of the extra `serve`."""
+    return optional_packages.missing_package_error("keras_attention.export.serving", name, "serve")

@@ -1,18 +1,20 @@
-"""Characters: every Unicode code point is a token, and so is every symbol."""
+"""Character tokenizer: each Unicode code point and each symbol is a token."""
 
 import re
+from collections.abc import Sequence
 
 import tensorflow as tf
 
-from keras_attention.export.text_ops import tensorflow_text
+from keras_attention.export._text_ops import tensorflow_text
+from keras_attention.export._text_types import Texts
 from keras_attention.export.tokenizers.vocabulary import VocabularyTokenizer
 
 
 class CharacterTokenizer(VocabularyTokenizer):
     """Splits NFC text into code points; `symbols` stay whole.
 
-    Nothing but normalization is lost: white space is kept as it stands. A text that spells a
-    symbol, such as `<de-DE>`, means the symbol, wherever it stands in the text.
+    White space is kept, so decoding returns the normalized text. A symbol such as `<de-DE>` is
+    recognized anywhere in a text.
 
     Args:
         vocabulary: Sequence of distinct characters and symbols; the first gets id 4.
@@ -33,13 +35,13 @@ class CharacterTokenizer(VocabularyTokenizer):
     kind = "characters"
 
     @staticmethod
-    def split_texts(texts, symbols=()):
+    def split_texts(texts: Texts, symbols: Sequence[str] = ()) -> tf.RaggedTensor:
         """Returns the characters (and `symbols`) of normalized `texts`, a ragged tensor."""
         if not symbols:
             return tf.strings.unicode_split(texts, "UTF-8")
         longest_first = sorted(symbols, key=lambda symbol: (-len(symbol), symbol))
         delimiter = "|".join([*map(re.escape, longest_first), "(?s:.)"])
-        # Every delimiter is kept and nothing stands between two: the pieces are the tokens.
+        # All delimiters are kept, and nothing is between them: they are the tokens.
         return tensorflow_text.regex_split(texts, delimiter, "(?s:.+)")
 
     def _join(self, ids):

@@ -1,10 +1,13 @@
-"""A list of tokens as a lookup table inside the graph, and as the file `vocab.txt`."""
+"""Tokenizers with a list of tokens: a lookup table in the graph, the file `vocab.txt`."""
 
 import collections
 import re
+from collections.abc import Iterable, Sequence
 
+import numpy as np
 import tensorflow as tf
 
+from keras_attention.export._text_types import Texts
 from keras_attention.export.tokenizers.base import (
     SPECIAL_TOKENS,
     UNKNOWN_ID,
@@ -16,7 +19,7 @@ _ESCAPES = (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"))
 
 
 class VocabularyTokenizer(Tokenizer):
-    """A tokenizer that splits text in some way and looks each token up in a list.
+    """The base class of tokenizers that split text and look up each token in a list.
 
     Args:
         vocabulary: Sequence of distinct non-empty strings, normalized; the first gets id 4.
@@ -30,18 +33,20 @@ class VocabularyTokenizer(Tokenizer):
 
     file_name = "vocab.txt"
 
-    def __init__(self, vocabulary, lowercase: bool = False, symbols=()):
-        vocabulary = _checked(type(self).__name__, vocabulary)
+    def __init__(
+        self, vocabulary: Sequence[str], lowercase: bool = False, symbols: Sequence[str] = ()
+    ) -> None:
+        vocabulary = _validate_vocabulary(type(self).__name__, vocabulary)
         first_id = len(SPECIAL_TOKENS)
         super().__init__(first_id + len(vocabulary), lowercase, symbols)
-        lacking = set(self.symbols) - set(vocabulary)
-        if lacking:
+        missing_symbols = set(self.symbols) - set(vocabulary)
+        if missing_symbols:
             raise ValueError(
                 f"{type(self).__name__} expects each of `symbols` to be in the vocabulary. "
-                f"Received: symbols without an id: {sorted(lacking)}"
+                f"Received: symbols without an id: {sorted(missing_symbols)}"
             )
         with tf.init_scope():
-            self._table = self._lookup_table(vocabulary)
+            self._table = self._make_lookup_table(vocabulary)
             self._printable = tf.constant(["", *SPECIAL_TOKENS[1:], *vocabulary])
             self._readable = tf.constant(["", UNKNOWN_TEXT, "", "", *vocabulary])
 
@@ -50,8 +55,8 @@ class VocabularyTokenizer(Tokenizer):
         """The tokens from id 4 on."""
         return [token.decode() for token in self._printable[len(SPECIAL_TOKENS) :].numpy()]
 
-    def _lookup_table(self, vocabulary):
-        """The table from a token to its id; any other token is unknown."""
+    def _make_lookup_table(self, vocabulary):
+        """Returns the lookup table from tokens to ids; other tokens are unknown."""
         ids = tf.range(len(SPECIAL_TOKENS), self.vocabulary_size, dtype=tf.int32)
         entries = tf.lookup.KeyValueTensorInitializer(tf.constant(vocabulary), ids)
         return tf.lookup.StaticHashTable(entries, UNKNOWN_ID)
@@ -59,52 +64,57 @@ class VocabularyTokenizer(Tokenizer):
     def _split_to_ids(self, texts):
         return tf.ragged.map_flat_values(self._table.lookup, self.split(texts))
 
-    def _pieces(self, ids):
+    def _get_tokens(self, ids):
         return tf.gather(self._printable, ids)
 
-    def _content(self) -> bytes:
+    def _get_content(self) -> bytes:
         return write_vocabulary(self.vocabulary)
 
-    def split(self, texts):
+    def split(self, texts: Texts) -> tf.RaggedTensor:
         """Returns the tokens of normalized `texts` as a ragged string tensor."""
         return type(self).split_texts(texts, self.symbols)
 
 
-def count_tokens(token_batches) -> collections.Counter:
-    """Returns how often each token (bytes) stands in `token_batches`, NumPy arrays."""
+def count_tokens(token_batches: Iterable[np.ndarray]) -> collections.Counter[bytes]:
+    """Returns the frequency of each token (bytes) in `token_batches`, NumPy arrays."""
     counts = collections.Counter()
     for batch in token_batches:
         counts.update(batch.tolist())
     return counts
 
 
-def count_vocabulary(token_batches, symbols, vocabulary_size, minimum_count) -> list[str]:
-    """Returns the vocabulary of a corpus: symbols first, then tokens by falling count.
+def build_vocabulary(
+    token_batches: Iterable[np.ndarray],
+    symbols: Sequence[str],
+    vocabulary_size: int | None,
+    min_frequency: int,
+) -> list[str]:
+    """Returns the vocabulary of a corpus: symbols first, then tokens by decreasing frequency.
 
     Args:
         token_batches: Iterable of NumPy arrays of tokens, as bytes.
-        symbols: Tokens that are in whatever their count.
-        vocabulary_size: Largest number of ids, special ones included, or None.
-        minimum_count: Tokens seen less often are left out.
+        symbols: Tokens to include whatever their frequency.
+        vocabulary_size: Maximum number of ids, special ones included, or None.
+        min_frequency: Rarer tokens are left out.
 
     Returns:
-        List of strings; tokens of equal count stand in code point order.
+        List of strings; tokens of equal frequency are in code point order.
     """
     counts = count_tokens(token_batches)
     for symbol in symbols:
         counts.pop(symbol.encode(), None)
-    # A token that spells "unknown" must keep reading as unknown.
+    # U+FFFD must stay unknown.
     counts.pop(UNKNOWN_TEXT.encode(), None)
-    kept = [(-n, token.decode()) for token, n in counts.items() if n >= minimum_count]
-    tokens = list(symbols) + [token for _, token in sorted(kept)]
+    frequent = [(-n, token.decode()) for token, n in counts.items() if n >= min_frequency]
+    tokens = list(symbols) + [token for _, token in sorted(frequent)]
     return tokens if vocabulary_size is None else tokens[: vocabulary_size - len(SPECIAL_TOKENS)]
 
 
-def write_vocabulary(vocabulary) -> bytes:
-    r"""Returns `vocab.txt`: one token a line, its id the line number less one, UTF-8.
+def write_vocabulary(vocabulary: Sequence[str]) -> bytes:
+    r"""Returns the content of `vocab.txt`, UTF-8: one token a line, its id is the line number - 1.
 
-    The four special tokens come first. A backslash, newline or carriage return inside a
-    token is written `\\`, `\n` or `\r`.
+    The four special tokens come first. A backslash, newline or carriage return in a token is
+    written as `\\`, `\n` or `\r`.
     """
     lines = []
     for token in (*SPECIAL_TOKENS, *vocabulary):
@@ -115,22 +125,22 @@ def write_vocabulary(vocabulary) -> bytes:
 
 
 def read_vocabulary(content: bytes) -> list[str]:
-    """Returns the tokens from id 4 on that `write_vocabulary` wrote."""
+    """Returns the tokens from id 4 on, from the content that `write_vocabulary` returned."""
     lines = content.decode().split("\n")
     if tuple(lines[: len(SPECIAL_TOKENS)]) != SPECIAL_TOKENS or lines[-1]:
         raise ValueError(
             f"A vocabulary file is expected to begin with the lines {', '.join(SPECIAL_TOKENS)} "
             f"and to end with a newline. Received: first lines={lines[: len(SPECIAL_TOKENS)]}"
         )
-    return [_unescaped(line) for line in lines[len(SPECIAL_TOKENS) : -1]]
+    return [_unescape(line) for line in lines[len(SPECIAL_TOKENS) : -1]]
 
 
-def _unescaped(line):
+def _unescape(line):
     plain = {"n": "\n", "r": "\r"}
     return re.sub(r"\\(.)", lambda match: plain.get(match[1], match[1]), line)
 
 
-def _checked(owner, vocabulary):
+def _validate_vocabulary(owner, vocabulary):
     vocabulary = list(vocabulary)
     wrong = [token for token in vocabulary if not isinstance(token, str) or not token]
     repeated = [t for t, n in collections.Counter(map(str, vocabulary)).items() if n > 1]

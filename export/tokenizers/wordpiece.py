@@ -1,17 +1,19 @@
-"""WordPiece subwords: a list of pieces, each word split greedily into the longest that fit.
+"""WordPiece tokenizer: splits each word greedily into the longest pieces of a list.
 
-    word = p_1 ## p_2 ## ... p_k        p_i the longest piece that what is left begins with
+    word = p_1 ## p_2 ## ... p_k        p_i is the longest piece that the rest begins with
 
-A piece inside a word is another token than the same letters at its beginning and is written
-with `##` before it. Schuster & Nakajima 2012 (https://research.google/pubs/pub37842), Wu et al.
+A piece inside a word has the prefix `##`, which distinguishes it from the same letters at the
+beginning of a word. Schuster & Nakajima 2012 (https://research.google/pubs/pub37842), Wu et al.
 2016 (https://arxiv.org/abs/1609.08144), section 4.1.
 """
 
 import re
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
-from keras_attention.export.text_ops import tensorflow_text
+from keras_attention.export._text_ops import tensorflow_text
+from keras_attention.export._text_types import Texts
 from keras_attention.export.tokenizers.base import (
     SPECIAL_TOKENS,
     UNKNOWN_ID,
@@ -20,30 +22,30 @@ from keras_attention.export.tokenizers.base import (
 )
 from keras_attention.export.tokenizers.vocabulary import VocabularyTokenizer
 
-INSIDE = "##"
-# How the graph marks a piece inside a word: no text holds NUL, while one may begin with `##`.
-_MARK = "\x00"
-LONGEST_WORD = 1000  # bytes; a longer one is a single unknown
-_LONGEST_PIECE = 50
+CONTINUATION_PREFIX = "##"
+# The prefix of a piece inside a word in the graph: a text has no NUL, but may begin with `##`.
+_CONTINUATION_MARK = "\x00"
+MAX_WORD_BYTES = 1000  # a longer word is one unknown token
+_MAX_PIECE_LENGTH = 50
 
 
 class WordPieceTokenizer(VocabularyTokenizer):
     """Splits NFC text at white space and every word into pieces of a list.
 
-    Punctuation is not split off first, so decoding gives the text back with its white space
-    squeezed, as long as all characters are known. A symbol is a word of its own, wherever it
-    stands. A character without a piece is the unknown id, the letters around it keep theirs;
-    decoded, it begins a word. A word of more than 1,000 bytes is one unknown.
+    It does not split off punctuation. If all characters are known, decoding returns the text with
+    runs of white space replaced by one space. A symbol is a separate word anywhere in a text. A
+    character without a piece becomes unknown, and the letters around it keep their ids; decoded, it
+    begins a word. A word of more than 1,000 bytes becomes one unknown id.
 
     Args:
-        vocabulary: Sequence of distinct pieces; the first gets id 4. `##` before a piece means
-            that it continues a word; so no piece that begins a word may begin with `##`.
+        vocabulary: Sequence of distinct pieces; the first gets id 4. The prefix `##` means
+            that a piece continues a word, so no piece at the beginning of a word may have it.
         lowercase: Whether texts are lower-cased first.
         symbols: Words that are always one token. Each must be in `vocabulary`.
 
     Raises:
-        ValueError: As for every vocabulary: if it is empty, has repeated tokens, or lacks a
-            symbol; if a symbol begins with `##`.
+        ValueError: If `vocabulary` is empty, has repeated tokens, or lacks a symbol, or if a
+            symbol begins with `##`.
 
     Example:
 
@@ -57,33 +59,35 @@ class WordPieceTokenizer(VocabularyTokenizer):
 
     kind = "wordpiece"
 
-    def __init__(self, vocabulary, lowercase: bool = False, symbols=()):
+    def __init__(
+        self, vocabulary: Sequence[str], lowercase: bool = False, symbols: Sequence[str] = ()
+    ) -> None:
         vocabulary = list(vocabulary)
         super().__init__(vocabulary, lowercase, symbols)
-        inside = [symbol for symbol in self.symbols if symbol.startswith(INSIDE)]
+        inside = [symbol for symbol in self.symbols if symbol.startswith(CONTINUATION_PREFIX)]
         if inside:
             raise ValueError(
-                "WordPieceTokenizer expects symbols that do not begin with `##`, its sign for the "
-                f"inside of a word. Received: symbols={inside}"
+                "WordPieceTokenizer expects symbols that do not begin with `##`, the prefix of "
+                f"pieces inside a word. Received: symbols={inside}"
             )
         with tf.init_scope():
-            spelled = [_spelled(piece) for piece in vocabulary]
-            self._spelled = tf.constant(["", f" {UNKNOWN_TEXT}", "", "", *spelled])
+            surface_forms = [_surface_form(piece) for piece in vocabulary]
+            self._surface_form = tf.constant(["", f" {UNKNOWN_TEXT}", "", "", *surface_forms])
         self._splitter = tensorflow_text.WordpieceTokenizer(
             self._table,
-            suffix_indicator=_MARK,
-            max_bytes_per_word=LONGEST_WORD,
+            suffix_indicator=_CONTINUATION_MARK,
+            max_bytes_per_word=MAX_WORD_BYTES,
             max_chars_per_token=max(len(piece) for piece in [*vocabulary, *self.symbols]),
             token_out_type=tf.int64,
             unknown_token=SPECIAL_TOKENS[UNKNOWN_ID],
             split_unknown_characters=True,
         )
 
-    def normalize(self, texts):
+    def normalize(self, texts: Texts) -> tf.Tensor:
         return squeeze_whitespace(super().normalize(texts))
 
     @staticmethod
-    def split_texts(texts, symbols=()):
+    def split_texts(texts: Texts, symbols: Sequence[str] = ()) -> tf.RaggedTensor:
         """Returns the words of normalized `texts`, a ragged tensor; symbols are words."""
         if symbols:
             longest_first = sorted(symbols, key=lambda symbol: (-len(symbol), symbol))
@@ -91,8 +95,13 @@ class WordPieceTokenizer(VocabularyTokenizer):
             texts = tf.strings.regex_replace(texts, f"({pattern})", r" \1 ")
         return tf.strings.split(texts)
 
-    def _lookup_table(self, vocabulary):
-        keys = [_MARK + p.removeprefix(INSIDE) if p.startswith(INSIDE) else p for p in vocabulary]
+    def _make_lookup_table(self, vocabulary):
+        keys = [
+            _CONTINUATION_MARK + p.removeprefix(CONTINUATION_PREFIX)
+            if p.startswith(CONTINUATION_PREFIX)
+            else p
+            for p in vocabulary
+        ]
         ids = tf.range(len(SPECIAL_TOKENS), self.vocabulary_size, dtype=tf.int64)
         entries = tf.lookup.KeyValueTensorInitializer(tf.constant(keys), ids)
         return tf.lookup.StaticHashTable(entries, UNKNOWN_ID)
@@ -102,28 +111,34 @@ class WordPieceTokenizer(VocabularyTokenizer):
         return tf.cast(pieces.merge_dims(1, 2), tf.int32)
 
     def _join(self, ids):
-        pieces = tf.ragged.map_flat_values(lambda i: tf.gather(self._spelled, i), ids)
+        pieces = tf.ragged.map_flat_values(lambda i: tf.gather(self._surface_form, i), ids)
         return tf.strings.strip(tf.strings.reduce_join(pieces, axis=1))
 
 
-def _spelled(piece):
-    """What a piece adds to a text: itself, after a space where it begins a word."""
-    return piece.removeprefix(INSIDE) if piece.startswith(INSIDE) else f" {piece}"
+def _surface_form(piece):
+    """Returns the text of a piece, with a space before it if it begins a word."""
+    return (
+        piece.removeprefix(CONTINUATION_PREFIX)
+        if piece.startswith(CONTINUATION_PREFIX)
+        else f" {piece}"
+    )
 
 
-def learn_pieces(word_counts, symbols, vocabulary_size: int) -> list[str]:
-    """Returns the pieces that TensorFlow Text's learner finds in counted words.
+def learn_pieces(
+    word_counts: Mapping[str, int], symbols: Sequence[str], vocabulary_size: int
+) -> list[str]:
+    """Returns the pieces that TensorFlow Text's learner finds in words with their frequencies.
 
-    Every character gets two pieces, one that begins a word and one inside; where there is no
-    room for that the rarest characters have none. The list may be shorter than asked for.
+    Every character gets two pieces, one at the beginning of a word and one inside. If the ids do
+    not suffice, the rarest characters get none. The list may be shorter than requested.
 
     Args:
-        word_counts: Dict of normalized words and how often they occur.
-        symbols: Tokens that are in whatever their count.
-        vocabulary_size: Largest number of ids, special ones included.
+        word_counts: Dict from normalized words to their frequencies.
+        symbols: Tokens to include whatever their frequency.
+        vocabulary_size: Maximum number of ids, special ones included.
 
     Returns:
-        List of strings: symbols, characters, then pieces by falling count.
+        List of strings: symbols, characters, then pieces by decreasing frequency.
 
     Raises:
         ValueError: If the ids do not suffice for the characters.
@@ -133,28 +148,33 @@ def learn_pieces(word_counts, symbols, vocabulary_size: int) -> list[str]:
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
 
     words = {word: n for word, n in word_counts.items() if word not in symbols}
-    # A token that spells "unknown" must keep reading as unknown.
+    # U+FFFD must stay unknown.
     words = {word: n for word, n in words.items() if UNKNOWN_TEXT not in word}
-    room = vocabulary_size - len(SPECIAL_TOKENS) - len(symbols)
+    num_free_ids = vocabulary_size - len(SPECIAL_TOKENS) - len(symbols)
     if not words:
         return list(symbols)
     learned = learner.learn(
         list(words.items()),
-        vocab_size=max(room, 1),
+        vocab_size=max(num_free_ids, 1),
         reserved_tokens=[],
         lower_thresh=2,
-        max_token_length=_LONGEST_PIECE,
-        max_unique_chars=max(room // 2, 1),
-        joiner=_MARK,
+        max_token_length=_MAX_PIECE_LENGTH,
+        max_unique_chars=max(num_free_ids // 2, 1),
+        joiner=_CONTINUATION_MARK,
     )
-    single = [piece for piece in learned if len(piece.removeprefix(_MARK)) == 1]
-    longer = [piece for piece in learned if len(piece.removeprefix(_MARK)) > 1]
-    kept = [*single, *longer[: max(room - len(single), 0)]]
-    if len(single) > room:
+    single = [piece for piece in learned if len(piece.removeprefix(_CONTINUATION_MARK)) == 1]
+    longer = [piece for piece in learned if len(piece.removeprefix(_CONTINUATION_MARK)) > 1]
+    kept = [*single, *longer[: max(num_free_ids - len(single), 0)]]
+    if len(single) > num_free_ids:
         raise ValueError(
             "WordPiece expects room for every character, at the beginning of a word and inside. "
             f"Choose a `vocabulary_size` of at least "
-            f"{vocabulary_size + len(single) - room}. Received: vocabulary_size={vocabulary_size}"
+            f"{vocabulary_size + len(single) - num_free_ids}. Received: "
+            f"vocabulary_size={vocabulary_size}"
         )
-    pieces = [p.replace(_MARK, INSIDE) for p in kept if not p.startswith(INSIDE)]
+    pieces = [
+        p.replace(_CONTINUATION_MARK, CONTINUATION_PREFIX)
+        for p in kept
+        if not p.startswith(CONTINUATION_PREFIX)
+    ]
     return [*symbols, *(piece for piece in pieces if piece not in symbols)]

@@ -1,21 +1,24 @@
-"""Words: what stands between white space, for text that is tokenized already."""
+"""Word tokenizer: splits pretokenized text at white space."""
+
+from collections.abc import Sequence
 
 import tensorflow as tf
 
+from keras_attention.export._text_types import Texts
 from keras_attention.export.tokenizers.base import squeeze_whitespace
 from keras_attention.export.tokenizers.vocabulary import VocabularyTokenizer
 
 
 class WordTokenizer(VocabularyTokenizer):
-    """Splits NFC text at white space (any script's), keeping words whole.
+    """Splits NFC text at Unicode white space.
 
-    Punctuation is not split off: give it text that is tokenized, such as `a dog , asleep .`.
-    Decoding puts one space between words.
+    It does not split off punctuation: pass pretokenized text, such as `a dog , asleep .`.
+    Decoding joins words with one space.
 
     Args:
         vocabulary: Sequence of distinct words; the first gets id 4.
         lowercase: Whether texts are lower-cased first.
-        symbols: Words that stay in a trained vocabulary whatever their count.
+        symbols: Words that a trained vocabulary keeps whatever their frequency.
 
     Example:
 
@@ -29,11 +32,11 @@ class WordTokenizer(VocabularyTokenizer):
 
     kind = "words"
 
-    def normalize(self, texts):
+    def normalize(self, texts: Texts) -> tf.Tensor:
         return squeeze_whitespace(super().normalize(texts))
 
     @staticmethod
-    def split_texts(texts, symbols=()):
+    def split_texts(texts: Texts, symbols: Sequence[str] = ()) -> tf.RaggedTensor:
         """Returns the words of normalized `texts`, a ragged tensor; symbols are words."""
         return tf.strings.split(texts)
 

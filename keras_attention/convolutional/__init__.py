@@ -1,7 +1,13 @@
-"""Convolutional sequence to sequence: gated blocks, and a decoder that attends in every layer."""
+"""ConvS2S: gated convolution blocks, Gehring et al. 2017."""
 
-from keras_attention.convolutional.conv_decoder import ConvDecoder
-from keras_attention.convolutional.gated_conv import GatedConvBlock, scaled_normal
+from keras_attention.convolutional.gated_conv_block import (
+    GatedConvBlock,
+    scaled_normal,
+)
 from keras_attention.convolutional.gradient_scaling import GradientScaling
 
-__all__ = ["ConvDecoder", "GatedConvBlock", "GradientScaling", "scaled_normal"]
+__all__ = [
+    "GatedConvBlock",
+    "GradientScaling",
+    "scaled_normal",
+]

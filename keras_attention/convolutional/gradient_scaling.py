@@ -1,24 +1,34 @@
-"""A layer that leaves values alone and scales their gradient.
+"""A layer that keeps values and scales their gradient.
 
     forward  y = x                    backward  dL/dx = factor dL/dy
 
-Gehring et al. 2017 (https://arxiv.org/abs/1705.03122), section 3.5: an encoder that every layer
-of a decoder attends to gets as many gradients, and its own is divided by their number.
+Gehring et al. 2017 (https://arxiv.org/abs/1705.03122), section 3.5: if every layer of a decoder
+attends to an encoder, the encoder's gradient is divided by their number.
 """
+
+from typing import Unpack
 
 import keras
 from keras import ops
 
-from keras_attention import checks
-from keras_attention.layer import Layer
+from keras_attention._utils import validation
+from keras_attention._utils.layer import Layer
+from keras_attention._utils.tensor_types import (
+    Config,
+    LayerOptions,
+    OutputShape,
+    Shape,
+    Tensor,
+    TensorLike,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class GradientScaling(Layer):
-    """Passes its input through and multiplies the gradient that comes back.
+    """Returns its input and multiplies the gradient by a factor.
 
-    Use it on what many parts of a model read, so that its gradient does not grow with their
-    number.
+    Use it on a tensor that many parts of a model use, so that its gradient does not grow with
+    their number.
 
     Args:
         factor: Number of at least 0; 0 stops the gradient.
@@ -32,7 +42,7 @@ class GradientScaling(Layer):
     Raises:
         ValueError: If `factor` is not a number of at least 0.
 
-    Masking: passes the mask of its input on.
+    Masking: propagates the mask of its input.
 
     Example:
 
@@ -42,19 +52,21 @@ class GradientScaling(Layer):
     Reference: Gehring et al. 2017, https://arxiv.org/abs/1705.03122, section 3.5.
     """
 
-    def __init__(self, factor, **kwargs):
+    def __init__(self, factor: float, **kwargs: Unpack[LayerOptions]) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.factor = checks.number_in_range("GradientScaling", "factor", factor, 0)
+        self.factor: float = validation.check_number_in_range(
+            "GradientScaling", "factor", factor, 0
+        )
         self.built = True
 
-    def call(self, inputs):
-        # The difference is exactly 0, and carries the gradient.
+    def call(self, inputs: Tensor) -> TensorLike:
+        # The difference is exactly 0 and only carries the gradient.
         stopped = ops.stop_gradient(inputs)
         return stopped + self.factor * (inputs - stopped)
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Shape) -> OutputShape:
         return tuple(inputs_shape)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "factor": self.factor}

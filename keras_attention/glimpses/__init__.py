@@ -1,4 +1,4 @@
-"""Glimpses: patches read from images and written into them."""
+"""Glimpses: layers that read patches from images and write patches into them."""
 
 from keras_attention.glimpses.gaussian_glimpse import GaussianGlimpse
 from keras_attention.glimpses.gaussian_writer import GaussianWriter

@@ -10,51 +10,65 @@
 
 An image has B rows and A columns. Pixels a and filters i are counted from 1. Code name -> paper
 name: `center_x`, `center_y` -> gx, gy, `variance` -> s^2, `stride` -> d, `gain` -> gamma,
-`filters_y`, `filters_x` -> F_Y, F_X, `size` -> N. Departures: Z_i is at least 1e-8, so filters
-far outside the image are 0; logarithms are cut at +-10; with N = 1 the stride, which then moves
-nothing, is max(A, B) - 1.
+`filters_y`, `filters_x` -> F_Y, F_X, `size` -> N. Differences: Z_i is at least 1e-8, so filters
+far outside the image are 0; logarithms are clipped to +-10; with N = 1 the stride, which then has
+no effect, is max(A, B) - 1.
 """
+
+from typing import Unpack
 
 import keras
 from keras import initializers, ops
 
-from keras_attention import checks
-from keras_attention.layer import Layer
-from keras_attention.precision import wide_dtype
+from keras_attention._utils import validation
+from keras_attention._utils.dtypes import wide_dtype
+from keras_attention._utils.layer import Layer
+from keras_attention._utils.tensor_types import (
+    Config,
+    Initializer,
+    LayerOptions,
+    Mask,
+    Shape,
+    Spec,
+    Tensor,
+    TensorLike,
+)
 
 LOG_LIMIT = 10.0
-SMALLEST_SUM = 1e-8
-NUMBERS = 5  # gx~, gy~, log s^2, log d~, log gamma
+MIN_FILTER_SUM = 1e-8
+NUM_PARAMETERS = 5  # gx~, gy~, log s^2, log d~, log gamma
 
 
-def gaussian_window(numbers, size, height, width):
-    """Returns the five numbers in pixels, `(batch, 5)`.
+def gaussian_window(parameters: TensorLike, size: int, height: int, width: int) -> Tensor:
+    """Returns the five window numbers in pixels, `(batch, 5)`.
 
     Args:
-        numbers: Float tensor `(batch, 5)`: gx~, gy~, log s^2, log d~, log gamma.
-        size: The filters on each side, N.
-        height: The rows of the image, B.
-        width: The columns of the image, A.
+        parameters: Float tensor `(batch, 5)`: gx~, gy~, log s^2, log d~, log gamma.
+        size: The number of filters on each side, N.
+        height: The number of rows of the image, B.
+        width: The number of columns of the image, A.
 
     Returns:
         center_x, center_y, variance, stride and gain, side by side.
     """
-    height, width, size = (ops.cast(n, numbers.dtype) for n in (height, width, size))
-    center_x = (width + 1.0) / 2.0 * (numbers[:, 0] + 1.0)
-    center_y = (height + 1.0) / 2.0 * (numbers[:, 1] + 1.0)
-    positive = ops.exp(ops.clip(numbers[:, 2:], -LOG_LIMIT, LOG_LIMIT))
-    widest = (ops.maximum(height, width) - 1.0) / ops.maximum(size - 1.0, 1.0)
-    stride = widest * positive[:, 1]
+    height, width, size = (ops.cast(n, parameters.dtype) for n in (height, width, size))
+    center_x = (width + 1.0) / 2.0 * (parameters[:, 0] + 1.0)
+    center_y = (height + 1.0) / 2.0 * (parameters[:, 1] + 1.0)
+    positive = ops.exp(ops.clip(parameters[:, 2:], -LOG_LIMIT, LOG_LIMIT))
+    max_stride = (ops.maximum(height, width) - 1.0) / ops.maximum(size - 1.0, 1.0)
+    stride = max_stride * positive[:, 1]
     return ops.stack([center_x, center_y, positive[:, 0], stride, positive[:, 2]], axis=-1)
 
 
-def gaussian_filters(center, stride, variance, size, length):
+def gaussian_filters(
+    center: TensorLike, stride: TensorLike, variance: TensorLike, size: int, length: int
+) -> Tensor:
     """Returns `size` filters over the positions 1 to `length`: `(batch, size, length)`.
 
     Args:
         center: Float tensor `(batch,)`, the middle of the grid, in pixels from 1.
-        stride: Float tensor `(batch,)`, the pixels from filter to filter.
-        variance: Float tensor `(batch,)`, that of every filter.
+        stride: Float tensor `(batch,)`, the distance between filters in pixels.
+        variance: Float tensor `(batch,)`, the variance of all filters.
         size: The number of filters, N.
         length: The number of positions, A or B.
     """
@@ -64,74 +78,80 @@ def gaussian_filters(center, stride, variance, size, length):
     positions = ops.cast(ops.arange(1, length + 1), center.dtype)
     distances = positions - means[:, :, None]  # (batch, size, length)
     heights = ops.exp(-ops.square(distances) / (2.0 * variance[:, None, None]))
-    return heights / ops.maximum(ops.sum(heights, axis=-1, keepdims=True), SMALLEST_SUM)
+    return heights / ops.maximum(ops.sum(heights, axis=-1, keepdims=True), MIN_FILTER_SUM)
 
 
-def window_filters(window, size, height, width):
+def window_filters(window: TensorLike, size: int, height: int, width: int) -> tuple[Tensor, Tensor]:
     """Returns F_Y `(batch, size, height)` and F_X `(batch, size, width)` of a window.
 
     Args:
-        window: Float tensor `(batch, 5)`, what `gaussian_window` returns.
-        size, height, width: As there.
+        window: Float tensor `(batch, 5)`, the result of `gaussian_window`.
+        size, height, width: As in `gaussian_window`.
     """
-    center_x, center_y, variance, stride, _ = ops.unstack(window, NUMBERS, axis=-1)
+    center_x, center_y, variance, stride, _ = ops.unstack(window, NUM_PARAMETERS, axis=-1)
     filters_y = gaussian_filters(center_y, stride, variance, size, height)
     return filters_y, gaussian_filters(center_x, stride, variance, size, width)
 
 
-def read_through(image, filters_y, filters_x):
+def read_patch(image: TensorLike, filters_y: TensorLike, filters_x: TensorLike) -> Tensor:
     """Returns F_Y x F_X^T for every channel of an image `(batch, height, width, channels)`."""
     rows = ops.einsum("bnh,bhwc->bnwc", filters_y, image)
     return ops.einsum("bmw,bnwc->bnmc", filters_x, rows)
 
 
-def write_through(patch, filters_y, filters_x):
+def write_patch(patch: TensorLike, filters_y: TensorLike, filters_x: TensorLike) -> Tensor:
     """Returns F_Y^T w F_X for every channel of a patch `(batch, size, size, channels)`."""
     columns = ops.einsum("bmw,bnmc->bnwc", filters_x, patch)
     return ops.einsum("bnh,bnwc->bhwc", filters_y, columns)
 
 
 class GaussianWindow(Layer):
-    """Places a window of Gaussian filters; the base of the layers that read and write.
+    """Computes a window of Gaussian filters; base of the layers that read and write patches.
 
-    Its numbers are computed in at least float32: rounded to bfloat16 a window on a large
-    image would jump by pixels. A subclass calls `build_window` and `window_of`.
+    Its numbers are computed in at least float32: bfloat16 would shift a window on a large image
+    by whole pixels. A subclass calls `build_window` and `compute_window`.
     """
+
+    kernel_initializer: Initializer
+    bias_initializer: Initializer
+    state_dim: int | None
+    kernel: keras.Variable | None
+    bias: keras.Variable | None
 
     def __init__(
         self,
-        project_state=True,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        **kwargs,
-    ):
+        project_state: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        **kwargs: Unpack[LayerOptions],
+    ) -> None:
         super().__init__(**kwargs)
-        self.supports_masking = True  # masks are not an error here; they are not passed on
+        self.supports_masking = True  # accept inputs with masks; no mask is propagated
         self.autocast = False  # see above
         self.project_state = project_state
         self.kernel_initializer = initializers.get(kernel_initializer)
         self.bias_initializer = initializers.get(bias_initializer)
 
-    def build_window(self, state_shape):
-        """Adds the map from the state to the five numbers."""
+    def build_window(self, state_shape: Shape) -> None:
+        """Adds the projection from the state to the five numbers."""
         self.state_dim = state_shape[-1]
         if self.project_state:
             self.kernel = self.add_weight(
-                (self.state_dim, NUMBERS), self.kernel_initializer, name="kernel"
+                (self.state_dim, NUM_PARAMETERS), self.kernel_initializer, name="kernel"
             )
-            self.bias = self.add_weight((NUMBERS,), self.bias_initializer, name="bias")
+            self.bias = self.add_weight((NUM_PARAMETERS,), self.bias_initializer, name="bias")
         self.built = True
 
-    def window_of(self, state, size, height, width):
-        """Returns what `gaussian_window` returns for a state `(batch, dim)`."""
+    def compute_window(self, state: TensorLike, size: int, height: int, width: int) -> Tensor:
+        """Returns the result of `gaussian_window` for a state `(batch, dim)`."""
         wide = wide_dtype(self.compute_dtype)  # of windows
-        numbers = ops.cast(state, wide)
+        parameters = ops.cast(state, wide)
         if self.project_state:
             kernel = ops.cast(self.kernel, wide)
-            numbers = ops.matmul(numbers, kernel) + ops.cast(self.bias, wide)
-        return gaussian_window(numbers, size, height, width)
+            parameters = ops.matmul(parameters, kernel) + ops.cast(self.bias, wide)
+        return gaussian_window(parameters, size, height, width)
 
-    def check_shapes(self, name, image_shape, axes, state_shape):
+    def check_shapes(self, name: str, image_shape: Shape, axes: str, state_shape: Shape) -> None:
         """Raises `ValueError` unless an image (or a patch) and a state have these shapes."""
         owner = type(self).__name__
         if len(image_shape) not in (3, 4):
@@ -144,11 +164,11 @@ class GaussianWindow(Layer):
                 f"{owner} expects `state` of shape (batch, dim) with a known last dimension. "
                 f"Received: state.shape={tuple(state_shape)}"
             )
-        checks.same_dim(owner, 0, **{name: image_shape, "state": state_shape})
-        if not self.project_state and state_shape[-1] != NUMBERS:
+        validation.check_same_dim(owner, 0, **{name: image_shape, "state": state_shape})
+        if not self.project_state and state_shape[-1] != NUM_PARAMETERS:
             raise ValueError(
                 f"{owner} with project_state=False expects the five numbers themselves, `state` "
-                f"of shape (batch, {NUMBERS}). Received: state.shape={tuple(state_shape)}"
+                f"of shape (batch, {NUM_PARAMETERS}). Received: state.shape={tuple(state_shape)}"
             )
         if self.built and state_shape[-1] != self.state_dim:
             raise ValueError(
@@ -156,17 +176,19 @@ class GaussianWindow(Layer):
                 f"Received: state.shape={tuple(state_shape)}"
             )
 
-    def compute_mask(self, *args, **kwargs):
+    def compute_mask(self, *args: Mask, **kwargs: Mask) -> Mask:
         return None
 
-    def with_window(self, shape, batch, return_window):
-        """Returns the symbolic outputs: one of `shape`, and the window if asked for."""
+    def make_output_spec(self, shape: Shape, batch: int | None, return_window: bool) -> Spec:
+        """Returns the symbolic outputs: one of `shape`, and the window if requested."""
         output = keras.KerasTensor(shape, dtype=self.compute_dtype)
         if not return_window:
             return output
-        return output, keras.KerasTensor((batch, NUMBERS), dtype=wide_dtype(self.compute_dtype))
+        return output, keras.KerasTensor(
+            (batch, NUM_PARAMETERS), dtype=wide_dtype(self.compute_dtype)
+        )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "project_state": self.project_state,

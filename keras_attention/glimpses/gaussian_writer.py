@@ -3,40 +3,52 @@
     write(w) = 1 / gamma F_Y^T w F_X                              equation 29
 
 Gregor et al. 2015 (https://arxiv.org/abs/1502.04623), section 3.2; `gaussian_window` has the
-filters and the names, `gaussian_glimpse` the reading.
+filters and the names, `gaussian_glimpse` reads patches.
 """
+
+from typing import Unpack
 
 import keras
 from keras import ops
 
-from keras_attention import checks
+from keras_attention._utils import validation
+from keras_attention._utils.tensor_types import (
+    Config,
+    Initializer,
+    LayerOptions,
+    Outputs,
+    OutputShape,
+    Shape,
+    Spec,
+    Tensor,
+)
 from keras_attention.glimpses.gaussian_window import (
     GaussianWindow,
     window_filters,
-    write_through,
+    write_patch,
 )
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class GaussianWriter(GaussianWindow):
-    """Writes a small patch onto an empty image, at a place and a size chosen by a state.
+    """Writes a small patch into an empty image, at a position and size computed from a state.
 
-    The way back of `GaussianGlimpse`: the sum of such images is the canvas of DRAW. The
-    patch itself is what the network wants to write, for example `Dense(size * size)` of the
-    state, reshaped.
+    It is the counterpart of `GaussianGlimpse`: the sum of such images is the canvas of DRAW.
+    Compute the patch with the network, for example with `Dense(size * size)` of the state,
+    reshaped.
 
     Args:
-        height: Positive int, the rows of the image.
-        width: Positive int, its columns.
-        project_state: Whether the layer learns the map from the state to the five numbers.
-            If not, `state` holds them: gx~, gy~, log variance, log stride, log gain.
-        kernel_initializer: Initializer of that map.
+        height: Positive int, the number of rows of the image.
+        width: Positive int, the number of its columns.
+        project_state: Whether the layer learns the projection of the state to the five numbers.
+            If not, `state` contains them: gx~, gy~, log variance, log stride, log gain.
+        kernel_initializer: Initializer of that projection.
         bias_initializer: Initializer of its bias.
 
     Call arguments:
         patch: Float tensor `(batch, size, size)` or `(batch, size, size, channels)`.
         state: Float tensor `(batch, dim)`.
-        return_window: Whether the window is returned too, for drawing it.
+        return_window: Whether to return the window as well, for plots.
 
     Returns:
         The image `(batch, height, width)` or `(batch, height, width, channels)`; with
@@ -45,7 +57,7 @@ class GaussianWriter(GaussianWindow):
     Raises:
         ValueError: If a size is not a positive int, or a shape does not fit.
 
-    Masking: reads no mask and passes none on.
+    Masking: ignores masks and propagates none.
 
     Example:
 
@@ -58,37 +70,37 @@ class GaussianWriter(GaussianWindow):
 
     def __init__(
         self,
-        height,
-        width,
-        project_state=True,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        **kwargs,
-    ):
+        height: int,
+        width: int,
+        project_state: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        **kwargs: Unpack[LayerOptions],
+    ) -> None:
         super().__init__(project_state, kernel_initializer, bias_initializer, **kwargs)
-        self.height = checks.positive_int("GaussianWriter", "height", height)
-        self.width = checks.positive_int("GaussianWriter", "width", width)
+        self.height: int = validation.check_positive_int("GaussianWriter", "height", height)
+        self.width: int = validation.check_positive_int("GaussianWriter", "width", width)
 
-    def build(self, patch_shape, state_shape):
-        self._check(patch_shape, state_shape)
+    def build(self, patch_shape: Shape, state_shape: Shape) -> None:
+        self._check_patch(patch_shape, state_shape)
         self.build_window(state_shape)
 
-    def call(self, patch, state, return_window=False):
-        self._check(patch.shape, state.shape)
+    def call(self, patch: Tensor, state: Tensor, return_window: bool = False) -> Outputs:
+        self._check_patch(patch.shape, state.shape)
         size = ops.shape(patch)[1]
-        window = self.window_of(state, size, self.height, self.width)
+        window = self.compute_window(state, size, self.height, self.width)
         filters = window_filters(window, size, self.height, self.width)
         filters_y, filters_x = (ops.cast(f, self.compute_dtype) for f in filters)
         channels = ops.cast(patch, self.compute_dtype)
         channels = channels if len(patch.shape) == 4 else channels[..., None]
-        image = write_through(channels, filters_y, filters_x)
+        image = write_patch(channels, filters_y, filters_x)
         image = ops.cast(image, window.dtype) / ops.reshape(window[:, 4], (-1, 1, 1, 1))
-        # A gain may leave the range of float16, where infinity would spoil the gradients.
+        # A gain may exceed the range of float16, and infinity would spoil the gradients.
         image = ops.saturate_cast(image, self.compute_dtype)
         image = image if len(patch.shape) == 4 else image[..., 0]
         return (image, window) if return_window else image
 
-    def _check(self, patch_shape, state_shape):
+    def _check_patch(self, patch_shape, state_shape):
         self.check_shapes("patch", patch_shape, "size, size", state_shape)
         if None not in patch_shape[1:3] and patch_shape[1] != patch_shape[2]:
             raise ValueError(
@@ -96,14 +108,16 @@ class GaussianWriter(GaussianWindow):
                 f"Received: patch.shape={tuple(patch_shape)}"
             )
 
-    def compute_output_shape(self, patch_shape, state_shape):
-        self._check(patch_shape, state_shape)
+    def compute_output_shape(self, patch_shape: Shape, state_shape: Shape) -> OutputShape:
+        self._check_patch(patch_shape, state_shape)
         return (patch_shape[0], self.height, self.width, *tuple(patch_shape)[3:])
 
-    def compute_output_spec(self, patch, state, return_window=False):
-        self._check(patch.shape, state.shape)
+    def compute_output_spec(
+        self, patch: Tensor, state: Tensor, return_window: bool = False
+    ) -> Spec:
+        self._check_patch(patch.shape, state.shape)
         shape = self.compute_output_shape(patch.shape, state.shape)
-        return self.with_window(shape, patch.shape[0], return_window)
+        return self.make_output_spec(shape, patch.shape[0], return_window)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "height": self.height, "width": self.width}

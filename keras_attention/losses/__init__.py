@@ -1,4 +1,4 @@
-"""Losses that a loop cannot add by itself, as layers that let the logits pass."""
+"""Losses that a decoder's loop cannot add, as layers that return the logits unchanged."""
 
 from keras_attention.losses.doubly_stochastic import (
     DoublyStochasticLoss,

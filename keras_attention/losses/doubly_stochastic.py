@@ -2,28 +2,45 @@
 
     lambda * sum_i (target - sum_t alpha_ti)^2                      equation 14, target 1
 
-The weights of a step sum to 1 over the locations; this asks those of a location to sum to
+The weights of a step sum to 1 over the locations; the penalty pulls those of a location to a sum of
 `target` over the steps. Only real steps and real locations count; the authors' code also sums
-padded steps. Code name -> paper name: `weights` -> alpha, `weight` -> lambda.
+padded steps. Code name -> paper name: `weights` -> alpha, `loss_weight` -> lambda.
 """
+
+from typing import Unpack
 
 import keras
 from keras import ops
 
-from keras_attention import checks
-from keras_attention.layer import Layer
-from keras_attention.losses.masking import batch_mean, silenced
-from keras_attention.precision import at_least_float32
+from keras_attention._utils import validation
+from keras_attention._utils.dtypes import at_least_float32
+from keras_attention._utils.layer import Layer
+from keras_attention._utils.tensor_types import (
+    Config,
+    LayerOptions,
+    Mask,
+    OutputShape,
+    Shape,
+    Spec,
+    Tensor,
+    TensorLike,
+)
+from keras_attention.losses._masking import batch_mean, zero_masked
 
 
-def doubly_stochastic_penalty(weights, mask=None, source_mask=None, target=1.0):
-    """Returns the penalty, averaged over the batch rows in which anything is real.
+def doubly_stochastic_penalty(
+    weights: TensorLike,
+    mask: TensorLike | None = None,
+    source_mask: TensorLike | None = None,
+    target: float = 1.0,
+) -> Tensor:
+    """Returns the penalty, averaged over the batch elements with any real step or location.
 
     Args:
         weights: Float tensor `(batch, query, key)`.
         mask: Optional boolean `(batch, query)`, True for real steps.
         source_mask: Optional boolean `(batch, key)`, True for real locations.
-        target: Number, what the weights of a location should sum to.
+        target: Number, the target for the sum of a location's weights.
 
     Returns:
         A scalar, float32 (float64 for float64 weights).
@@ -35,30 +52,30 @@ def doubly_stochastic_penalty(weights, mask=None, source_mask=None, target=1.0):
     0.42
     """
     weights = at_least_float32(weights)
-    sums = ops.sum(silenced(weights, mask), axis=1)
-    missed = silenced(ops.square(target - silenced(sums, source_mask)), source_mask)
-    real = None
-    for kept in (mask, source_mask):
-        if kept is not None:
-            some = ops.any(kept, axis=-1)
-            real = some if real is None else ops.logical_and(real, some)
-    return batch_mean(ops.sum(missed, axis=-1), real)
+    sums = ops.sum(zero_masked(weights, mask), axis=1)
+    squared_errors = zero_masked(ops.square(target - zero_masked(sums, source_mask)), source_mask)
+    valid = None
+    for one_mask in (mask, source_mask):
+        if one_mask is not None:
+            has_valid = ops.any(one_mask, axis=-1)
+            valid = has_valid if valid is None else ops.logical_and(valid, has_valid)
+    return batch_mean(ops.sum(squared_errors, axis=-1), valid)
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class DoublyStochasticLoss(Layer):
-    """Adds the doubly stochastic penalty for the weights of a whole loop, and lets logits pass.
+    """Adds the doubly stochastic penalty for all steps of a decoder; returns the logits.
 
-    Use it after a recurrent decoder, whose loop can add no loss of its own: it sees the
-    alignment of all steps. `SoftAttention(doubly_stochastic=...)` is the same for a call
-    without a loop. Like a weight decay, the loss is there in evaluation too.
+    Use it after a recurrent decoder, whose loop cannot add a loss: it gets the alignment of all
+    steps. `SoftAttention(doubly_stochastic=...)` does the same for a call without a loop. Like
+    weight decay, the loss is also added in evaluation.
 
     Args:
-        weight: Number of at least 0, the lambda; the authors use 1.
-        target: Number, what the weights of a location should sum to.
+        loss_weight: Number of at least 0, the lambda; the authors use 1.
+        target: Number, the target for the sum of a location's weights.
 
     Call arguments:
-        logits: Float tensor, returned as it is.
+        logits: Float tensor, returned unchanged.
         weights: Float tensor `(batch, query, key)`: the alignment.
         mask: Boolean `(batch, query)`, True for real steps.
         source_mask: Boolean `(batch, key)`, True for real locations.
@@ -67,14 +84,14 @@ class DoublyStochasticLoss(Layer):
         `logits`, unchanged.
 
     Raises:
-        ValueError: If `weight` is negative, or the shapes do not fit.
+        ValueError: If `loss_weight` is negative, or the shapes do not fit.
 
-    Masking: what the masks leave out is not in the loss. A mask attached to `weights` is not
-        read, one attached to `logits` stays there.
+    Masking: masked steps and locations are not in the loss. A mask attached to `weights` is
+        ignored; one attached to `logits` is propagated.
 
     Example:
 
-    >>> loss = DoublyStochasticLoss(weight=0.5)
+    >>> loss = DoublyStochasticLoss(loss_weight=0.5)
     >>> logits = keras.ops.ones((1, 2, 7))
     >>> logits = loss(logits, keras.ops.array([[[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]]]))
     >>> round(float(loss.losses[0]), 6)
@@ -83,42 +100,67 @@ class DoublyStochasticLoss(Layer):
     Reference: Xu et al. 2015, https://arxiv.org/abs/1502.03044, section 4.2.1.
     """
 
-    def __init__(self, weight=1.0, target=1.0, **kwargs):
+    def __init__(
+        self, loss_weight: float = 1.0, target: float = 1.0, **kwargs: Unpack[LayerOptions]
+    ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.autocast = False  # logits pass in their own dtype, the loss is taken in float32
+        self.autocast = False  # logits keep their dtype, the loss is computed in float32
         owner = "DoublyStochasticLoss"
-        self.weight = checks.number_in_range(owner, "weight", weight, 0)
-        self.target = checks.number_in_range(owner, "target", target)
+        self.loss_weight: float = validation.check_number_in_range(
+            owner, "loss_weight", loss_weight, 0
+        )
+        self.target: float = validation.check_number_in_range(owner, "target", target)
 
-    def build(self, logits_shape, *args, **kwargs):
+    def build(self, logits_shape: Shape, *args: Shape, **kwargs: Shape) -> None:
         self.built = True
 
-    def call(self, logits, weights, mask=None, source_mask=None):
-        mask, source_mask = self._checked_masks(weights, mask, source_mask)
+    def call(
+        self,
+        logits: Tensor,
+        weights: Tensor,
+        mask: Tensor | None = None,
+        source_mask: Tensor | None = None,
+    ) -> TensorLike:
+        mask, source_mask = self._check_masks(weights, mask, source_mask)
         penalty = doubly_stochastic_penalty(weights, mask, source_mask, self.target)
-        self.add_loss(self.weight * penalty)
+        self.add_loss(self.loss_weight * penalty)
         return logits
 
-    def _checked_masks(self, weights, mask, source_mask):
-        """Returns both masks as booleans, and checks the shapes."""
+    def _check_masks(self, weights, mask, source_mask):
+        """Returns both masks as booleans, after checking the shapes."""
         owner = "DoublyStochasticLoss"
-        checks.rank(owner, "weights", weights, (3,), "(batch, query, key)")
+        self._check_weights(weights)
         batch, query, key = weights.shape
         return (
-            checks.boolean_mask(owner, "mask", mask, (batch, query), "(batch, query)"),
-            checks.boolean_mask(owner, "source_mask", source_mask, (batch, key), "(batch, key)"),
+            validation.convert_mask(owner, "mask", mask, (batch, query), "(batch, query)"),
+            validation.convert_mask(
+                owner, "source_mask", source_mask, (batch, key), "(batch, key)"
+            ),
         )
 
-    def compute_mask(self, logits, previous_mask=None):
+    def _check_weights(self, weights):
+        axes = "(batch, query, key)"
+        validation.check_rank("DoublyStochasticLoss", "weights", weights, (3,), axes)
+
+    def compute_mask(self, logits: Tensor, previous_mask: Mask = None) -> Mask:
         return previous_mask
 
-    def compute_output_shape(self, logits_shape, *args, **kwargs):
+    def compute_output_shape(
+        self, logits_shape: Shape, weights_shape: Shape, **kwargs: Shape
+    ) -> OutputShape:
+        self._check_weights(weights_shape)
         return tuple(logits_shape)
 
-    def compute_output_spec(self, logits, weights, mask=None, source_mask=None):
-        self._checked_masks(weights, mask, source_mask)
+    def compute_output_spec(
+        self,
+        logits: Tensor,
+        weights: Tensor,
+        mask: Tensor | None = None,
+        source_mask: Tensor | None = None,
+    ) -> Spec:
+        self._check_masks(weights, mask, source_mask)
         return keras.KerasTensor(logits.shape, dtype=logits.dtype)
 
-    def get_config(self):
-        return {**super().get_config(), "weight": self.weight, "target": self.target}
+    def get_config(self) -> Config:
+        return {**super().get_config(), "loss_weight": self.loss_weight, "target": self.target}

@@ -1,11 +1,11 @@
-"""Normalizers: scores and a mask in, weights out."""
+"""Normalizers: turn scores and a mask into attention weights."""
 
+from keras_attention.normalizers._names import get
 from keras_attention.normalizers.argmax import ArgmaxNormalizer
 from keras_attention.normalizers.base import Normalizer
 from keras_attention.normalizers.entmax import EntmaxNormalizer
 from keras_attention.normalizers.gumbel_softmax import GumbelSoftmaxNormalizer
 from keras_attention.normalizers.monotonic import MonotonicNormalizer
-from keras_attention.normalizers.names import get
 from keras_attention.normalizers.sample import SampleNormalizer
 from keras_attention.normalizers.softmax import SoftmaxNormalizer
 from keras_attention.normalizers.sparsemax import SparsemaxNormalizer

@@ -1,15 +1,29 @@
-"""What every normalizer is: scores and a mask in, weights out."""
+"""The interface of all normalizers: turn scores and a mask into weights."""
+
+from typing import Unpack
 
 import keras
 from keras import ops
 
-from keras_attention import checks
-from keras_attention.hooks import check_hooks, check_result, name_missing
-from keras_attention.layer import Layer
-from keras_attention.precision import wide_dtype
+from keras_attention._utils import validation
+from keras_attention._utils.dtypes import wide_dtype
+from keras_attention._utils.hooks import check_hook_result, check_hooks, name_missing
+from keras_attention._utils.layer import Layer
+from keras_attention._utils.tensor_types import (
+    Config,
+    LayerOptions,
+    Mask,
+    OutputShape,
+    Shape,
+    Size,
+    Sizes,
+    Spec,
+    Tensor,
+    TensorLike,
+)
 
-#: The hooks of a normalizer, with the arguments that they are called with, by position.
-HOOKS = {
+#: The hooks of a normalizer and the positional arguments that the library passes.
+HOOKS: dict[str, tuple[str, ...]] = {
     "build": ("scores_shape",),
     "normalize": ("scores", "mask", "previous_weights", "training", "noise"),
     "noise": ("shape", "training"),
@@ -21,34 +35,34 @@ HOOKS = {
 class Normalizer(Layer):
     """Turns scores into weights; the abstract second stage of attention.
 
-    The mask is applied before normalizing. A row with nothing to keep gets weights of
-    exactly 0 with finite gradients, in every dtype.
+    The mask is applied before normalizing. Fully masked queries get weights of exactly 0 and
+    finite gradients, in every dtype.
 
-    Hooks, all of them called by position:
+    Hooks, all called with positional arguments:
         normalize(scores, mask, previous_weights, training, noise): Returns weights of the shape
-            of `scores`, which come in float32 (or float64); `mask` is boolean or None and
-            broadcasts to them. Draws nothing. Has to be defined.
+            of `scores`, which are float32 (or float64); `mask` is boolean or None and
+            broadcasts to them. Must not sample. Required.
         noise(shape, training): Returns float32 noise of the shape of the scores, or None.
         initial_weights(batch, num_keys): Returns the weights before the first step,
-            `(batch, key)`, where `reads_weights`.
+            `(batch, key)`. Required if `reads_weights`.
         build(scores_shape): Adds weights.
 
-    Wherever a hook cannot take these arguments the constructor says so.
+    The constructor raises if a hook cannot take these arguments.
 
     Attributes:
-        random: Whether `noise` ever draws. A loop then calls `noise` once, before its first
-            step, for all steps, and passes each step its part.
+        random: Whether `noise` ever samples. A loop then calls `noise` once before its first
+            step, for all steps, and passes each step its slice.
         reads_weights: Whether `previous_weights` changes the result. A loop then carries
-            them, and starts from `initial_weights`.
+            the weights, beginning with `initial_weights`.
 
     Call arguments:
-        scores: Float tensor `(..., key)`: what a scorer returned.
-        mask: Optional boolean tensor that broadcasts to `scores`, True keeps.
-        previous_weights: Optional float tensor like `scores`, the weights of the step
-            before, for normalizers that look at them.
+        scores: Float tensor `(..., key)`, the output of a scorer.
+        mask: Optional boolean tensor that broadcasts to `scores`; `True` means attend.
+        previous_weights: Optional float tensor like `scores`, the weights of the previous
+            step, for normalizers that use them.
         training: Optional bool, for normalizers that add noise.
-        noise: Optional float tensor like `scores`, what `noise` drew; by default it is
-            drawn here.
+        noise: Optional float tensor like `scores`, the result of the method `noise`, which
+            the layer calls if it is None.
 
     Returns:
         Weights of the shape of `scores` in the compute dtype.
@@ -80,48 +94,62 @@ class Normalizer(Layer):
     random = False
     reads_weights = False
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Unpack[LayerOptions]) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.autocast = False  # scores and noise are used in float32, not rounded first
+        self.autocast = False  # keeps scores and noise in float32 instead of rounding them
         check_hooks(self, Normalizer, HOOKS)
 
-    def build(self, scores_shape, *args, **kwargs):
+    def build(self, scores_shape: Shape, *args: Shape, **kwargs: Shape) -> None:
         self.built = True
 
-    def noise(self, shape, training=None):
-        """Returns float32 noise of `shape`, that of the scores, or None where there is none."""
+    def noise(self, shape: Sizes, training: bool | None = None) -> TensorLike | None:
+        """Returns float32 noise of `shape`, the shape of the scores, or None."""
         return None
 
-    def initial_weights(self, batch, num_keys):
+    def initial_weights(self, batch: Size, num_keys: Size) -> TensorLike:
         """Returns the weights before the first step, `(batch, key)` in the compute dtype."""
         return ops.zeros((batch, num_keys), dtype=self.compute_dtype)
 
-    def normalize(self, scores, mask=None, previous_weights=None, training=None, noise=None):
-        """Returns weights for `scores` already in float32 (or float64).
+    def normalize(
+        self,
+        scores: Tensor,
+        mask: Tensor | None = None,
+        previous_weights: Tensor | None = None,
+        training: bool | None = None,
+        noise: Tensor | None = None,
+    ) -> TensorLike:
+        """Returns weights for `scores` in float32 (or float64).
 
-        It draws nothing: without `noise` there is none.
+        It does not sample: if `noise` is None, no noise is added.
         """
         name_missing(self, Normalizer, "normalize", "returns weights of the shape of `scores`")
 
-    def call(self, scores, mask=None, previous_weights=None, training=None, noise=None):
+    def call(
+        self,
+        scores: Tensor,
+        mask: Tensor | None = None,
+        previous_weights: Tensor | None = None,
+        training: bool | None = None,
+        noise: Tensor | None = None,
+    ) -> TensorLike:
         if mask is not None:
             mask = self.check_mask(scores, mask)
         if noise is None:
             noise = self.noise(ops.shape(scores), training)
-        scores, previous_weights, noise = map(self._widened, (scores, previous_weights, noise))
+        scores, previous_weights, noise = map(self._widen, (scores, previous_weights, noise))
         weights = self.normalize(scores, mask, previous_weights, training, noise)
-        check_result(self, "normalize", weights, tuple(scores.shape), "(..., key)")
+        check_hook_result(self, "normalize", weights, tuple(scores.shape), "(..., key)")
         return ops.cast(weights, self.compute_dtype)
 
-    def _widened(self, tensor):
+    def _widen(self, tensor):
         """Returns the tensor in float32, or in float64 under that policy."""
         return None if tensor is None else ops.cast(tensor, wide_dtype(self.compute_dtype))
 
-    def check_mask(self, scores, mask):
+    def check_mask(self, scores: TensorLike, mask: TensorLike) -> Tensor:
         """Returns `mask` as booleans; raises `ValueError` unless it broadcasts to `scores`."""
         owner = type(self).__name__
-        mask = checks.boolean_mask(owner, "mask", mask)
+        mask = validation.convert_mask(owner, "mask", mask)
         rank = len(mask.shape)
         sizes = zip(reversed(mask.shape), reversed(scores.shape), strict=False)
         fits = all(None in pair or pair[0] in (pair[1], 1) for pair in sizes)
@@ -132,18 +160,25 @@ class Normalizer(Layer):
             )
         return mask
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config()}
 
-    def compute_output_shape(self, scores_shape, *args, **kwargs):
+    def compute_output_shape(
+        self, scores_shape: Shape, *args: Shape, **kwargs: Shape
+    ) -> OutputShape:
         return tuple(scores_shape)
 
-    def compute_mask(self, *args, **kwargs):
-        return None  # attached to the weights, it would not fit a loss on them
+    def compute_mask(self, *args: Mask, **kwargs: Mask) -> Mask:
+        return None  # a mask on the weights would not fit a loss on them
 
     def compute_output_spec(
-        self, scores, mask=None, previous_weights=None, training=None, noise=None
-    ):
+        self,
+        scores: Tensor,
+        mask: Tensor | None = None,
+        previous_weights: Tensor | None = None,
+        training: bool | None = None,
+        noise: Tensor | None = None,
+    ) -> Spec:
         if mask is not None:
             self.check_mask(scores, mask)
         return keras.KerasTensor(scores.shape, dtype=self.compute_dtype)

@@ -10,72 +10,77 @@ Peters et al., equation 10, proposition 2; alpha -> 1 is the softmax, alpha = 2 
 Code name -> paper name: `scores` -> z, `surplus` -> alpha - 1, `slopes` -> s.
 
 We write p = exp(log1p(surplus * (z - max z - t)) / surplus) with t = (tau + 1) / surplus, which
-stays exact as alpha nears 1. For alpha = 1.5 a sort finds the support and tau solves a quadratic
-equation on it; for other alpha t is found by bisection.
+stays accurate as alpha approaches 1. For alpha = 1.5 a sort finds the support, and tau solves a
+quadratic equation on it. For other alpha, bisection finds t.
 """
+
+from typing import Unpack
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_attention import checks
+from keras_attention._utils import validation
+from keras_attention._utils.shapes import reduce_rows
+from keras_attention._utils.tensor_types import Config, LayerOptions, Shape, Tensor, TensorLike
+from keras_attention.kernels.custom_gradients import custom_gradient
+from keras_attention.normalizers._masking import apply_mask, mask_scores
 from keras_attention.normalizers.base import Normalizer
-from keras_attention.normalizers.masking import masked_scores, silenced
-from keras_attention.normalizers.sparsemax import sorted_scores, sparsemax
-from keras_attention.shapes import reduce_rows
-from keras_attention.written_gradient import custom_gradient
+from keras_attention.normalizers.sparsemax import sort_scores, sparsemax
 
-STEPS = {"float32": 30, "float64": 60}  # of the bisection: beyond the digits of the dtype
+BISECTION_STEPS = {"float32": 30, "float64": 60}  # more than the precision of the dtype needs
 TINY = 1e-30
-# Beyond alpha = 2 a weight near 0 has a slope near infinity; past the square root of the
-# dtype's precision, `upstream - mean` would be rounding errors only.
-LARGEST_LOG_SLOPE = {"float32": 8.0, "float64": 18.0}
-LEAST_SURPLUS = 1e-4  # what a learnable alpha keeps from 1
+# Beyond alpha = 2 the slope of a weight near 0 approaches infinity. Below the square root of the
+# dtype's precision, `upstream - mean` would consist of rounding errors.
+MAX_LOG_SLOPE = {"float32": 8.0, "float64": 18.0}
+MIN_SURPLUS = 1e-4  # minimum distance of a learnable alpha from 1
 
 
-def entmax(scores, surplus, mask=None):
-    """Returns alpha-entmax weights over the last axis, `surplus` being alpha - 1 > 0.
+def entmax(
+    scores: TensorLike, surplus: float | TensorLike, mask: TensorLike | None = None
+) -> Tensor:
+    """Returns alpha-entmax weights over the last axis; `surplus` is alpha - 1 > 0.
 
-    A `surplus` of exactly 0.5 or 1 (Python floats) takes the closed form. A tensor of one number
-    gets a gradient.
+    A `surplus` of exactly 0.5 or 1 (Python floats) uses the closed form. A scalar tensor
+    receives a gradient.
     """
     if isinstance(surplus, float) and surplus == 1:
         return sparsemax(scores, mask)
     if isinstance(surplus, float) and surplus == 0.5:
-        weights_of = _entmax15
+        compute_weights = _entmax15
     else:
-        weights_of = _bisected
+        compute_weights = _entmax_by_bisection
 
     @custom_gradient
     def run(scores, surplus):
-        weights = weights_of(scores, surplus)
+        weights = compute_weights(scores, surplus)
 
         def gradient(upstream):
             return _gradients(weights, surplus, upstream)
 
         return weights, gradient
 
-    scores = masked_scores(scores, mask)
-    return silenced(run(scores, ops.convert_to_tensor(surplus, scores.dtype)), mask)
+    scores = mask_scores(scores, mask)
+    return apply_mask(run(scores, ops.convert_to_tensor(surplus, scores.dtype)), mask)
 
 
 def _entmax15(scores, surplus):
     """Returns 1.5-entmax from sorted scores; `surplus` is 0.5."""
     halves = (scores - reduce_rows(ops.max, scores, axis=-1, keepdims=True)) / 2
-    falling, counts = sorted_scores(halves)
+    falling, counts = sort_scores(halves)
     mean = ops.cumsum(falling, axis=-1) / counts
     spread = ops.cumsum(falling * falling, axis=-1) - counts * mean * mean
     thresholds = mean - ops.sqrt(ops.maximum(1 - spread, 0) / counts)
     size = ops.sum(ops.cast(falling >= thresholds, scores.dtype), axis=-1, keepdims=True)
     inside = ops.cast(counts <= size, scores.dtype)
-    # Once more on the support alone, where no difference of large sums loses digits.
+    # Repeats the computation on the support alone, where large sums do not cancel.
     mean = ops.sum(falling * inside, axis=-1, keepdims=True) / size
     spread = ops.sum(inside * (falling - mean) ** 2, axis=-1, keepdims=True)
     threshold = mean - ops.sqrt(ops.maximum(1 - spread, 0) / size)
     return ops.maximum(halves - threshold, 0) ** 2
 
 
-def _bisected(scores, surplus):
+def _entmax_by_bisection(scores, surplus):
     """Returns alpha-entmax for any alpha > 1."""
     scores = scores - reduce_rows(ops.max, scores, axis=-1, keepdims=True)
     zeros = ops.zeros_like(scores[..., :1])
@@ -89,7 +94,7 @@ def _bisected(scores, surplus):
         total = ops.sum(_powers(scores - middle, surplus), axis=-1, keepdims=True)
         return ops.where(total > 1, middle, low), ops.where(total > 1, high, middle)
 
-    steps = STEPS[keras.backend.standardize_dtype(scores.dtype)]
+    steps = BISECTION_STEPS[keras.backend.standardize_dtype(scores.dtype)]
     low, _ = ops.fori_loop(0, steps, halve, (zeros, zeros + highest))
     weights = _powers(scores - low, surplus)
     return weights / ops.sum(weights, axis=-1, keepdims=True)
@@ -107,35 +112,35 @@ def _gradients(weights, surplus, upstream):
     """Returns the gradients of the scores and of alpha."""
     inside = weights > TINY
     logs = ops.log(ops.where(inside, weights, 1))
-    cap = LARGEST_LOG_SLOPE[keras.backend.standardize_dtype(weights.dtype)]
-    # s - p, without the difference: it is what remains of the formula as alpha nears 1.
+    cap = MAX_LOG_SLOPE[keras.backend.standardize_dtype(weights.dtype)]
+    # s - p without a subtraction: the term of the formula that remains as alpha approaches 1.
     rises = ops.expm1(ops.minimum(-surplus * logs, cap - logs))
     excess = ops.where(inside, weights * rises, 0)
     slopes = weights + excess
     total = ops.sum(slopes, axis=-1, keepdims=True)
-    shares = slopes / total
-    mean = ops.sum(shares * upstream, axis=-1, keepdims=True)
+    fractions = slopes / total
+    mean = ops.sum(fractions * upstream, axis=-1, keepdims=True)
     apart = (weights * ops.sum(excess, axis=-1, keepdims=True) - excess) / (surplus * total)
     terms = weights * logs
-    bend = apart - terms + shares * ops.sum(terms, axis=-1, keepdims=True)
+    bend = apart - terms + fractions * ops.sum(terms, axis=-1, keepdims=True)
     return slopes * (upstream - mean), ops.sum(upstream * bend) / surplus
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class EntmaxNormalizer(Normalizer):
-    """Turns scores into sparse weights, by a number between softmax and sparsemax or beyond.
+    """Returns sparse weights, with a sparsity between softmax and sparsemax or beyond.
 
-    Use it where sparsemax cuts too much and softmax nothing, or let the model learn how
-    sparse it wants to be. 1.5 costs a sort, 2 is sparsemax, others cost some 30 passes.
+    Use it if sparsemax is too sparse and softmax not sparse enough, or let the model learn its
+    sparsity. An alpha of 1.5 needs a sort, 2 is sparsemax, others need about 30 passes.
 
     Args:
         alpha: Float above 1; larger is sparser.
-        learnable: Whether alpha is trained, from this value on. The weight is `raw_alpha` and
-            alpha is 1 + softplus(raw_alpha), always above 1.
+        learn_alpha: Whether to train alpha, starting from `alpha`. The variable is `raw_alpha`,
+            and alpha is 1 + softplus(raw_alpha), always above 1.
 
     Call arguments:
         scores: Float tensor `(..., key)`.
-        mask: Optional boolean tensor that broadcasts to `scores`, True keeps.
+        mask: Optional boolean tensor that broadcasts to `scores`; `True` means attend.
 
     Returns:
         Weights of the shape of `scores` in the compute dtype, which sum to 1.
@@ -143,7 +148,7 @@ class EntmaxNormalizer(Normalizer):
     Raises:
         ValueError: If `alpha` is not above 1, or `mask` does not fit.
 
-    Masking: masked keys get exactly 0; a row without keys gets zeros.
+    Masking: masked keys get exactly 0; fully masked queries get zeros.
 
     Example:
 
@@ -154,27 +159,38 @@ class EntmaxNormalizer(Normalizer):
     Reference: Peters et al. 2019, https://arxiv.org/abs/1905.05702, section 3.
     """
 
-    def __init__(self, alpha=1.5, learnable=False, **kwargs):
+    def __init__(
+        self, alpha: float = 1.5, learn_alpha: bool = False, **kwargs: Unpack[LayerOptions]
+    ) -> None:
         super().__init__(**kwargs)
-        hint = "For 1 take `SoftmaxNormalizer()`."
-        self.alpha = checks.number_in_range(
+        hint = "For alpha=1, use `SoftmaxNormalizer()`."
+        self.alpha: float = validation.check_number_in_range(
             "EntmaxNormalizer", "alpha", alpha, 1, float("inf"), above=True, below=True, hint=hint
         )
-        self.learnable = learnable
+        self.learn_alpha = learn_alpha
 
-    def build(self, scores_shape, *args, **kwargs):
-        if self.learnable:
+    def build(self, scores_shape: Shape, *args: Shape, **kwargs: Shape) -> None:
+        if self.learn_alpha:
             surplus = self.alpha - 1
-            raw = surplus + np.log(-np.expm1(-surplus))  # softplus of this is the surplus
+            raw = surplus + np.log(-np.expm1(-surplus))  # inverse of softplus
             start = keras.initializers.Constant(float(raw))
-            self.raw_alpha = self.add_weight((), start, name="raw_alpha", autocast=False)
+            self.raw_alpha: keras.Variable = self.add_weight(
+                (), start, name="raw_alpha", autocast=False
+            )
         self.built = True
 
-    def normalize(self, scores, mask=None, previous_weights=None, training=None, noise=None):
-        if not self.learnable:
+    def normalize(
+        self,
+        scores: Tensor,
+        mask: Tensor | None = None,
+        previous_weights: Tensor | None = None,
+        training: bool | None = None,
+        noise: Tensor | None = None,
+    ) -> TensorLike:
+        if not self.learn_alpha:
             return entmax(scores, self.alpha - 1.0, mask)
         surplus = ops.softplus(ops.cast(self.raw_alpha, scores.dtype))
-        return entmax(scores, ops.maximum(surplus, LEAST_SURPLUS), mask)
+        return entmax(scores, ops.maximum(surplus, MIN_SURPLUS), mask)
 
-    def get_config(self):
-        return {**super().get_config(), "alpha": self.alpha, "learnable": self.learnable}
+    def get_config(self) -> Config:
+        return {**super().get_config(), "alpha": self.alpha, "learn_alpha": self.learn_alpha}

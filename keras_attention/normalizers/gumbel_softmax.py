@@ -1,4 +1,4 @@
-"""A draw from the softmax that lets gradients through, Jang et al. 2017
+"""A differentiable sample from the softmax, Jang et al. 2017
 (https://arxiv.org/abs/1611.01144) and Maddison et al. 2017 (https://arxiv.org/abs/1611.00712).
 
     g_i = -log(-log u_i),  u_i uniform in (0, 1)                  Jang et al., equation 1
@@ -8,59 +8,68 @@
 Code name -> paper name: `scores` -> log pi, `temperature` -> tau (here t), `weights` -> y.
 """
 
+from typing import Unpack
+
 import keras
 from keras import ops
 
-from keras_attention import checks
-from keras_attention.noise import gumbel
-from keras_attention.normalizers.argmax import first_maximum
+from keras_attention._utils import validation
+from keras_attention._utils.counter_random import gumbel
+from keras_attention._utils.tensor_types import Config, LayerOptions, Sizes, Tensor, TensorLike
+from keras_attention.normalizers.argmax import one_hot_argmax
 from keras_attention.normalizers.base import Normalizer
 from keras_attention.normalizers.softmax import masked_softmax
 
-INFERENCES = ("noiseless", "sample")
+INFERENCE_MODES = ("noiseless", "sample")
 
 
-def gumbel_softmax(scores, noise, temperature, straight_through=False, mask=None):
+def gumbel_softmax(
+    scores: TensorLike,
+    noise: TensorLike | None,
+    temperature: float,
+    straight_through: bool = False,
+    mask: TensorLike | None = None,
+) -> Tensor:
     """Returns the softmax of `(scores + noise) / temperature`, or its maximum as a one-hot."""
     noisy = scores if noise is None else scores + noise
     soft = masked_softmax(noisy / temperature, mask)
     if not straight_through:
         return soft
-    # The bracket is exactly 0: it carries the gradient only.
-    return first_maximum(noisy, mask) + (soft - ops.stop_gradient(soft))
+    # The difference is exactly 0 and only carries the gradient.
+    return one_hot_argmax(noisy, mask) + (soft - ops.stop_gradient(soft))
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class GumbelSoftmaxNormalizer(Normalizer):
-    """Draws nearly one-hot weights while training, and lets gradients through.
+    """Returns nearly one-hot random weights during training, with gradients.
 
-    Use it for hard attention without REINFORCE. As `temperature` goes to 0 the weights
-    become a draw from the softmax of the scores, and the gradients noisier.
+    Use it for hard attention without REINFORCE. As `temperature` approaches 0, the weights
+    approach a sample from the softmax of the scores, and the gradients become noisier.
 
     Args:
         temperature: Positive float.
         straight_through: Whether the weights are exactly one-hot, with the gradients of the
-            soft ones.
-        inference: "noiseless" leaves the noise out outside of training: the softmax of
-            `scores / temperature`, or its maximum with `straight_through`. "sample" draws
-            there too.
-        seed: Optional int, the seed of the draws.
+            soft weights.
+        inference_mode: "noiseless" adds no noise outside of training: the weights are the
+            softmax of `scores / temperature`, or its maximum with `straight_through`. "sample"
+            adds noise there too.
+        seed: Optional int, the seed of the noise.
 
     Call arguments:
         scores: Float tensor `(..., key)`.
-        mask: Optional boolean tensor that broadcasts to `scores`, True keeps.
-        training: Whether noise is added.
-        noise: Optional float tensor like `scores`, standard Gumbel noise that was drawn
-            before.
+        mask: Optional boolean tensor that broadcasts to `scores`; `True` means attend.
+        training: Whether to add noise.
+        noise: Optional float tensor like `scores`, standard Gumbel noise to use instead of
+            sampling it.
 
     Returns:
         Weights of the shape of `scores` in the compute dtype, which sum to 1.
 
     Raises:
-        ValueError: If `temperature` is not positive, `inference` is neither, or `mask`
+        ValueError: If `temperature` is not positive, `inference_mode` is unknown, or `mask`
             does not fit.
 
-    Masking: masked keys get exactly 0; a row without keys gets zeros.
+    Masking: masked keys get exactly 0; fully masked queries get zeros.
 
     Example:
 
@@ -75,31 +84,45 @@ class GumbelSoftmaxNormalizer(Normalizer):
     random = True
 
     def __init__(
-        self, temperature=1.0, straight_through=False, inference="noiseless", seed=None, **kwargs
-    ):
+        self,
+        temperature: float = 1.0,
+        straight_through: bool = False,
+        inference_mode: str = "noiseless",
+        seed: int | None = None,
+        **kwargs: Unpack[LayerOptions],
+    ) -> None:
         super().__init__(**kwargs)
         owner = "GumbelSoftmaxNormalizer"
-        hint = "`ArgmaxNormalizer()` is the limit at 0."
-        self.temperature = checks.number_in_range(
+        hint = "The limit at 0 is `ArgmaxNormalizer()`."
+        self.temperature: float = validation.check_number_in_range(
             owner, "temperature", temperature, 0, above=True, hint=hint
         )
         self.straight_through = straight_through
-        self.inference = checks.one_of(owner, "inference", inference, INFERENCES)
+        self.inference_mode: str = validation.check_one_of(
+            owner, "inference_mode", inference_mode, INFERENCE_MODES
+        )
         self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.seed_generator: keras.random.SeedGenerator = keras.random.SeedGenerator(seed)
 
-    def noise(self, shape, training=None):
-        draws = training or self.inference == "sample"
+    def noise(self, shape: Sizes, training: bool | None = None) -> TensorLike | None:
+        draws = training or self.inference_mode == "sample"
         return gumbel(shape, self.seed_generator) if draws else None
 
-    def normalize(self, scores, mask=None, previous_weights=None, training=None, noise=None):
+    def normalize(
+        self,
+        scores: Tensor,
+        mask: Tensor | None = None,
+        previous_weights: Tensor | None = None,
+        training: bool | None = None,
+        noise: Tensor | None = None,
+    ) -> TensorLike:
         return gumbel_softmax(scores, noise, self.temperature, self.straight_through, mask)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "temperature": self.temperature,
             "straight_through": self.straight_through,
-            "inference": self.inference,
+            "inference_mode": self.inference_mode,
             "seed": self.seed,
         }

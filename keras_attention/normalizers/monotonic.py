@@ -5,109 +5,134 @@
     a_ij = p_ij q_ij                                              equation 9
     a_i  = p_i cumprod(1 - p_i) cumsum(a_i-1 / cumprod(1 - p_i))  equation 10, in parallel
 
-Code name -> paper name: `scores` -> e, `score_bias` -> r, `choose` -> p, `arriving` -> q,
-`weights` -> a, `previous_weights` -> a_i-1. Before the first step all weight is on key 0. The
-reader goes over the keys from where it stopped and stops at key j with probability p_ij, so
-weights sum to at most 1: the rest is the probability to run off the end.
+Code name -> paper name: `scores` -> e, `score_bias` -> r, `stop_probabilities` -> p, `arriving` ->
+q, `weights` -> a, `previous_weights` -> a_i-1. Before the first step all weight is on key 0. From
+the key where it stopped last, attention moves forward and stops at key j with probability p_ij.
+Weights sum to at most 1: the rest is the probability of passing the last key.
 
-What we add: a masked key has p = 0 and is passed over; a query without keys leaves the reader
-where it stood. Both products are exclusive, and the bounds are those of TensorFlow Addons.
+Our additions: a masked key has p = 0 and is skipped; a fully masked query leaves the position
+unchanged. Both products are exclusive, and the bounds are those of TensorFlow Addons.
 """
+
+from collections.abc import Callable
+from typing import Unpack
 
 import keras
 from keras import ops
 
-from keras_attention import checks
-from keras_attention.loop import run_loop
-from keras_attention.noise import normal
+from keras_attention._utils import validation
+from keras_attention._utils.counter_random import normal
+from keras_attention._utils.loop import run_loop
+from keras_attention._utils.tensor_types import (
+    Config,
+    LayerOptions,
+    Shape,
+    Size,
+    Sizes,
+    Tensor,
+    TensorLike,
+)
+from keras_attention.normalizers._masking import apply_mask, mask_scores
 from keras_attention.normalizers.base import Normalizer
-from keras_attention.normalizers.masking import masked_scores, silenced
 
 MODES = ("parallel", "recursive", "hard")
-LEAST_PRODUCT = 1e-10  # the divisor of equation 10 is kept from 0
-LEAST_FACTOR = 1e-37  # and so is the argument of the logarithm
+MIN_PRODUCT = 1e-10  # lower bound of the divisor of equation 10
+MIN_FACTOR = 1e-37  # lower bound of the argument of the logarithm
 
 
-def monotonic_step(choose, previous):
+def monotonic_step(stop_probabilities: TensorLike, previous: TensorLike) -> Tensor:
     """Returns the weights of one step by equation 10.
 
     Args:
-        choose: Float tensor `(..., key)`, the probabilities p_i to stop at each key.
-        previous: Float tensor `(..., key)`, the weights of the step before.
+        stop_probabilities: Float tensor `(..., key)`, the probabilities p_i to stop at a key.
+        previous: Float tensor `(..., key)`, the weights of the previous step.
     """
-    logs = ops.log(ops.maximum(1 - choose, LEAST_FACTOR))
-    passed = ops.exp(ops.cumsum(_shifted(logs, 0), axis=-1))
-    return choose * passed * ops.cumsum(previous / ops.maximum(passed, LEAST_PRODUCT), axis=-1)
+    logs = ops.log(ops.maximum(1 - stop_probabilities, MIN_FACTOR))
+    passed = ops.exp(ops.cumsum(_shift(logs, 0), axis=-1))
+    return (
+        stop_probabilities
+        * passed
+        * ops.cumsum(previous / ops.maximum(passed, MIN_PRODUCT), axis=-1)
+    )
 
 
-def hard_step(choose, previous):
-    """Returns what `monotonic_step` does where `choose` and `previous` hold 0 and 1, exactly."""
-    choose = choose * ops.cumsum(previous, axis=-1)
-    return choose * ops.cumprod(_shifted(1 - choose, 1), axis=-1)
+def hard_step(stop_probabilities: TensorLike, previous: TensorLike) -> Tensor:
+    """Returns the exact result of `monotonic_step` if both arguments contain only 0 and 1."""
+    stop_probabilities = stop_probabilities * ops.cumsum(previous, axis=-1)
+    return stop_probabilities * ops.cumprod(_shift(1 - stop_probabilities, 1), axis=-1)
 
 
-def _shifted(tensor, first):
-    """Returns the tensor one place further along its last axis, `first` at the front."""
+def _shift(tensor, first):
+    """Returns the tensor shifted by one place along its last axis, with `first` in front."""
     front = ops.full_like(tensor[..., :1], first)
     return ops.concatenate([front, tensor[..., :-1]], axis=-1)
 
 
-def monotonic_steps(choose, initial, kept=None, one_step=monotonic_step):
-    """Returns the weights of all queries, one query after the other.
+def monotonic_steps(
+    stop_probabilities: TensorLike,
+    initial: TensorLike,
+    valid: TensorLike | None = None,
+    step_function: Callable[[Tensor, Tensor], TensorLike] = monotonic_step,
+) -> Tensor:
+    """Returns the weights of all queries, computed one query after the other.
 
     Args:
-        choose: Float tensor `(batch, query, key)`.
+        stop_probabilities: Float tensor `(batch, query, key)`.
         initial: Float tensor `(batch, key)`, the weights before the first query.
-        kept: Optional boolean tensor `(batch, query)`. A query that is False gets zeros and
-            changes nothing.
-        one_step: `monotonic_step` or `hard_step`.
+        valid: Optional boolean tensor `(batch, query)`. A query with False gets zeros and
+            leaves the position unchanged.
+        step_function: `monotonic_step` or `hard_step`.
     """
-    if choose.shape[1] == 1:
-        return one_step(choose, initial[:, None])
+    if stop_probabilities.shape[1] == 1:
+        return step_function(stop_probabilities, initial[:, None])
 
-    def step(choose, states):
-        weights = one_step(choose, states[0])
+    def step(stop_probabilities, states):
+        weights = step_function(stop_probabilities, states[0])
         return weights, [weights]
 
-    return run_loop(step, choose, [initial], mask=kept)[0]
+    return run_loop(step, stop_probabilities, [initial], mask=valid)[0]
 
 
-def monotonic_recursion(choose, initial, kept=None):
-    """Returns what `monotonic_steps` does, by the recursion of equation 9 itself.
+def monotonic_recursion(
+    stop_probabilities: TensorLike, initial: TensorLike, valid: TensorLike | None = None
+) -> Tensor:
+    """Returns the weights of all queries by the recursion of equation 9.
 
-    q_ij and a_ij need only their neighbors (i, j - 1) and (i - 1, j), so one loop over the
-    diagonals i + j serves all queries at once.
+    q_ij and a_ij depend only on their neighbors (i, j - 1) and (i - 1, j), so a single loop over
+    the diagonals i + j computes all queries at once.
     """
-    queries, keys = ops.shape(choose)[1], ops.shape(choose)[2]
-    arriving_first = ops.concatenate([initial, ops.zeros_like(choose[:, 1:, 0])], axis=1)
-    sequence = ops.concatenate([arriving_first[:, :, None], _skewed(choose)], axis=-1)
+    queries, keys = ops.shape(stop_probabilities)[1], ops.shape(stop_probabilities)[2]
+    arriving_first = ops.concatenate(
+        [initial, ops.zeros_like(stop_probabilities[:, 1:, 0])], axis=1
+    )
+    sequence = ops.concatenate([arriving_first[:, :, None], _skew(stop_probabilities)], axis=-1)
 
     def step(inputs, states):
-        staying, above = states  # (batch, query), of the diagonal before
-        choose, first = inputs[:, 1:], inputs[:, :1]
+        staying, above = states  # (batch, query), of the previous diagonal
+        stop_probabilities, first = inputs[:, 1:], inputs[:, :1]
         incoming = ops.concatenate([first, above[:, :-1]], axis=1)
         arriving = staying + incoming
-        weights = choose * arriving
-        below = weights if kept is None else ops.where(kept, weights, incoming)
+        weights = stop_probabilities * arriving
+        below = weights if valid is None else ops.where(valid, weights, incoming)
         return weights, [arriving - weights, below]
 
-    zeros = ops.zeros_like(choose[:, :, 0])
-    # A query that is passed over keeps nothing back: what comes from above goes on below.
+    zeros = ops.zeros_like(stop_probabilities[:, :, 0])
+    # A masked query stops nothing: it passes the weight of the query before on to the next one.
     weights, _ = run_loop(step, sequence, [zeros, zeros])
-    return _unskewed(weights, queries, keys)
+    return _unskew(weights, queries, keys)
 
 
-def _skewed(rows):
-    """Returns `(batch, row + column, row)` from `(batch, row, column)`; elsewhere 0."""
+def _skew(rows):
+    """Returns `(batch, row + column, row)` from `(batch, row, column)`, padded with 0."""
     batch, height, width = ops.shape(rows)
     diagonals = height + width - 1
-    # Rows one longer than `diagonals`, read with that length, shift by one from row to row.
+    # Rows padded to one more than `diagonals` and reshaped to `diagonals` shift by one each.
     padded = ops.concatenate([rows, ops.zeros((batch, height, height), rows.dtype)], axis=2)
     flat = ops.reshape(padded, (batch, height * (height + width)))[:, : height * diagonals]
     return ops.transpose(ops.reshape(flat, (batch, height, diagonals)), (0, 2, 1))
 
 
-def _unskewed(diagonals, height, width):
+def _unskew(diagonals, height, width):
     """Returns `(batch, row, column)` from `(batch, row + column, row)`."""
     batch = ops.shape(diagonals)[0]
     length = height * (height + width - 1)
@@ -118,41 +143,40 @@ def _unskewed(diagonals, height, width):
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class MonotonicNormalizer(Normalizer):
-    """Turns scores into weights that only move forward from query to query.
+    """Returns weights whose position only moves forward from query to query.
 
-    Use it where source and target run in one direction, as in speech; with `mode="hard"` the
-    keys can be read as they come. Several queries without `previous_weights` are taken as
-    steps in time: each starts from the weights of the query before, the first from key 0.
-    With `previous_weights` each query is one step from the row it is given.
+    Use it if source and target are in the same order, as in speech. With `mode="hard"` the keys
+    can be consumed as a stream. Several queries without `previous_weights` are steps in time:
+    each starts from the weights of the query before, the first from key 0. With
+    `previous_weights` each query is one step from its own previous weights.
 
     Args:
-        mode: "parallel" computes the expected weights by cumulative sums, and loses weight
-            where the reader has surely passed a long stretch (a product below 1e-10);
-            "recursive" is exact, by a loop over the keys; "hard" stops at the first key with
-            a score above 0, for models that are trained, and has no gradient.
-        sigmoid_noise: Float >= 0, the standard deviation of the noise added to scores while
+        mode: "parallel" computes the expected weights by cumulative sums. It loses weight
+            after a long stretch that attention has almost surely passed (a product below
+            1e-10). "recursive" is exact and loops over the diagonals. "hard" stops at the first
+            key with a score above 0; it is for trained models and has no gradient.
+        sigmoid_noise: Float >= 0, the standard deviation of the noise added to scores during
             training, which drives the probabilities to 0 and 1.
-        score_bias_init: Float, where the learnable number r added to all scores starts.
-            Negative numbers let the reader look further at first.
+        score_bias_init: Float, the initial value of the learnable number r that is added to all
+            scores. Negative values make attention move further at first.
         seed: Optional int, the seed of the noise.
 
     Call arguments:
         scores: Float tensor `(..., query, key)`, or `(batch, key)` for one query.
-        mask: Optional boolean tensor that broadcasts to `scores`, True keeps.
-        previous_weights: Optional float tensor like `scores`, the weights of the step before.
-        training: Whether noise is added.
-        noise: Optional float tensor like `scores`, standard normal noise that was drawn
-            before.
+        mask: Optional boolean tensor that broadcasts to `scores`; `True` means attend.
+        previous_weights: Optional float tensor like `scores`, the weights of the previous step.
+        training: Whether to add noise.
+        noise: Optional float tensor like `scores`, standard normal noise to use instead of
+            sampling it.
 
     Returns:
         Weights of the shape of `scores` in the compute dtype. They sum to at most 1.
 
     Raises:
-        ValueError: If `mode` is none of these, `sigmoid_noise` is negative, or `mask` does
-            not fit.
+        ValueError: If `mode` is unknown, `sigmoid_noise` is negative, or `mask` does not fit.
 
-    Masking: masked keys get exactly 0 and are passed over; a row without keys gets zeros, and
-        the next query goes on from the row before it.
+    Masking: masked keys get exactly 0 and are skipped. Fully masked queries get zeros, and the
+        next query continues from the weights before them.
 
     Example:
 
@@ -168,63 +192,79 @@ class MonotonicNormalizer(Normalizer):
     reads_weights = True
 
     def __init__(
-        self, mode="parallel", sigmoid_noise=0.0, score_bias_init=0.0, seed=None, **kwargs
-    ):
+        self,
+        mode: str = "parallel",
+        sigmoid_noise: float = 0.0,
+        score_bias_init: float = 0.0,
+        seed: int | None = None,
+        **kwargs: Unpack[LayerOptions],
+    ) -> None:
         super().__init__(**kwargs)
         owner = "MonotonicNormalizer"
-        self.mode = checks.one_of(owner, "mode", mode, MODES)
-        self.sigmoid_noise = checks.number_in_range(owner, "sigmoid_noise", sigmoid_noise, 0)
-        self.score_bias_init = checks.number_in_range(owner, "score_bias_init", score_bias_init)
+        self.mode: str = validation.check_one_of(owner, "mode", mode, MODES)
+        self.sigmoid_noise: float = validation.check_number_in_range(
+            owner, "sigmoid_noise", sigmoid_noise, 0
+        )
+        self.score_bias_init: float = validation.check_number_in_range(
+            owner, "score_bias_init", score_bias_init
+        )
         self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.seed_generator: keras.random.SeedGenerator = keras.random.SeedGenerator(seed)
 
-    def build(self, scores_shape, *args, **kwargs):
+    def build(self, scores_shape: Shape, *args: Shape, **kwargs: Shape) -> None:
         start = keras.initializers.Constant(self.score_bias_init)
-        self.score_bias = self.add_weight(
+        self.score_bias: keras.Variable = self.add_weight(
             (), start, trainable=self.mode != "hard", name="score_bias", autocast=False
         )
         self.built = True
 
-    def noise(self, shape, training=None):
+    def noise(self, shape: Sizes, training: bool | None = None) -> TensorLike | None:
         draws = training and self.sigmoid_noise > 0
         return normal(shape, self.seed_generator) if draws else None
 
-    def initial_weights(self, batch, num_keys):
+    def initial_weights(self, batch: Size, num_keys: Size) -> TensorLike:
         first = ops.cast(ops.arange(num_keys) == 0, self.compute_dtype)
         return ops.broadcast_to(first, (batch, num_keys))
 
-    def normalize(self, scores, mask=None, previous_weights=None, training=None, noise=None):
+    def normalize(
+        self,
+        scores: Tensor,
+        mask: Tensor | None = None,
+        previous_weights: Tensor | None = None,
+        training: bool | None = None,
+        noise: Tensor | None = None,
+    ) -> TensorLike:
         shape, num_keys = ops.shape(scores), ops.shape(scores)[-1]
         in_time = previous_weights is None and len(shape) > 2
         rows = (-1, shape[-2] if in_time else 1, num_keys)
-        choose = ops.reshape(self._probabilities(scores, mask, noise), rows)
+        stop_probabilities = ops.reshape(self._probabilities(scores, mask, noise), rows)
         if previous_weights is None:
-            initial = self.initial_weights(ops.shape(choose)[0], num_keys)
+            initial = self.initial_weights(ops.shape(stop_probabilities)[0], num_keys)
         else:
             initial = ops.reshape(previous_weights, (-1, num_keys))
         initial = ops.cast(initial, scores.dtype)
-        kept = None
+        valid = None
         if mask is not None:
-            kept = ops.any(ops.reshape(ops.broadcast_to(mask, shape), rows), axis=-1)
+            valid = ops.any(ops.reshape(ops.broadcast_to(mask, shape), rows), axis=-1)
         if self.mode == "recursive":
-            weights = monotonic_recursion(choose, initial, kept)
+            weights = monotonic_recursion(stop_probabilities, initial, valid)
         else:
-            one_step = hard_step if self.mode == "hard" else monotonic_step
-            weights = monotonic_steps(choose, initial, kept, one_step)
+            step_function = hard_step if self.mode == "hard" else monotonic_step
+            weights = monotonic_steps(stop_probabilities, initial, valid, step_function)
         return ops.reshape(weights, shape)
 
     def _probabilities(self, scores, mask, noise):
-        """Returns p, the probability to stop at each key."""
+        """Returns p, the probability of stopping at each key."""
         if noise is not None:
             scores = scores + self.sigmoid_noise * noise
         scores = scores + ops.cast(self.score_bias, scores.dtype)
         if self.mode == "hard":
-            choose = ops.cast(ops.stop_gradient(scores) > 0, scores.dtype)
+            stop_probabilities = ops.cast(ops.stop_gradient(scores) > 0, scores.dtype)
         else:
-            choose = ops.sigmoid(masked_scores(scores, mask))
-        return silenced(choose, mask)
+            stop_probabilities = ops.sigmoid(mask_scores(scores, mask))
+        return apply_mask(stop_probabilities, mask)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "mode": self.mode,

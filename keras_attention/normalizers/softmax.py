@@ -3,35 +3,36 @@
 
     s' = where(mask, s, -3e38)        w = exp(s' - max s') / sum exp(s' - max s') * mask
 
-Next to a kept score the exponential of -3e38 is 0, so the product with the mask changes only a row
-with nothing to keep: its weights are then exactly 0, and the gradient of its scores is 0.
+Next to an unmasked score the exponential of -3e38 is 0, so the product with the mask matters only
+for fully masked queries: their weights are exactly 0, and so is the gradient of their scores.
 """
 
 import keras
 from keras import ops
 
+from keras_attention._utils.tensor_types import Tensor, TensorLike
+from keras_attention.normalizers._masking import apply_mask, mask_scores
 from keras_attention.normalizers.base import Normalizer
-from keras_attention.normalizers.masking import masked_scores, silenced
 
 
-def masked_softmax(scores, mask=None):
+def masked_softmax(scores: TensorLike, mask: TensorLike | None = None) -> Tensor:
     """Returns softmax weights over the last axis; masked positions get exactly 0."""
-    scores = masked_scores(scores, mask)
-    if scores.shape[-1] == 1:  # Keras warns of such a softmax, but a source may be one word
-        return silenced(ops.exp(scores - scores), mask)
-    return silenced(ops.softmax(scores, axis=-1), mask)
+    scores = mask_scores(scores, mask)
+    if scores.shape[-1] == 1:  # Keras warns about a softmax over one key, which is valid here
+        return apply_mask(ops.exp(scores - scores), mask)
+    return apply_mask(ops.softmax(scores, axis=-1), mask)
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class SoftmaxNormalizer(Normalizer):
-    """Turns scores into weights that are positive and sum to 1 over the kept keys.
+    """Turns scores into positive weights that sum to 1 over the unmasked keys.
 
-    The softmax is taken in float32 (float64 under that policy) and cast back. Where
-    every key of a row is masked the weights are exactly 0.
+    The softmax is computed in float32 (float64 under that policy) and cast back. Fully masked
+    queries get weights of exactly 0.
 
     Call arguments:
         scores: Float tensor `(..., key)`.
-        mask: Optional boolean tensor that broadcasts to `scores`, True keeps.
+        mask: Optional boolean tensor that broadcasts to `scores`; `True` means attend.
 
     Returns:
         Weights of the shape of `scores` in the compute dtype.
@@ -49,5 +50,12 @@ class SoftmaxNormalizer(Normalizer):
     Reference: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473, equation 6.
     """
 
-    def normalize(self, scores, mask=None, previous_weights=None, training=None, noise=None):
+    def normalize(
+        self,
+        scores: Tensor,
+        mask: Tensor | None = None,
+        previous_weights: Tensor | None = None,
+        training: bool | None = None,
+        noise: Tensor | None = None,
+    ) -> TensorLike:
         return masked_softmax(scores, mask)

@@ -11,29 +11,30 @@ Code name -> paper name: `scores` -> z, `threshold` -> tau, `support` -> S(z), `
 import keras
 from keras import ops
 
+from keras_attention._utils.shapes import reduce_rows
+from keras_attention._utils.tensor_types import Tensor, TensorLike
+from keras_attention.normalizers._masking import apply_mask, mask_scores
 from keras_attention.normalizers.base import Normalizer
-from keras_attention.normalizers.masking import masked_scores, silenced
-from keras_attention.shapes import reduce_rows
 
 
-def sparsemax(scores, mask=None):
+def sparsemax(scores: TensorLike, mask: TensorLike | None = None) -> Tensor:
     """Returns the projection of the scores onto the probability simplex, over the last axis."""
-    scores = masked_scores(scores, mask)
+    scores = mask_scores(scores, mask)
     scores = scores - ops.stop_gradient(reduce_rows(ops.max, scores, axis=-1, keepdims=True))
     fixed = ops.stop_gradient(scores)
     support = fixed > _threshold(fixed)
-    # The sort found out who is in the support; the gradient needs no more than that.
+    # The sort has found the support; the gradient needs only its mean.
     size = ops.sum(ops.cast(support, scores.dtype), axis=-1, keepdims=True)
     inside = ops.where(support, scores, 0)
     threshold = (ops.sum(inside, axis=-1, keepdims=True) - 1) / size
     weights = ops.where(support, ops.maximum(scores - threshold, 0), 0)
-    return silenced(weights, mask)
+    return apply_mask(weights, mask)
 
 
-def sorted_scores(scores):
-    """Returns scores with maximum 0 in falling order, cut off at -1, and the numbers 1, 2, ...
+def sort_scores(scores: TensorLike) -> tuple[Tensor, Tensor]:
+    """Returns scores shifted to maximum 0, sorted and clipped at -1, and the numbers 1, 2, ...
 
-    A score 1 or more below the best has weight 0; cut off, it cannot spoil the sums.
+    A score 1 or more below the best has weight 0; clipping it protects the sums from overflow.
     """
     falling = -ops.sort(-ops.maximum(scores, -1), axis=-1)
     return falling, ops.cast(ops.arange(1, ops.shape(scores)[-1] + 1), scores.dtype)
@@ -41,7 +42,7 @@ def sorted_scores(scores):
 
 def _threshold(scores):
     """Returns tau for scores with maximum 0."""
-    falling, counts = sorted_scores(scores)
+    falling, counts = sort_scores(scores)
     sums = ops.cumsum(falling, axis=-1)
     inside = ops.cast(1 + counts * falling > sums, scores.dtype)
     size = ops.sum(inside, axis=-1, keepdims=True)
@@ -50,14 +51,14 @@ def _threshold(scores):
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class SparsemaxNormalizer(Normalizer):
-    """Turns scores into weights many of which are exactly 0.
+    """Turns scores into weights, many of which are exactly 0.
 
-    Use it where few keys matter and the picture should show which. Keys whose score lies 1
-    or more below the best get no weight, and no gradient.
+    Use it if few keys matter and a plot should show which. A key whose score is 1 or more
+    below the best gets no weight and no gradient.
 
     Call arguments:
         scores: Float tensor `(..., key)`.
-        mask: Optional boolean tensor that broadcasts to `scores`, True keeps.
+        mask: Optional boolean tensor that broadcasts to `scores`; `True` means attend.
 
     Returns:
         Weights of the shape of `scores` in the compute dtype, which sum to 1.
@@ -65,7 +66,7 @@ class SparsemaxNormalizer(Normalizer):
     Raises:
         ValueError: If `mask` is not boolean or does not broadcast to `scores`.
 
-    Masking: masked keys get exactly 0; a row without keys gets zeros.
+    Masking: masked keys get exactly 0; fully masked queries get zeros.
 
     Example:
 
@@ -76,5 +77,12 @@ class SparsemaxNormalizer(Normalizer):
     Reference: Martins and Astudillo 2016, https://arxiv.org/abs/1602.02068, section 2.
     """
 
-    def normalize(self, scores, mask=None, previous_weights=None, training=None, noise=None):
+    def normalize(
+        self,
+        scores: Tensor,
+        mask: Tensor | None = None,
+        previous_weights: Tensor | None = None,
+        training: bool | None = None,
+        noise: Tensor | None = None,
+    ) -> TensorLike:
         return sparsemax(scores, mask)

@@ -4,73 +4,93 @@
     "luong"      h_t = cell(x_t, h_{t-1});  a_t from h_t;  h~_t = tanh(W_c [c_t; h_t])
 
 Bahdanau et al. 2015 (https://arxiv.org/abs/1409.0473), section 3.1; Luong et al. 2015
-(https://arxiv.org/abs/1508.04025), section 3, equation 5, and 3.3, input feeding: the cell
-reads [x_t; h~_{t-1}].
+(https://arxiv.org/abs/1508.04025), section 3, equation 5, and 3.3, input feeding: the input of the
+cell is [x_t; h~_{t-1}].
 """
+
+from collections.abc import Sequence
+from typing import Unpack
 
 import keras
 from keras import ops
 
-from keras_attention import checks
-from keras_attention.beams import attend_by_source
-from keras_attention.checks import check_ready
-from keras_attention.layer import Layer
-from keras_attention.mechanisms.base import AttentionMechanism
-from keras_attention.precision import wide_dtype
-from keras_attention.products import Dense
-from keras_attention.recurrent import attention_loop
-from keras_attention.recurrent.cells import CellAdapter
+from keras_attention._utils import validation
+from keras_attention._utils.dtypes import wide_dtype
+from keras_attention._utils.flat_beams import attend_over_beams
+from keras_attention._utils.layer import Layer
+from keras_attention._utils.tensor_types import (
+    Activation,
+    ActivationFunction,
+    Cell,
+    Config,
+    LayerOptions,
+    Mask,
+    Outputs,
+    OutputShape,
+    Shape,
+    Spec,
+    Structure,
+    Tensor,
+    TensorDict,
+    TensorLike,
+)
+from keras_attention._utils.validation import check_ready
+from keras_attention.attention.base import AttentionMechanism
+from keras_attention.kernels.products import Dense
+from keras_attention.recurrent import _attention_loop
+from keras_attention.recurrent._cells import CellAdapter
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class AttentionRNN(Layer):
     """Runs a cell over a sequence while it attends to a memory.
 
-    The memory is an argument of the call and is prepared once for all steps. Where
-    nothing recurrent needs the attention (order "luong" without input feeding) all steps
-    are attended at once, after the loop.
+    The memory is an argument of the call and is prepared once for all steps. If no recurrence
+    depends on the attention (order "luong" without input feeding), all steps attend at once,
+    after the loop.
 
     Args:
         cell: Any Keras cell, or a list of cells to stack. The first tensor of its (top)
-            state is its output, as in all cells of Keras.
+            state is its output, as in all Keras cells.
         attention: An attention mechanism, for example `BahdanauAttention(64)`.
         order: "bahdanau" attends with the previous state and feeds the context to the
             cell; "luong" attends with the cell's new output.
         input_feeding: With order "luong", whether the previous attentional vector (or the
-            context where there is none) is fed to the cell beside its input.
-        attentional_units: With order "luong", the size of the attentional vector h~, by
-            default that of the cell's output, as in the paper; 0 to return the cell's
-            outputs instead, for readouts that take `return_context`.
+            context if there is none) is concatenated to the cell's input.
+        attentional_units: With order "luong", the size of the attentional vector h~. None is
+            the size of the cell's output, as in the paper; 0 returns the cell's outputs
+            instead, for readouts that use `return_context`.
         attentional_activation: Activation of the attentional vector; None for a linear one.
-        carried_weights: Which weights the attention is shown at each step: "previous", those
-            of the step before, or "accumulated", the sum over all steps before. By default
-            what its pieces look at: `MonotonicNormalizer` and `LocationSensitiveScorer` the
-            previous ones, `CoverageScorer` the accumulated.
+        attention_history: The earlier weights that are passed to the attention at each step:
+            "previous" for those of the previous step, or "accumulated" for the sum over all
+            earlier steps. By default, `MonotonicNormalizer` and `LocationSensitiveScorer` get
+            the previous weights, `CoverageScorer` the accumulated ones.
 
     Call arguments:
         inputs: Float tensor `(batch, time, input_dim)`.
-        memory: Float tensor `(batch, source, memory_dim)`, what is attended to.
+        memory: Float tensor `(batch, source, memory_dim)`, the vectors to attend to.
         initial_state: Optional state of the cell: a tensor `(batch, units)`, or the list
             (of lists, for a stack) that the cell uses. Zeros by default.
         inputs_mask: Boolean `(batch, time)`. A masked step copies the state; its outputs
             and weights are 0.
-        memory_mask: Boolean `(batch, source)`, True for positions that may be read.
-        return_context: Whether the contexts are returned too.
-        return_attention_scores: Whether the weights are returned too.
-        return_details: Whether the details of the attention are returned too: a dict of
-            float32 tensors `(batch, time)`, empty for most mechanisms.
-        return_state: Whether the last state is returned too.
+        memory_mask: Boolean `(batch, source)`, True at positions that may be attended to.
+        return_context: Whether to return the contexts as well.
+        return_attention_scores: Whether to return the weights as well.
+        return_auxiliary_outputs: Whether to return the auxiliary outputs of the attention as
+            well: a dict of float32 tensors `(batch, time)`, empty for most mechanisms.
+        return_state: Whether to return the final state as well.
 
     Returns:
-        The outputs `(batch, time, units)`, followed by what was asked for, in this order:
-        contexts `(batch, time, memory_dim)`, weights `(batch, time, source)`, details, state.
+        The outputs `(batch, time, units)`, followed by the requested outputs in this order:
+        contexts `(batch, time, memory_dim)`, weights `(batch, time, source)`, auxiliary outputs,
+        state.
 
     State: a dict with `cell` (the cell's list), `position`, int32 `(rows,)`, the number of
-        steps done, with input feeding `fed`, `(rows, fed_dim)`, and with carried weights
-        `weights`, `(rows, source)`, in at least float32.
+        completed steps; with input feeding `feedback`, `(rows, feedback_dim)`; and with an
+        attention history `weights`, `(rows, source)`, in at least float32.
 
     Raises:
-        ValueError: If an argument is unknown, two do not go together, or shapes do not fit.
+        ValueError: If an argument is unknown, two do not fit together, or shapes do not fit.
 
     Example:
 
@@ -87,63 +107,67 @@ class AttentionRNN(Layer):
 
     def __init__(
         self,
-        cell,
-        attention,
-        order="luong",
-        input_feeding=False,
-        attentional_units=None,
-        attentional_activation="tanh",
-        carried_weights=None,
-        **kwargs,
-    ):
+        cell: Cell,
+        attention: AttentionMechanism | Config,
+        order: str = "luong",
+        input_feeding: bool = False,
+        attentional_units: int | None = None,
+        attentional_activation: Activation = "tanh",
+        attention_history: str | None = None,
+        **kwargs: Unpack[LayerOptions],
+    ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
         if isinstance(attention, dict):
             attention = keras.saving.deserialize_keras_object(attention)
         if not isinstance(attention, AttentionMechanism):
             raise ValueError(
-                "AttentionRNN expects `attention` to be a mechanism of this package, for "
+                "AttentionRNN expects `attention` to be an attention layer of this package, for "
                 "example `BahdanauAttention(units)` or `Attention(scorer)`. "
                 f"Received: attention={attention!r}"
             )
         if attention.has_heads:
             raise ValueError(
-                "AttentionRNN reads with one set of weights a step and cannot keep those of "
-                "several heads. Use a mechanism without heads, for example `Attention(scorer)`. "
+                "AttentionRNN expects one set of weights per step and does not support several "
+                "heads. Use an attention layer without heads, for example `Attention(scorer)`. "
                 f"Received: attention={attention!r}"
             )
-        self.adapter = CellAdapter("AttentionRNN", cell)
-        self.cell = self.adapter.cell
-        self.attention = attention
-        self.order = checks.one_of("AttentionRNN", "order", order, ("bahdanau", "luong"))
+        self.adapter: CellAdapter = CellAdapter("AttentionRNN", cell)
+        self.cell: keras.layers.Layer = self.adapter.cell
+        self.attention: AttentionMechanism = attention
+        self.order: str = validation.check_one_of(
+            "AttentionRNN", "order", order, ("bahdanau", "luong")
+        )
         if order == "bahdanau" and (input_feeding or attentional_units is not None):
             raise ValueError(
                 "AttentionRNN with order='bahdanau' feeds the context to the cell and has no "
-                "attentional vector; `input_feeding` and `attentional_units` go with "
+                "attentional vector; `input_feeding` and `attentional_units` require "
                 f"order='luong'. Received: input_feeding={input_feeding!r}, "
                 f"attentional_units={attentional_units!r}"
             )
         choices = (None, "previous", "accumulated")
-        self.carried_weights = checks.one_of(
-            "AttentionRNN", "carried_weights", carried_weights, choices
+        self.attention_history: str | None = validation.check_one_of(
+            "AttentionRNN", "attention_history", attention_history, choices
         )
-        self._carries = carried_weights or attention.reads_weights
-        if self._carries == "accumulated" and attention.normalizer.reads_weights:
+        self._history_mode = attention_history or attention.reads_weights
+        if self._history_mode == "accumulated" and attention.normalizer.reads_weights:
             raise ValueError(
                 "AttentionRNN cannot accumulate weights for a normalizer that needs those of the "
-                f"last step. Received: carried_weights={carried_weights!r}, "
+                f"last step. Received: attention_history={attention_history!r}, "
                 f"normalizer={type(attention.normalizer).__name__}"
             )
-        self.input_feeding = bool(input_feeding)
+        self.input_feeding: bool = bool(input_feeding)
         self.attentional_units = attentional_units
-        self.attentional_activation = keras.activations.get(attentional_activation)
-        self.attentional = None
-        self.attentional_dim = 0
+        self.attentional_activation: ActivationFunction = keras.activations.get(
+            attentional_activation
+        )
+        self.attentional: Dense | None = None
+        self.attentional_dim: int = 0
         if order == "luong":
             if attentional_units is None:
                 attentional_units = self.adapter.output_dim
             hint = "0 returns the cell's outputs."
-            self.attentional_dim = checks.int_at_least(
+            self.attentional_dim = validation.check_int_at_least(
                 "AttentionRNN", "attentional_units", attentional_units, 0, hint
             )
         if self.attentional_dim:
@@ -155,25 +179,30 @@ class AttentionRNN(Layer):
                 name="attentional",
             )
 
-    def build(self, inputs_shape, memory_shape, initial_state_shape=None):
+    def build(
+        self,
+        inputs_shape: Shape,
+        memory_shape: Shape,
+        initial_state_shape: Shape | Sequence[Shape] | None = None,
+    ) -> None:
         self._check_shapes(inputs_shape, memory_shape)
         batch, memory_dim = inputs_shape[0], memory_shape[-1]
         output_dim = self.adapter.output_dim
         if self.order == "bahdanau":
-            self.fed_dim = memory_dim
+            self.feedback_dim = memory_dim
         else:
-            self.fed_dim = (self.attentional_dim or memory_dim) if self.input_feeding else 0
-        self.input_dim = inputs_shape[-1]
+            self.feedback_dim = (self.attentional_dim or memory_dim) if self.input_feeding else 0
+        self.input_dim: int | None = inputs_shape[-1]
         self.memory_dim = memory_dim
-        self.adapter.build((batch, self.input_dim + self.fed_dim))
+        self.adapter.build((batch, self.input_dim + self.feedback_dim))
         if not self.attention.built:
             self.attention.build((batch, None, output_dim), memory_shape)
         if self.attentional is not None:
             self.attentional.build((batch, None, memory_dim + output_dim))
         self.built = True
 
-    def prepare(self, memory, memory_mask=None):
-        """Returns what depends on the memory alone: the dict of `attention.prepare`."""
+    def prepare(self, memory: TensorLike, memory_mask: TensorLike | None = None) -> TensorDict:
+        """Returns the part that depends on the memory alone: the dict of `attention.prepare`."""
         check_ready(self, memory)
         if memory.shape[-1] != self.memory_dim:
             raise ValueError(
@@ -182,33 +211,35 @@ class AttentionRNN(Layer):
             )
         return self.attention.prepare(memory, value_mask=memory_mask)
 
-    def start(self, memory, initial_state=None):
-        """Returns the state before the first step, for what `prepare` returned."""
+    def start(self, memory: TensorDict, initial_state: Structure = None) -> TensorDict:
+        """Returns the state before the first step, for the result of `prepare`."""
         check_ready(self, memory["mask"])
         rows = ops.shape(memory["mask"])[0]
         state = {
             "cell": self.adapter.start(rows, initial_state),
             "position": ops.zeros((rows,), dtype="int32"),
         }
-        if self._feeds_back:
-            state["fed"] = ops.zeros((rows, self.fed_dim), dtype=self.compute_dtype)
-        if self._carries:
+        if self._has_feedback:
+            state["feedback"] = ops.zeros((rows, self.feedback_dim), dtype=self.compute_dtype)
+        if self._history_mode:
             source = ops.shape(memory["mask"])[1]
             weights = ops.zeros((rows, source), dtype=wide_dtype(self.compute_dtype))
-            if self._carries == "previous":
+            if self._history_mode == "previous":
                 weights = self.attention.normalizer.initial_weights(rows, source)
-            # Sums over many steps need more than float16.
+            # Sums over many steps need more precision than float16.
             state["weights"] = ops.cast(weights, wide_dtype(self.compute_dtype))
         return state
 
-    def step(self, inputs, state, memory):
-        """Does one step.
+    def step(
+        self, inputs: TensorLike, state: TensorDict, memory: TensorDict
+    ) -> tuple[Tensor, Tensor, Tensor, TensorDict]:
+        """Runs one step.
 
         Args:
-            inputs: Float tensor `(rows, input_dim)`; rows is the batch, or batch times
-                beam, row-major by batch.
+            inputs: Float tensor `(rows, input_dim)`; rows is the batch size, or batch times
+                beam (flat beams, batch major).
             state: The state, every leaf with leading dimension rows.
-            memory: What `prepare` returned, with leading dimension batch.
+            memory: The result of `prepare`, with leading dimension batch.
 
         Returns:
             Output `(rows, units)`, context `(rows, memory_dim)`, weights
@@ -217,57 +248,80 @@ class AttentionRNN(Layer):
         check_ready(self, inputs)
         inputs = self.adapter.project(ops.cast(inputs, self.compute_dtype))
         position = state["position"]
-        (output, context, weights, _), state = self.advance(inputs, state, memory, beams=True)
+        (output, context, weights, _), state = self.step_projected(
+            inputs, state, memory, has_beams=True
+        )
         if context is None:
-            context, weights, _ = self._read(output, memory, position, beams=True)
+            context, weights, _ = self._attend(output, memory, position, has_beams=True)
             output = self.attentional_vector(context, output)
         return output, context, weights, state
 
     def call(
         self,
-        inputs,
-        memory,
-        initial_state=None,
-        inputs_mask=None,
-        memory_mask=None,
-        training=None,
-        return_context=False,
-        return_attention_scores=False,
-        return_details=False,
-        return_state=False,
-    ):
+        inputs: Tensor,
+        memory: Tensor,
+        initial_state: Structure = None,
+        inputs_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        training: bool | None = None,
+        return_context: bool = False,
+        return_attention_scores: bool = False,
+        return_auxiliary_outputs: bool = False,
+        return_state: bool = False,
+    ) -> Outputs:
         self._check_shapes(inputs.shape, memory.shape)
-        masks = self._checked_masks(inputs, memory, inputs_mask, memory_mask)
+        masks = self._check_masks(inputs, memory, inputs_mask, memory_mask)
         inputs_mask, memory_mask = masks
         prepared = self.prepare(memory, memory_mask)
         state = self.start(prepared, initial_state)
         results = self.run(inputs, state, prepared, inputs_mask, training)
-        wanted = (True, return_context, return_attention_scores, return_details, return_state)
+        wanted = (
+            True,
+            return_context,
+            return_attention_scores,
+            return_auxiliary_outputs,
+            return_state,
+        )
         results = [result for result, want in zip(results, wanted, strict=True) if want]
         return results[0] if len(results) == 1 else tuple(results)
 
-    def run(self, inputs, state, memory, inputs_mask=None, training=None):
-        """Does all steps of `inputs`; returns outputs, contexts, weights, details and state."""
-        return attention_loop.run(self, inputs, state, memory, inputs_mask, training)
+    def run(
+        self,
+        inputs: TensorLike,
+        state: TensorDict,
+        memory: TensorDict,
+        inputs_mask: TensorLike | None = None,
+        training: bool | None = None,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, TensorDict, TensorDict]:
+        """Runs all steps; returns outputs, contexts, weights, auxiliary outputs and state."""
+        return _attention_loop.run(self, inputs, state, memory, inputs_mask, training)
 
     @property
-    def details(self):
-        """Names of what a reading tells besides context and weights."""
-        return self.attention.details
+    def auxiliary_outputs(self) -> tuple[str, ...]:
+        """Names of the outputs besides context and weights."""
+        return self.attention.auxiliary_outputs
 
     @property
-    def _feeds_back(self):
+    def _has_feedback(self):
         return self.order == "luong" and self.input_feeding
 
     @property
-    def recurrent_attention(self):
+    def needs_attention_in_loop(self) -> bool:
         """Whether a step of the cell needs the attention of this or an earlier step."""
-        return self.order == "bahdanau" or self.input_feeding or bool(self._carries)
+        return self.order == "bahdanau" or self.input_feeding or bool(self._history_mode)
 
-    def advance(self, inputs, state, memory, noise=None, training=None, beams=False):
-        """One step from projected inputs: (output, context, weights, details), state.
+    def step_projected(
+        self,
+        inputs: TensorLike,
+        state: TensorDict,
+        memory: TensorDict,
+        noise: TensorDict | None = None,
+        training: bool | None = None,
+        has_beams: bool = False,
+    ) -> tuple[tuple[Structure, ...], TensorDict]:
+        """Runs one step from projected inputs: (output, context, weights, auxiliary), state.
 
-        Without recurrent attention all but the output are None: the caller attends.
+        Without recurrent attention all but the output are None, and the caller attends.
         """
         position = state["position"]
         new_state = {"position": position + 1}
@@ -275,34 +329,34 @@ class AttentionRNN(Layer):
             "previous_weights": state.get("weights"),
             "noise": noise,
             "training": training,
-            "beams": beams,
+            "has_beams": has_beams,
         }
         if self.order == "bahdanau":
-            query = self.adapter.output_of(state["cell"])
-            context, weights, details = self._read(query, memory, position, **options)
+            query = self.adapter.get_output(state["cell"])
+            context, weights, auxiliary_outputs = self._attend(query, memory, position, **options)
             output, new_state["cell"] = self.adapter.step(inputs, context, state["cell"], training)
         else:
             output, new_state["cell"] = self.adapter.step(
-                inputs, state.get("fed"), state["cell"], training
+                inputs, state.get("feedback"), state["cell"], training
             )
-            if not self.recurrent_attention:
+            if not self.needs_attention_in_loop:
                 return (output, None, None, None), new_state
-            context, weights, details = self._read(output, memory, position, **options)
+            context, weights, auxiliary_outputs = self._attend(output, memory, position, **options)
             output = self.attentional_vector(context, output)
             if self.input_feeding:
-                new_state["fed"] = context if self.attentional is None else output
-        if self._carries:
-            earlier = state["weights"] if self._carries == "accumulated" else 0
+                new_state["feedback"] = context if self.attentional is None else output
+        if self._history_mode:
+            earlier = state["weights"] if self._history_mode == "accumulated" else 0
             new_state["weights"] = ops.cast(weights, wide_dtype(self.compute_dtype)) + earlier
-        return (output, context, weights, details), new_state
+        return (output, context, weights, auxiliary_outputs), new_state
 
-    def attentional_vector(self, context, output):
-        """h~ = tanh(W_c [c; h]), or the output itself where no such vector was asked for."""
+    def attentional_vector(self, context: TensorLike, output: TensorLike) -> Tensor:
+        """Returns h~ = tanh(W_c [c; h]), or the output itself if `attentional_units` is 0."""
         if self.attentional is None:
             return output
         return self.attentional(ops.concatenate([context, output], axis=-1))
 
-    def _read(
+    def _attend(
         self,
         query,
         memory,
@@ -310,14 +364,20 @@ class AttentionRNN(Layer):
         previous_weights=None,
         noise=None,
         training=None,
-        beams=False,
+        has_beams=False,
     ):
-        """Attends with one query a row; with `beams`, several rows share one source."""
-        if not beams:
+        """Attends with one query per element; with `has_beams`, several beams share a source."""
+        if not has_beams:
             return self.attention.attend(
-                query, memory, previous_weights, position, noise, training, return_details=True
+                query,
+                memory,
+                previous_weights,
+                position,
+                noise,
+                training,
+                return_auxiliary_outputs=True,
             )
-        context, weights = attend_by_source(
+        context, weights = attend_over_beams(
             self.attention, query, memory, previous_weights, position
         )
         return context, weights, {}
@@ -332,7 +392,7 @@ class AttentionRNN(Layer):
                     f"AttentionRNN expects `{name}` of shape {axes} with a known last "
                     f"dimension. Received: {name}.shape={tuple(shape)}"
                 )
-        checks.same_dim("AttentionRNN", 0, inputs=inputs_shape, memory=memory_shape)
+        validation.check_same_dim("AttentionRNN", 0, inputs=inputs_shape, memory=memory_shape)
         built = (self.input_dim, self.memory_dim) if self.built else None
         if built not in (None, (inputs_shape[-1], memory_shape[-1])):
             raise ValueError(
@@ -340,39 +400,44 @@ class AttentionRNN(Layer):
                 f"inputs.shape={tuple(inputs_shape)}, memory.shape={tuple(memory_shape)}"
             )
 
-    def _checked_masks(self, inputs, memory, inputs_mask, memory_mask):
+    def _check_masks(self, inputs, memory, inputs_mask, memory_mask):
         """Returns both masks as booleans."""
         given = (
             ("inputs_mask", inputs_mask, inputs, "(batch, time)"),
             ("memory_mask", memory_mask, memory, "(batch, source)"),
         )
         return [
-            checks.boolean_mask("AttentionRNN", name, mask, tuple(tensor.shape[:2]), axes)
+            validation.convert_mask("AttentionRNN", name, mask, tuple(tensor.shape[:2]), axes)
             for name, mask, tensor, axes in given
         ]
 
-    def compute_mask(self, inputs, previous_mask=None):
+    def compute_mask(self, inputs: Tensor, previous_mask: Mask = None) -> Mask:
         return previous_mask
 
-    def compute_output_shape(self, inputs_shape, memory_shape, initial_state_shape=None):
+    def compute_output_shape(
+        self,
+        inputs_shape: Shape,
+        memory_shape: Shape,
+        initial_state_shape: Shape | Sequence[Shape] | None = None,
+    ) -> OutputShape:
         self._check_shapes(inputs_shape, memory_shape)
         return (*tuple(inputs_shape)[:2], self.attentional_dim or self.adapter.output_dim)
 
     def compute_output_spec(
         self,
-        inputs,
-        memory,
-        initial_state=None,
-        inputs_mask=None,
-        memory_mask=None,
-        training=None,
-        return_context=False,
-        return_attention_scores=False,
-        return_details=False,
-        return_state=False,
-    ):
+        inputs: Tensor,
+        memory: Tensor,
+        initial_state: Structure = None,
+        inputs_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        training: bool | None = None,
+        return_context: bool = False,
+        return_attention_scores: bool = False,
+        return_auxiliary_outputs: bool = False,
+        return_state: bool = False,
+    ) -> Spec:
         self._check_shapes(inputs.shape, memory.shape)
-        self._checked_masks(inputs, memory, inputs_mask, memory_mask)
+        self._check_masks(inputs, memory, inputs_mask, memory_mask)
         self.adapter.check_state(initial_state)
         batch, time = inputs.shape[:2]
 
@@ -384,8 +449,8 @@ class AttentionRNN(Layer):
             results.append(spec(batch, time, memory.shape[-1]))
         if return_attention_scores:
             results.append(spec(batch, time, memory.shape[1]))
-        if return_details:
-            names = self.details
+        if return_auxiliary_outputs:
+            names = self.auxiliary_outputs
             results.append({name: spec(batch, time, dtype="float32") for name in names})
         if return_state:
             sizes = self.adapter.state_size
@@ -393,16 +458,16 @@ class AttentionRNN(Layer):
                 "cell": keras.tree.map_structure(lambda size: spec(batch, size), sizes),
                 "position": spec(batch, dtype="int32"),
             }
-            if self._feeds_back:
-                state["fed"] = spec(batch, self.attentional_dim or memory.shape[-1])
-            if self._carries:
+            if self._has_feedback:
+                state["feedback"] = spec(batch, self.attentional_dim or memory.shape[-1])
+            if self._history_mode:
                 state["weights"] = spec(
                     batch, memory.shape[1], dtype=wide_dtype(self.compute_dtype)
                 )
             results.append(state)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "cell": keras.saving.serialize_keras_object(self.cell),
@@ -411,5 +476,5 @@ class AttentionRNN(Layer):
             "input_feeding": self.input_feeding,
             "attentional_units": self.attentional_units,
             "attentional_activation": keras.activations.serialize(self.attentional_activation),
-            "carried_weights": self.carried_weights,
+            "attention_history": self.attention_history,
         }

@@ -5,27 +5,43 @@
     s~_i = tanh(W x_i + U (r_i * s_{i-1}) + b)
     s_i  = (1 - z_i) * s_{i-1} + z_i * s~_i                       appendix A.1.1
 
-`keras.layers.GRU` blends the other way round, z * s_{i-1} + (1 - z) * s~_i (Cho et al. 2014),
-and by default resets after the product. Code name -> paper name: `state` -> s_{i-1}; `kernel`
-holds W_z, W_r, W side by side, `recurrent_kernel` U_z, U_r, U, `bias` b_z, b_r, b.
+`keras.layers.GRU` swaps the roles of z and 1 - z, z * s_{i-1} + (1 - z) * s~_i (Cho et al. 2014),
+and by default applies the reset gate after the product. Code name -> paper name: `state` ->
+s_{i-1}; `kernel` contains W_z, W_r, W side by side, `recurrent_kernel` U_z, U_r, U, `bias` b_z,
+b_r, b.
 """
+
+from collections.abc import Sequence
+from typing import Unpack
 
 import keras
 from keras import ops
 
-from keras_attention import checks
-from keras_attention.checks import check_ready
-from keras_attention.layer import Layer
-from keras_attention.recurrent.gated_cell import GatedCell
-from keras_attention.recurrent.gru_sequence import gates, gru_sequence
+from keras_attention._utils import validation
+from keras_attention._utils.layer import Layer
+from keras_attention._utils.tensor_types import (
+    Config,
+    Initializer,
+    LayerOptions,
+    Mask,
+    Outputs,
+    OutputShape,
+    Shape,
+    Spec,
+    Tensor,
+    TensorLike,
+)
+from keras_attention._utils.validation import check_ready
+from keras_attention.kernels.gru_sequence import gru_gates, gru_sequence
+from keras_attention.recurrent._gated_cell import GatedCell
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class BahdanauGRUCell(GatedCell):
     """One step of the gated unit of RNNsearch, for `keras.layers.RNN` or `AttentionRNN`.
 
-    Its input projection can be taken out of a loop: `update(project(inputs), states)`
-    is `call`, and `project` works on all steps at once.
+    Its input projection may run outside of a loop: `update(project(inputs), states)`
+    equals `call`, and `project` works on all steps at once.
 
     Args:
         units: Positive int, the size of the state.
@@ -40,7 +56,7 @@ class BahdanauGRUCell(GatedCell):
         states: List of one float tensor `(batch, units)`.
 
     Returns:
-        The new state `(batch, units)` and the list that holds it.
+        The new state `(batch, units)` and a list of it.
 
     Raises:
         ValueError: If `units` is not a positive int.
@@ -55,13 +71,13 @@ class BahdanauGRUCell(GatedCell):
     Reference: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473, A.1.1.
     """
 
-    def project(self, inputs, first=0):
-        """Returns the input's part of the gates and the candidate, `(..., 3 * units)`.
+    def project(self, inputs: TensorLike, first: int = 0) -> Tensor:
+        """Returns the input's contribution to gates and candidate, `(..., 3 * units)`.
 
         Args:
             inputs: Float tensor `(batch, dim)` or `(batch, time, dim)`, all of the cell's
                 input or a slice of its last axis.
-            first: Where the slice begins; the slice that begins at 0 brings the bias.
+            first: Start index of the slice; the slice at 0 includes the bias.
         """
         check_ready(self, inputs)
         kernel = ops.cast(self.kernel, self.compute_dtype)[first : first + inputs.shape[-1]]
@@ -72,18 +88,20 @@ class BahdanauGRUCell(GatedCell):
             projected = projected + ops.cast(self.bias, self.compute_dtype)
         return ops.reshape(projected, (*ops.shape(inputs)[:-1], 3 * self.units))
 
-    def update(self, projected, states):
-        """Returns the new state and the list that holds it, from a projected input."""
+    def update(
+        self, projected: TensorLike, states: Sequence[TensorLike]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Returns the new state and a list of it, from a projected input."""
         kernel = ops.cast(self.recurrent_kernel, self.compute_dtype)
         state = ops.cast(states[0], self.compute_dtype)
-        update, _, candidate = gates(projected, state, kernel)
+        update, _, candidate = gru_gates(projected, state, kernel)
         state = state + update * (candidate - state)
         return state, [state]
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class BahdanauGRU(Layer):
-    """Runs the gated unit of RNNsearch over a sequence, with its input projected at once.
+    """Runs the gated unit of RNNsearch over a sequence, with its inputs projected at once.
 
     The encoder of RNNsearch is `keras.layers.Bidirectional(BahdanauGRU(units,
     return_sequences=True, return_state=True))`. Unlike `keras.layers.GRU` it trains under
@@ -93,8 +111,8 @@ class BahdanauGRU(Layer):
         units: Positive int, the size of the state.
         return_sequences: Whether to return all states or the last one.
         return_state: Whether to return the last state as well.
-        go_backwards: Whether to read the sequence from its end. The states come in the
-            order in which they were computed, as Keras' own layers return them.
+        go_backwards: Whether to process the sequence in reverse. The states are in the
+            order in which they were computed, as in Keras' own layers.
         use_bias, kernel_initializer, recurrent_initializer, bias_initializer: See
             `BahdanauGRUCell`.
 
@@ -103,7 +121,7 @@ class BahdanauGRU(Layer):
         initial_state: Optional float tensor `(batch, units)`, or a list of one; zeros by
             default.
         mask: Optional boolean `(batch, time)`. A masked step keeps the state.
-        sequences_mask: Used where `mask` is None: Keras puts the mask attached to `sequences` here
+        sequences_mask: Used if `mask` is None: Keras passes the mask attached to `sequences` here
             when the layer is called with another tensor too.
 
     Returns:
@@ -122,22 +140,25 @@ class BahdanauGRU(Layer):
     Reference: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473, A.1.1.
     """
 
+    stateful: bool
+    states: None
+
     def __init__(
         self,
-        units,
-        return_sequences=False,
-        return_state=False,
-        go_backwards=False,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        recurrent_initializer="orthogonal",
-        bias_initializer="zeros",
-        **kwargs,
-    ):
+        units: int,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "orthogonal",
+        bias_initializer: Initializer = "zeros",
+        **kwargs: Unpack[LayerOptions],
+    ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.cell = BahdanauGRUCell(
-            checks.positive_int("BahdanauGRU", "units", units),
+        self.cell: BahdanauGRUCell = BahdanauGRUCell(
+            validation.check_positive_int("BahdanauGRU", "units", units),
             use_bias,
             kernel_initializer,
             recurrent_initializer,
@@ -145,58 +166,104 @@ class BahdanauGRU(Layer):
             dtype=self.dtype_policy,
             name="cell",
         )
-        self.units = self.cell.units
+        self.units: int = self.cell.units
         self.return_sequences = return_sequences
         self.return_state = return_state
         self.go_backwards = go_backwards
-        self.stateful, self.states = False, None  # read by keras.layers.Bidirectional
+        self.stateful, self.states = False, None  # keras.layers.Bidirectional accesses these
 
-    def build(self, sequences_shape, initial_state_shape=None):
+    def build(
+        self, sequences_shape: Shape, initial_state_shape: Shape | Sequence[Shape] | None = None
+    ) -> None:
+        self._check_shapes(sequences_shape, initial_state_shape)
+        if not self.cell.built:
+            self.cell.build((sequences_shape[0], sequences_shape[-1]))
+        self.built = True
+
+    def _check_shapes(self, sequences_shape, initial_state_shape=None):
         if len(sequences_shape) != 3:
             raise ValueError(
                 "BahdanauGRU expects `sequences` of shape (batch, time, dim). "
                 f"Received: sequences.shape={tuple(sequences_shape)}"
             )
-        if not self.cell.built:
-            self.cell.build((sequences_shape[0], sequences_shape[-1]))
-        self.built = True
+        validation.check_built_dims(self, sequences=sequences_shape)
+        if initial_state_shape is None:
+            return
+        if initial_state_shape and isinstance(initial_state_shape[0], (list, tuple)):
+            initial_state_shape = initial_state_shape[0]
+        shapes = {"sequences": sequences_shape, "initial_state": initial_state_shape}
+        validation.check_rank(
+            "BahdanauGRU", "initial_state", initial_state_shape, (2,), "(batch, units)"
+        )
+        validation.check_same_dim("BahdanauGRU", 0, **shapes)
+        if initial_state_shape[1] not in (None, self.units):
+            raise ValueError(
+                f"BahdanauGRU expects `initial_state` of shape (batch, {self.units}). "
+                f"Received: initial_state.shape={tuple(initial_state_shape)}"
+            )
 
-    def call(self, sequences, initial_state=None, mask=None, sequences_mask=None, training=None):
-        masks = {"mask": mask, "sequences_mask": sequences_mask}
-        mask = checks.own_mask("BahdanauGRU", sequences.shape[:2], "(batch, time)", **masks)
+    def call(
+        self,
+        sequences: Tensor,
+        initial_state: Tensor | None = None,
+        mask: Tensor | None = None,
+        sequences_mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> Outputs:
+        self._check_shapes(sequences.shape)
+        mask = _resolve_mask(sequences, mask, sequences_mask)
         if initial_state is None:
             state = self.cell.get_initial_state(ops.shape(sequences)[0])
         else:
             state = [
                 initial_state[0] if isinstance(initial_state, (list, tuple)) else initial_state
             ]
-            checks.rank("BahdanauGRU", "initial_state", state[0], (2,), "(batch, units)")
+            self._check_shapes(sequences.shape, state[0].shape)
         if mask is not None:
-            sequences = ops.where(mask[:, :, None], sequences, 0)  # padding may hold NaN
+            sequences = ops.where(mask[:, :, None], sequences, 0)  # padding may be NaN
         projected = self.cell.project(sequences)
-        kept = mask
+        valid = mask
         if self.go_backwards:
             projected = ops.flip(projected, 1)
-            kept = None if mask is None else ops.flip(mask, 1)
+            valid = None if mask is None else ops.flip(mask, 1)
         kernel = ops.cast(self.cell.recurrent_kernel, self.compute_dtype)
-        states = gru_sequence(projected, ops.cast(state[0], self.compute_dtype), kernel, kept)
+        states = gru_sequence(projected, ops.cast(state[0], self.compute_dtype), kernel, valid)
         last = states[:, -1]
-        if kept is not None:
-            states = ops.where(kept[:, :, None], states, 0)
+        if valid is not None:
+            states = ops.where(valid[:, :, None], states, 0)
         output = states if self.return_sequences else last
         return (output, last) if self.return_state else output
 
-    def compute_output_shape(self, sequences_shape, initial_state_shape=None):
+    def compute_output_shape(
+        self, sequences_shape: Shape, initial_state_shape: Shape | Sequence[Shape] | None = None
+    ) -> OutputShape:
+        self._check_shapes(sequences_shape, initial_state_shape)
         batch, time = tuple(sequences_shape)[:2]
         last = (batch, self.units)
         output = (batch, time, self.units) if self.return_sequences else last
         return (output, last) if self.return_state else output
 
-    def compute_mask(self, sequences, mask=None):
+    def compute_output_spec(
+        self,
+        sequences: Tensor,
+        initial_state: Tensor | None = None,
+        mask: Tensor | None = None,
+        sequences_mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> Spec:
+        state = initial_state[0] if isinstance(initial_state, (list, tuple)) else initial_state
+        state_shape = None if state is None else state.shape
+        shapes = self.compute_output_shape(sequences.shape, state_shape)
+        _resolve_mask(sequences, mask, sequences_mask)
+        if self.return_state:
+            return tuple(keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
+        return keras.KerasTensor(shapes, self.compute_dtype)
+
+    def compute_mask(self, sequences: Tensor, mask: Tensor | None = None) -> Mask:
         output_mask = mask if self.return_sequences else None
         return [output_mask, None] if self.return_state else output_mask
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = self.cell.get_config()
         shared = (
             "use_bias",
@@ -212,3 +279,9 @@ class BahdanauGRU(Layer):
             "go_backwards": self.go_backwards,
             **{key: config[key] for key in shared},
         }
+
+
+def _resolve_mask(sequences, mask, sequences_mask):
+    """Returns the mask of the sequences, boolean `(batch, time)`, or None."""
+    masks = {"mask": mask, "sequences_mask": sequences_mask}
+    return validation.resolve_mask("BahdanauGRU", sequences.shape[:2], "(batch, time)", **masks)

@@ -7,26 +7,43 @@
     h' = z * h + (1 - z) * q
 
 Code name -> paper name: `state` -> h, `candidate` -> q; the input is [x; c], `context_dim` the
-width of c; `kernel` holds W_z, W_r, W side by side above C_z, C_r, C, `recurrent_kernel` U_z, U_r,
-U, `bias` one number a unit in each, which the paper leaves out.
+width of c; `kernel` contains W_z, W_r, W side by side above C_z, C_r, C, `recurrent_kernel` U_z,
+U_r, U, `bias` one number per unit for each, which the paper omits.
 """
+
+from collections.abc import Sequence
+from typing import Unpack
 
 import keras
 from keras import ops
 
-from keras_attention import checks
-from keras_attention.checks import check_ready
-from keras_attention.recurrent.gated_cell import GatedCell
+from keras_attention._utils import validation
+from keras_attention._utils.tensor_types import (
+    Config,
+    Initializer,
+    LayerOptions,
+    Shape,
+    Tensor,
+    TensorDict,
+    TensorLike,
+)
+from keras_attention._utils.validation import check_ready
+from keras_attention.recurrent._gated_cell import GatedCell
 
 
-def blend(projected, inside, state, recurrent_kernel):
+def cho_gru_update(
+    projected: TensorLike,
+    inside: TensorLike | None,
+    state: TensorDict,
+    recurrent_kernel: TensorLike,
+) -> Tensor:
     """Returns the new state `(batch, units)`.
 
     Args:
-        projected: Float tensor `(batch, 3 * units)`: what x and c bring to z, r and q, but for
-            what the reset gate covers.
-        inside: Float tensor `(batch, units)`, what the reset gate covers beside U h; None where
-            it covers h alone, before the product with U.
+        projected: Float tensor `(batch, 3 * units)`: the contributions of x and c to z, r and q,
+            except for the part that the reset gate covers.
+        inside: Float tensor `(batch, units)`, the term that the reset gate covers beside U h; None
+            if it covers h alone, before the product with U.
         state: Float tensor `(batch, units)`.
         recurrent_kernel: Float tensor `(units, 3 * units)`.
     """
@@ -50,13 +67,13 @@ def blend(projected, inside, state, recurrent_kernel):
 class ChoGRUCell(GatedCell):
     """One step of the gated unit of Cho et al., with a context in every gate.
 
-    Its input projection can be taken out of a loop, that of x for all steps and that of c once:
-    `update(project(x) + project(c, first=x_dim), states)` is `call`.
+    Its input projection may run outside of a loop, that of x for all steps and that of c once:
+    `update(project(x) + project(c, first=x_dim), states)` equals `call`.
 
     Args:
         units: Positive int, the size of the state.
-        context_dim: Int of at least 0, how many of the last entries of the input are the
-            context c; 0 for a unit without one.
+        context_dim: Int of at least 0, the number of last input entries that are the context
+            c; 0 for a unit without one.
         reset_covers_context: True for the paper's form, in which the reset gate covers U h + C c;
             False for that of the authors' code, in which it covers h.
         use_bias: Whether the gates and the candidate have biases.
@@ -70,10 +87,10 @@ class ChoGRUCell(GatedCell):
         states: List of one float tensor `(batch, units)`.
 
     Returns:
-        The new state `(batch, units)` and the list that holds it.
+        The new state `(batch, units)` and a list of it.
 
     Raises:
-        ValueError: If an argument is not as above, or the input has no room for x.
+        ValueError: If an argument is invalid, or the input is too narrow to contain x.
 
     Example:
 
@@ -87,15 +104,15 @@ class ChoGRUCell(GatedCell):
 
     def __init__(
         self,
-        units,
-        context_dim=0,
-        reset_covers_context=True,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        recurrent_initializer="orthogonal",
-        bias_initializer="zeros",
-        **kwargs,
-    ):
+        units: int,
+        context_dim: int = 0,
+        reset_covers_context: bool = True,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "orthogonal",
+        bias_initializer: Initializer = "zeros",
+        **kwargs: Unpack[LayerOptions],
+    ) -> None:
         super().__init__(
             units,
             use_bias,
@@ -104,37 +121,39 @@ class ChoGRUCell(GatedCell):
             bias_initializer,
             **kwargs,
         )
-        self.context_dim = checks.int_at_least("ChoGRUCell", "context_dim", context_dim, 0)
-        self.reset_covers_context = bool(reset_covers_context)
+        self.context_dim: int = validation.check_int_at_least(
+            "ChoGRUCell", "context_dim", context_dim, 0
+        )
+        self.reset_covers_context: bool = bool(reset_covers_context)
 
-    def build(self, input_shape):
-        checks.cell_inputs("ChoGRUCell", input_shape)
-        if input_shape[-1] <= self.context_dim:
+    def check_inputs(self, inputs_shape: Shape) -> None:
+        validation.cell_inputs("ChoGRUCell", inputs_shape)
+        if inputs_shape[-1] <= self.context_dim:
             raise ValueError(
                 "ChoGRUCell expects inputs [x; c] of known width, c the last "
                 f"context_dim={self.context_dim} entries and x at least one. "
-                f"Received: inputs.shape={tuple(input_shape)}"
+                f"Received: inputs.shape={tuple(inputs_shape)}"
             )
-        super().build(input_shape)
+        super().check_inputs(inputs_shape)
 
-    def project(self, inputs, first=0):
-        """Returns the input's part of the gates and the candidate.
+    def project(self, inputs: TensorLike, first: int = 0) -> Tensor:
+        """Returns the input's contribution to the gates and the candidate.
 
         Args:
             inputs: Float tensor `(batch, dim)` or `(batch, time, dim)`, all of the cell's
                 input or a slice of its last axis.
-            first: Where the slice begins; the slice that begins at 0 brings the bias.
+            first: Start index of the slice; the slice at 0 includes the bias.
 
         Returns:
-            Tensor `(..., 4 * units)`: for z, for r, and for q outside and inside of what the
-            reset gate covers; without that last part where the gate covers h alone.
+            Tensor `(..., 4 * units)`: for z, for r, and for q outside and inside of the part that
+            the reset gate covers. If the gate covers h alone, the last part is missing.
         """
         check_ready(self, inputs)
         last = first + inputs.shape[-1]
         kernel = ops.cast(self.kernel, self.compute_dtype)[first:last]
         bias = None if first or self.bias is None else ops.cast(self.bias, self.compute_dtype)
         if self.reset_covers_context:
-            # The rows of x have nothing to bring inside, those of c nothing outside.
+            # x contributes nothing inside of the reset gate, c nothing outside.
             of_context = max(0, min(last, self.kernel.shape[0] - self.context_dim) - first)
             outside, candidate = kernel[:, : 2 * self.units], kernel[:, 2 * self.units :]
             x_part = ops.pad(candidate[:of_context], ((0, 0), (0, self.units)))
@@ -146,15 +165,17 @@ class ChoGRUCell(GatedCell):
         projected = projected if bias is None else projected + bias
         return ops.reshape(projected, (*ops.shape(inputs)[:-1], kernel.shape[-1]))
 
-    def update(self, projected, states):
-        """Returns the new state and the list that holds it, from a projected input."""
+    def update(
+        self, projected: TensorLike, states: Sequence[TensorLike]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Returns the new state and a list of it, from a projected input."""
         kernel = ops.cast(self.recurrent_kernel, self.compute_dtype)
         state = ops.cast(states[0], self.compute_dtype)
         inside = projected[:, 3 * self.units :] if self.reset_covers_context else None
-        state = blend(projected[:, : 3 * self.units], inside, state, kernel)
+        state = cho_gru_update(projected[:, : 3 * self.units], inside, state, kernel)
         return state, [state]
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "context_dim": self.context_dim,

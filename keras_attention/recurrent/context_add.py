@@ -1,29 +1,42 @@
-"""A recurrent network told something more, z_t, after the update.
+"""A recurrent cell with a context z_t added after the update.
 
     o_t, h_t = cell(x_t, h_{t-1})
-    ADD     o_t <- o_t + W_z z_t            W_z only where the widths differ
+    ADD     o_t <- o_t + W_z z_t            W_z only if the widths differ
 
 Code name -> name above: `context` -> z_t, `context_dim` -> its width, `kernel` -> W_z,
 `output` -> o_t.
 """
 
+from collections.abc import Sequence
+from typing import Unpack
+
 import keras
 from keras import initializers, ops
 
-from keras_attention.recurrent.context_cell import ContextCell
+from keras_attention._utils.tensor_types import (
+    Config,
+    Initializer,
+    InitializerFunction,
+    LayerOptions,
+    LayerOrConfig,
+    Shape,
+    Tensor,
+    TensorLike,
+)
+from keras_attention.recurrent._context_cell import ContextCell
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class ContextAdd(ContextCell):
-    """Adds z_t to the output of a cell, and leaves what it remembers alone.
+    """Adds z_t to the output of a cell and leaves its state unchanged.
 
-    Use it where z_t bears on what is said now and on nothing later. It runs in
-    `keras.layers.RNN`, over sequences concatenated on the last axis, and in
+    Use it if z_t matters for the current output only. It runs in `keras.layers.RNN`, over
+    sequences concatenated on the last axis, and in
     `AttentionRNN(order="bahdanau")`, which feeds `[x_t; context]`.
 
     Args:
         cell: Any Keras cell.
-        context_dim: Positive int, the width of z_t. Where it is not that of the output, z_t
+        context_dim: Positive int, the width of z_t. If it differs from that of the output, z_t
             is projected.
         kernel_initializer: Initializer of the projection.
 
@@ -36,7 +49,7 @@ class ContextAdd(ContextCell):
         The output `(batch, units)`, and the new states.
 
     Raises:
-        ValueError: If `cell` is not a Keras cell, or the input has no room for x_t.
+        ValueError: If `cell` is not a Keras cell, or the input is too narrow to contain x_t.
 
     Example:
 
@@ -46,24 +59,32 @@ class ContextAdd(ContextCell):
     (1.0, 0.0)
     """
 
-    def __init__(self, cell, context_dim, kernel_initializer="glorot_uniform", **kwargs):
+    def __init__(
+        self,
+        cell: LayerOrConfig,
+        context_dim: int,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Unpack[LayerOptions],
+    ) -> None:
         super().__init__(cell, context_dim, **kwargs)
-        self.kernel_initializer = initializers.get(kernel_initializer)
+        self.kernel_initializer: InitializerFunction = initializers.get(kernel_initializer)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         super().build(input_shape)
-        self.kernel = None
+        self.kernel: keras.Variable = None
         if self.context_dim != self.output_size:
             self.kernel = self.add_weight(
                 (self.context_dim, self.output_size), self.kernel_initializer, name="kernel"
             )
 
-    def finish(self, output, context, states):
+    def apply_context(
+        self, output: Tensor, context: Tensor, states: Sequence[Tensor]
+    ) -> tuple[TensorLike, Sequence[TensorLike]]:
         if self.kernel is not None:
             context = ops.matmul(context, ops.cast(self.kernel, context.dtype))
         return output + ops.cast(context, output.dtype), states
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "kernel_initializer": initializers.serialize(self.kernel_initializer),

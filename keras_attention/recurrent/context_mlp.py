@@ -1,4 +1,4 @@
-"""A recurrent network told something more, z_t, in the update itself.
+"""A recurrent cell with a context z_t in the update itself.
 
     MLP     o_t, h_t = cell([x_t; z_t], h_{t-1})
 
@@ -10,17 +10,17 @@ the rows of its kernel are W_ih above W_zh, its bias is the sum of the three. Ba
 
 import keras
 
-from keras_attention.recurrent.context_cell import ContextCell
+from keras_attention.recurrent._context_cell import ContextCell
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class ContextMLP(ContextCell):
-    """Lets z_t take part in the update of a cell, before its nonlinearity.
+    """Adds z_t to the input of a cell, before its nonlinearity.
 
-    Use it where z_t should shape what is remembered; attention before the update
-    (`AttentionRNN(order="bahdanau")`) is this with z_t the context. The cell reads `[x_t; z_t]`
-    with one kernel, whose last `context_dim` rows are W_zh; in a gated cell z_t reaches every
-    gate. It runs where `ContextAdd` does.
+    Use it if z_t should affect the state. Attention before the update
+    (`AttentionRNN(order="bahdanau")`) is this with the context as z_t. The cell gets `[x_t; z_t]`
+    and has one kernel, whose last `context_dim` rows are W_zh; in a gated cell z_t reaches every
+    gate. It runs in the same layers as `ContextAdd`.
 
     Args:
         cell: Any Keras cell.
@@ -35,7 +35,7 @@ class ContextMLP(ContextCell):
         The output `(batch, units)`, and the new states.
 
     Raises:
-        ValueError: If `cell` is not a Keras cell, or the input has no room for x_t.
+        ValueError: If `cell` is not a Keras cell, or the input is too narrow to contain x_t.
 
     Example:
 

@@ -1,18 +1,19 @@
-"""Maxout over neighboring pairs, Goodfellow et al. 2013 (https://arxiv.org/abs/1302.4389), as
-the readouts of Cho et al. 2014 and Bahdanau et al. 2015 use it.
+"""Maxout over neighboring pairs, Goodfellow et al. 2013 (https://arxiv.org/abs/1302.4389), as in
+the readouts of Cho et al. 2014 and Bahdanau et al. 2015.
 
     t_i = max(t~_{2i-1}, t~_{2i})
 """
 
 from keras import ops
 
-from keras_attention.shapes import reduce_rows
+from keras_attention._utils.shapes import reduce_rows
+from keras_attention._utils.tensor_types import Tensor, TensorLike
 
 
-def maxout(tensor, pieces=2):
-    """Returns the maximum of each `pieces` neighbors on the last axis.
+def maxout(tensor: TensorLike, pieces: int = 2) -> Tensor:
+    """Returns the maximum of every group of `pieces` neighbors on the last axis.
 
-    Neighbors, not halves: `[1, 4, 3, 2]` gives `[4, 3]`.
+    Groups consist of neighbors, not of halves: `[1, 4, 3, 2]` gives `[4, 3]`.
 
     Raises:
         ValueError: If the last axis is not a multiple of `pieces`.

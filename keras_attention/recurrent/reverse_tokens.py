@@ -2,58 +2,72 @@
 
     a b c pad pad -> c b a 0 0
 
-Only real tokens change places: were the whole row turned around, a network would read padding
+Only real tokens are reversed: if the whole sequence were, a network would process the padding
 first.
 """
+
+import functools
+from typing import Unpack
 
 import keras
 from keras import ops
 
-from keras_attention import checks
-from keras_attention.layer import Layer
-from keras_attention.written_gradient import custom_gradient, flat_upstream
+from keras_attention._utils import validation
+from keras_attention._utils.layer import Layer
+from keras_attention._utils.tensor_types import (
+    LayerOptions,
+    Mask,
+    OutputShape,
+    Shape,
+    Spec,
+    Tensor,
+    TensorLike,
+)
+from keras_attention.kernels.custom_gradients import custom_gradient, flatten_cotangents
 
 
-def reversed_places(mask):
-    """Returns where each place of a row takes its vector from, int32 `(batch, time)`.
+def compute_reversed_positions(mask: TensorLike) -> Tensor:
+    """Returns the source position of each position, int32 `(batch, time)`.
 
-    The n-th real token from the start and the n-th from the end change places, wherever
-    padding stands.
+    The n-th real token from the start and the n-th from the end are swapped, wherever padding
+    stands.
 
     Args:
         mask: Boolean `(batch, time)`.
     """
-    places = ops.broadcast_to(ops.arange(ops.shape(mask)[1], dtype="int32"), ops.shape(mask))
+    positions = ops.broadcast_to(ops.arange(ops.shape(mask)[1], dtype="int32"), ops.shape(mask))
     real = ops.cast(mask, "int32")
     from_end = ops.sum(real, axis=1, keepdims=True) - ops.cumsum(real, axis=1)
-    real_first = ops.argsort(ops.where(mask, places, places + ops.shape(mask)[1]), axis=1)
-    return ops.where(mask, take_places(real_first, from_end), places)
+    real_first = ops.argsort(ops.where(mask, positions, positions + ops.shape(mask)[1]), axis=1)
+    return ops.where(mask, gather_positions(real_first, from_end), positions)
 
 
-def take_places(tensor, places):
-    """Returns `tensor[row, places[row, t]]`, `(batch, time, ...)`."""
+def gather_positions(tensor: TensorLike, positions: TensorLike) -> Tensor:
+    """Returns `tensor[b, positions[b, t]]`, `(batch, time, ...)`."""
     return ops.take_along_axis(
-        tensor, ops.reshape(places, (*ops.shape(places), *[1] * (len(tensor.shape) - 2))), axis=1
+        tensor,
+        ops.reshape(positions, (*ops.shape(positions), *[1] * (len(tensor.shape) - 2))),
+        axis=1,
     )
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class ReverseTokens(Layer):
-    """Turns the order of each row's real tokens around; padding stays at its places, as 0.
+    """Reverses the order of each sequence's real tokens; padding stays in place, as 0.
 
-    Use it after an embedding that masks, so that a recurrent encoder reads the source
-    backwards; a second one after the encoder puts its states in the source's order again, as
-    alignments and local attention count it. In the model's graph, it is exported with it.
+    Use it after an embedding with a mask, so that a recurrent encoder processes the source in
+    reverse. A second one after the encoder restores the order of the source for its states, which
+    alignments and local attention need. As part of the model it is exported with it.
 
     Call arguments:
         inputs: Float tensor `(batch, time, dim)`.
-        mask: Boolean `(batch, time)`, True for real tokens; without a mask all are.
-        inputs_mask: Used where `mask` is None.
+        mask: Boolean `(batch, time)`, True for real tokens; without a mask all are real.
+        inputs_mask: Used if `mask` is None.
 
     Returns:
         A tensor like `inputs`, 0 where it is masked.
 
-    Masking: reads the mask and passes it on: real tokens change places with real tokens.
+    Masking: uses the mask and propagates it: real tokens move only to places of real tokens.
 
     Example:
 
@@ -65,38 +79,56 @@ class ReverseTokens(Layer):
     Reference: Sutskever et al. 2014, https://arxiv.org/abs/1409.3215, section 3.3.
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Unpack[LayerOptions]) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: Shape) -> None:
+        self._check_shape(inputs_shape)
+        self.built = True
+
+    def _check_shape(self, inputs_shape):
         if len(inputs_shape) != 3:
             raise ValueError(
                 "ReverseTokens expects `inputs` of shape (batch, time, dim). "
                 f"Received: inputs.shape={tuple(inputs_shape)}"
             )
-        self.built = True
 
-    def call(self, inputs, mask=None, inputs_mask=None):
-        masks = {"mask": mask, "inputs_mask": inputs_mask}
-        mask = checks.own_mask("ReverseTokens", inputs.shape[:2], "(batch, time)", **masks)
+    def call(
+        self, inputs: Tensor, mask: Tensor | None = None, inputs_mask: Tensor | None = None
+    ) -> TensorLike:
+        self._check_shape(inputs.shape)
+        mask = _resolve_mask(inputs, mask, inputs_mask)
         if mask is None:
             return ops.flip(inputs, axis=1)
-        places = reversed_places(mask)
+        positions = compute_reversed_positions(mask)
 
         def reverse(tensor):
-            return ops.where(mask[:, :, None], take_places(tensor, places), 0)
+            return ops.where(mask[:, :, None], gather_positions(tensor, positions), 0)
 
-        # Reversing is its own inverse: the gradient is reversed alike, where that of a
-        # gather would be a scatter.
-        @custom_gradient
+        # Reversing is its own inverse, so the gradient is a reversal as well. That of a gather
+        # would be a scatter.
+        @functools.partial(custom_gradient, reads_inputs_alone=True)
         def run(inputs):
-            return reverse(inputs), lambda *upstream: reverse(flat_upstream(upstream)[0])
+            return reverse(inputs), lambda *cotangents: reverse(flatten_cotangents(cotangents)[0])
 
         return run(inputs)
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Shape) -> OutputShape:
+        self._check_shape(inputs_shape)
         return tuple(inputs_shape)
 
-    def compute_mask(self, inputs, mask=None):
+    def compute_output_spec(
+        self, inputs: Tensor, mask: Tensor | None = None, inputs_mask: Tensor | None = None
+    ) -> Spec:
+        _resolve_mask(inputs, mask, inputs_mask)
+        return keras.KerasTensor(self.compute_output_shape(inputs.shape), inputs.dtype)
+
+    def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> Mask:
         return mask
+
+
+def _resolve_mask(inputs, mask, inputs_mask):
+    """Returns the mask of the inputs, boolean `(batch, time)`, or None."""
+    masks = {"mask": mask, "inputs_mask": inputs_mask}
+    return validation.resolve_mask("ReverseTokens", inputs.shape[:2], "(batch, time)", **masks)

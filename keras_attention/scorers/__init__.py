@@ -1,5 +1,6 @@
-"""Scorers: query and key in, one score a pair out, before any mask."""
+"""Scorers: one compatibility score for each query-key pair, before any mask is applied."""
 
+from keras_attention.scorers._names import get
 from keras_attention.scorers.additive import AdditiveScorer
 from keras_attention.scorers.base import Scorer
 from keras_attention.scorers.bilinear import BilinearScorer, LowRankBilinearScorer
@@ -11,7 +12,6 @@ from keras_attention.scorers.general import GeneralScorer
 from keras_attention.scorers.location import LocationScorer
 from keras_attention.scorers.location_sensitive import LocationSensitiveScorer
 from keras_attention.scorers.mlp import MLPScorer
-from keras_attention.scorers.names import get
 from keras_attention.scorers.uniform import UniformScorer
 
 __all__ = [

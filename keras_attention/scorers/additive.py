@@ -6,48 +6,67 @@ Code name -> paper name: `query` -> s_{i-1}, `key` -> h_j, `query_kernel` -> W_a
 `key_kernel` -> U_a, `vector` -> v_a, `scores` -> e_ij. The paper has no bias.
 """
 
+from typing import Unpack
+
 import keras
 from keras import ops
 
-from keras_attention import checks
-from keras_attention.blocks import choose
-from keras_attention.scorers.blocked_additive import (
-    CHOICES,
-    are_worthwhile,
-    blocked_additive_scores,
+from keras_attention._utils import validation
+from keras_attention._utils.shapes import reshape
+from keras_attention._utils.tensor_types import (
+    Config,
+    Initializer,
+    LayerOptions,
+    Tensor,
+    TensorLike,
 )
-from keras_attention.scorers.tanh_scorer import TanhScorer
-from keras_attention.shapes import reshape
+from keras_attention.kernels.blocked_additive import (
+    BLOCKWISE_CHOICES,
+    blockwise_additive_scores,
+    should_use_blocks,
+)
+from keras_attention.kernels.blocks import smart_cond, supports_loops
+from keras_attention.scorers._tanh_scorer import TanhScorer
 
 
-def additive_scores(query, key, vector, blocked="auto", features=None):
+def additive_scores(
+    query: TensorLike,
+    key: TensorLike,
+    vector: TensorLike,
+    blockwise: bool | str = "auto",
+    features: TensorLike | None = None,
+) -> Tensor:
     """Returns `vector . tanh(query + key + features)` for every pair of a query and a key.
 
     Args:
         query: Float tensor `(batch, query, units)`.
         key: Float tensor `(batch, key, units)`.
         vector: Float tensor `(units,)`.
-        blocked: Whether the pairs are computed a few at a time: True, False or "auto".
-        features: Optional float tensor `(batch, query, key, units)`; with it the pairs are
-            always computed at once.
+        blockwise: Whether to compute the pairs block by block: True, False or "auto".
+        features: Optional float tensor `(batch, query, key, units)`. If passed, all pairs are
+            computed at once.
 
     Returns:
         Scores `(batch, query, key)`.
     """
-    if features is not None or not blocked:
-        return scores_at_once(query, key, vector, features)
+    if features is not None or not blockwise or not supports_loops():
+        return dense_additive_scores(query, key, vector, features)
     worthwhile, forward = True, None
-    if blocked == "auto":
-        worthwhile, forward = are_worthwhile(query, key), scores_at_once
-    scores = choose(
+    if blockwise == "auto":
+        worthwhile, forward = should_use_blocks(query, key), dense_additive_scores
+    if worthwhile is False:
+        return dense_additive_scores(query, key, vector)
+    scores = smart_cond(
         worthwhile,
-        lambda: blocked_additive_scores(query, key, vector, forward),
-        lambda: scores_at_once(query, key, vector),
+        lambda: blockwise_additive_scores(query, key, vector, forward),
+        lambda: dense_additive_scores(query, key, vector),
     )
-    return reshape(scores, (*ops.shape(query)[:2], ops.shape(key)[1]))  # tells known sizes
+    return reshape(scores, (*ops.shape(query)[:2], ops.shape(key)[1]))  # sets the static sizes
 
 
-def scores_at_once(query, key, vector, features=None):
+def dense_additive_scores(
+    query: TensorLike, key: TensorLike, vector: TensorLike, features: TensorLike | None = None
+) -> Tensor:
     """Returns the scores from the array of all pairs, `(batch, query, key, units)`."""
     pairs = query[:, :, None, :] + key[:, None, :, :]
     pairs = pairs if features is None else pairs + features
@@ -56,25 +75,25 @@ def scores_at_once(query, key, vector, features=None):
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class AdditiveScorer(TanhScorer):
-    """Scores keys by a small network over query and key, as Bahdanau et al. do.
+    """Scores keys by a small network over query and key, as in Bahdanau et al.
 
-    Use it where query and key differ in size, or where dot products of long vectors
-    would saturate the normalizer. The key is projected once a source (`prepare`), the
-    query once a step. By blocks it needs memory for the scores and takes the time of
-    `query * key * units` quotients; otherwise it holds `query * key * units` numbers.
+    Use it if query and key differ in width, or if dot products of long vectors would saturate
+    the normalizer. The key is projected once per source (`prepare`), the query once per step.
+    Blockwise computation stores only the scores, but computes `query * key * units` quotients.
+    Otherwise the scorer stores `query * key * units` numbers.
 
     Args:
-        units: Positive int, the size both sides are projected to.
-        use_bias: Whether a bias is added inside the tanh. The paper has none.
-        kernel_initializer: Initializer of both projections. RNNsearch starts them
-            at `RandomNormal(stddev=0.001)`.
-        vector_initializer: Initializer of the vector that turns units into a score.
-            RNNsearch starts it at zero, which makes the first weights uniform.
+        units: Positive int, the width that query and key are projected to.
+        use_bias: Whether to add a bias inside the tanh. The paper has none.
+        kernel_initializer: Initializer of both projections. RNNsearch uses
+            `RandomNormal(stddev=0.001)`.
+        vector_initializer: Initializer of the vector that maps hidden units to a score.
+            RNNsearch uses zeros, which makes the initial attention weights uniform.
         bias_initializer: Initializer of the bias.
-        blocked: "auto" computes the scores by blocks, forward and backward, where the pairs
-            would take more than 16 MB or a length is unknown, except for a single query; True
-            always does and False never. The numbers are the same. Blocks are fastest under XLA
-            and have no second derivative.
+        blockwise: True computes scores and gradients block by block, False never does. "auto"
+            does so if the array of pairs would exceed 16 MB or if a length is unknown, except
+            for a single query. The results are the same. Blockwise computation is fastest under
+            XLA and has no second derivative.
 
     Call arguments:
         query: Float tensor of shape `(batch, query, query_dim)` or `(batch, query_dim)`.
@@ -84,10 +103,10 @@ class AdditiveScorer(TanhScorer):
         Scores of shape `(batch, query, key)` or `(batch, key)` in the compute dtype.
 
     Raises:
-        ValueError: If `units` is not a positive int, `blocked` is another word, or a shape has
-            another rank.
+        ValueError: If `units` is not a positive int, `blockwise` has an unknown value, or a shape
+            has the wrong rank.
 
-    Masking: reads no mask and passes none on; the normalizer applies it.
+    Masking: ignores masks and propagates none; the normalizer applies the mask.
 
     Example:
 
@@ -100,28 +119,34 @@ class AdditiveScorer(TanhScorer):
 
     def __init__(
         self,
-        units,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        vector_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        blocked="auto",
-        **kwargs,
-    ):
+        units: int,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        vector_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        blockwise: bool | str = "auto",
+        **kwargs: Unpack[LayerOptions],
+    ) -> None:
         super().__init__(
             units, use_bias, kernel_initializer, vector_initializer, bias_initializer, **kwargs
         )
-        self.blocked = checks.one_of(type(self).__name__, "blocked", blocked, CHOICES)
+        self.blockwise: bool | str = validation.check_one_of(
+            type(self).__name__, "blockwise", blockwise, BLOCKWISE_CHOICES
+        )
 
-    def score(self, query, prepared, previous_weights=None):
-        return self._score(query, prepared, self.blocked)
+    def score(
+        self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None
+    ) -> TensorLike:
+        return self._score_pairs(query, prepared, self.blockwise)
 
-    def score_step(self, query, prepared, previous_weights=None):
-        return self._score(query, prepared, self.blocked is True)
+    def score_step(
+        self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None
+    ) -> TensorLike:
+        return self._score_pairs(query, prepared, self.blockwise is True)
 
-    def _score(self, query, prepared, blocked):
+    def _score_pairs(self, query, prepared, blockwise):
         query, vector = self.project_query(query), self.scoring_vector()
-        return additive_scores(query, prepared, vector, blocked)
+        return additive_scores(query, prepared, vector, blockwise)
 
-    def get_config(self):
-        return {**super().get_config(), "blocked": self.blocked}
+    def get_config(self) -> Config:
+        return {**super().get_config(), "blockwise": self.blockwise}

@@ -1,51 +1,66 @@
-"""What every scorer is: query and key in, one compatibility score a pair out."""
+"""The interface of all scorers: one compatibility score for each query-key pair."""
+
+from typing import Unpack
 
 import keras
 from keras import ops
 
-from keras_attention import checks
-from keras_attention.hooks import check_hooks, check_result, name_missing
-from keras_attention.layer import Layer
+from keras_attention._utils import validation
+from keras_attention._utils.hooks import check_hook_result, check_hooks, name_missing
+from keras_attention._utils.layer import Layer
+from keras_attention._utils.tensor_types import (
+    Config,
+    LayerOptions,
+    Mask,
+    OutputShape,
+    Shape,
+    Size,
+    Spec,
+    Structure,
+    Tensor,
+    TensorLike,
+)
 
-#: The hooks of a scorer, with the arguments that they are called with, by position.
-HOOKS = {
+#: The hooks of a scorer and the positional arguments that the library passes.
+HOOKS: dict[str, tuple[str, ...]] = {
     "build": ("query_shape", "key_shape"),
     "check_shapes": ("query_shape", "key_shape"),
     "prepare": ("key",),
     "score": ("query", "prepared", "previous_weights"),
+    "score_step": ("query", "prepared", "previous_weights"),
     "dot_query": ("query",),
-    "reach": ("num_keys",),
+    "valid_keys": ("num_keys",),
 }
 
 
 class Scorer(Layer):
     """Compares queries with keys; the abstract first stage of attention.
 
-    A scorer keeps no state and reads no mask: what it returns is neither masked
-    nor normalized. A subclass defines `score`, `build` where it has weights and, when part of
-    its work depends on the key alone, `prepare`; `call` is the two in a row, so that a
-    decoder can prepare a source once and score it at every step.
+    A scorer is stateless and ignores masks: its scores are neither masked nor normalized. A
+    subclass defines `score`, `build` if it has weights, and `prepare` if part of its work
+    depends on the key alone. `call` runs `prepare` and then `score`; a decoder can instead
+    prepare a source once and score it at every step.
 
-    Hooks, all of them called by position:
+    Hooks, all called with positional arguments:
         score(query, prepared, previous_weights=None): Returns `(batch, query, key)` for a query
-            `(batch, query, query_dim)` and what `prepare` returned. Has to be defined.
-        prepare(key): Returns a tensor with leading dimension batch, or a structure of such;
-            the key in the compute dtype by default. Weights are read with `cast_weight`, here
+            `(batch, query, query_dim)` and the result of `prepare`. Required.
+        prepare(key): Returns a tensor with leading dimension batch, or a nest of such tensors;
+            by default the key in the compute dtype. Use `cast_weight` to access weights here
             and in `score`.
         build(query_shape, key_shape): Adds weights, after `check_shapes`.
-        check_shapes(query_shape, key_shape): Raises where two shapes do not fit.
-        dot_query(query): Returns the tensor whose dot products with what `prepare` returned are
+        check_shapes(query_shape, key_shape): Raises if the two shapes do not fit.
+        dot_query(query): Returns the tensor whose dot products with the result of `prepare` are
             the scores, or None.
-        reach(num_keys): Returns boolean `(key,)`, which keys can be scored at all, or None.
+        valid_keys(num_keys): Returns boolean `(key,)`, the keys that can be scored, or None.
 
-    Wherever a hook cannot take these arguments the constructor says so.
+    The constructor raises if a hook cannot take these arguments.
 
     Call arguments:
         query: Float tensor of shape `(batch, query, query_dim)`, or `(batch, query_dim)`
             for one decoder step.
         key: Float tensor of shape `(batch, key, key_dim)`.
         previous_weights: Optional float tensor `(batch, query, key)`, the weights of
-            the step before, for scorers that look at them.
+            the previous step, for scorers that use them.
 
     Returns:
         Scores of shape `(batch, query, key)`, or `(batch, key)` for a query of rank 2,
@@ -55,14 +70,14 @@ class Scorer(Layer):
         TypeError: If a hook takes other arguments.
         ValueError: If the shapes do not fit, or `score` returns another shape.
 
-    Masking: reads no mask and passes none on; the normalizer applies it.
+    Masking: ignores masks and propagates none; the normalizer applies the mask.
 
     Example:
 
     >>> from keras_attention import Attention, Scorer
     >>> class DistanceScorer(Scorer):
     ...     "Scores a key by its distance to the query, times a learned strength."
-    ...     same_width = True
+    ...     requires_equal_dims = True
     ...     def build(self, query_shape, key_shape):
     ...         self.check_shapes(query_shape, key_shape)
     ...         self.strength = self.add_weight((), "ones", name="strength")
@@ -77,24 +92,30 @@ class Scorer(Layer):
     [0.047, 0.953]
     """
 
-    #: Whether query and key must have one width (no weights between them).
-    same_width = False
-    #: Which earlier weights `score` looks at: None, "previous" or "accumulated".
+    #: Whether query and key must have the same width, because no weights lie between them.
+    requires_equal_dims = False
+    #: The earlier weights that `score` uses: None, "previous" or "accumulated".
     reads_weights = None
-    #: Whether a score depends on where its key stands. Otherwise `score` may be called with a
-    #: part of the keys, as `LocalAttention` does.
+    #: Whether a score depends on the position of its key. If not, `score` may be called with a
+    #: subset of the keys, as `LocalAttention` does.
     reads_positions = False
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Unpack[LayerOptions]) -> None:
         super().__init__(**kwargs)
-        self.supports_masking = True  # masks are not an error here; they are not passed on
+        self.supports_masking = True  # accept inputs with masks; no mask is propagated
         check_hooks(self, Scorer, HOOKS)
+        if self.reads_weights not in (None, "previous", "accumulated"):
+            raise ValueError(
+                f"{type(self).__name__} sets `reads_weights`, which says what the "
+                "`previous_weights` of `score` are: None, 'previous' or 'accumulated'. "
+                f"Received: reads_weights={self.reads_weights!r}"
+            )
 
-    def build(self, query_shape, key_shape):
+    def build(self, query_shape: Shape, key_shape: Shape) -> None:
         self.check_shapes(query_shape, key_shape)
         self.built = True
 
-    def check_shapes(self, query_shape, key_shape):
+    def check_shapes(self, query_shape: Shape, key_shape: Shape) -> None:
         """Raises `ValueError` unless the two shapes can be scored against each other."""
         owner = type(self).__name__
         query_shape, key_shape = tuple(query_shape), tuple(key_shape)
@@ -108,41 +129,52 @@ class Scorer(Layer):
                 f"{owner} expects `key` of shape (batch, key, key_dim) with a known last "
                 f"dimension. Received: key.shape={key_shape}"
             )
-        if self.same_width and query_shape[-1] != key_shape[-1]:
+        if self.requires_equal_dims and query_shape[-1] != key_shape[-1]:
             raise ValueError(
-                f"{owner} has no weights and expects `query` and `key` of one width. Project one "
+                f"{owner} has no weights and expects `query` and `key` of equal width. Project one "
                 "of them with `keras.layers.Dense`, or use `GeneralScorer` or `AdditiveScorer`. "
                 f"Received: query.shape={query_shape}, key.shape={key_shape}"
             )
-        checks.same_dim(owner, 0, query=query_shape, key=key_shape)
-        checks.built_widths(self, query=query_shape, key=key_shape)
+        validation.check_same_dim(owner, 0, query=query_shape, key=key_shape)
+        validation.check_built_dims(self, query=query_shape, key=key_shape)
 
-    def prepare(self, key):
-        """Returns what depends on the key alone: a tensor with leading dimension batch."""
+    def prepare(self, key: Tensor) -> TensorLike:
+        """Returns the part that depends on the key alone, with leading dimension batch."""
         self.check_ready(key)
         return ops.cast(key, self.compute_dtype)
 
-    def score(self, query, prepared, previous_weights=None):
-        """Returns the scores of `query` against what `prepare` returned."""
+    def score(
+        self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None
+    ) -> TensorLike:
+        """Returns the scores of `query` against the result of `prepare`."""
         name_missing(self, Scorer, "score", "returns scores (batch, query, key)")
 
-    def score_step(self, query, prepared, previous_weights=None):
-        """Returns what `score` returns, for the few queries of a decoder's step.
+    def score_step(
+        self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None
+    ) -> TensorLike:
+        """Returns the same scores as `score`, for the few queries of one decoder step.
 
-        A scorer overrides it where their number, unknown while tracing, would decide how it
-        computes; a subclass that overrides `score` alone is called by `score` in steps too.
+        A scorer overrides it if the number of queries, unknown while tracing, would select the
+        algorithm. Subclasses that override only `score` need not define it.
         """
         return self.score(query, prepared, previous_weights)
 
-    def compare(self, query, prepared, previous_weights=None, num_keys=None, is_step=False):
-        """Returns what `score` or `score_step` returns, if it has a score for each pair.
+    def compute_scores(
+        self,
+        query: TensorLike,
+        prepared: TensorLike,
+        previous_weights: TensorLike | None = None,
+        num_keys: int | None = None,
+        is_step: bool = False,
+    ) -> Tensor:
+        """Returns the result of `score` or `score_step` after checking its shape.
 
         Args:
             query: Float tensor `(batch, query, query_dim)`.
-            prepared: What `prepare` returned.
+            prepared: The result of `prepare`.
             previous_weights: Optional float tensor `(batch, query, key)`.
-            num_keys: Int, or None where it is not known.
-            is_step: Whether the queries are those of a decoder's step, the beams of a source.
+            num_keys: Int, or None if unknown.
+            is_step: Whether the queries are those of one decoder step, the beams of a source.
         """
         score = self.score
         if is_step:
@@ -151,49 +183,65 @@ class Scorer(Layer):
             score = getattr(self, next(owned))
         scores = score(query, prepared, previous_weights)
         shape = (*tuple(query.shape[:2]), num_keys)
-        check_result(self, "score", scores, shape, "(batch, query, key)")
+        check_hook_result(self, "score", scores, shape, "(batch, query, key)")
         return scores
 
-    def dot_query(self, query):
-        """Returns the tensor whose dot products with what `prepare` returned are the scores.
+    def dot_query(self, query: Tensor) -> TensorLike | None:
+        """Returns the tensor whose dot products with the result of `prepare` are the scores.
 
-        None where the scores are something else. What reads long sequences uses it, to score
-        piece by piece.
+        None means that the scores are not dot products. Attention over long sequences uses this
+        hook to compute the scores block by block.
         """
         return None
 
-    def reach(self, num_keys):
-        """Returns boolean `(key,)`, which of the keys can be scored at all; None for every one."""
+    def valid_keys(self, num_keys: Size) -> TensorLike | None:
+        """Returns boolean `(key,)`, the keys that can be scored; None means all keys."""
         return None
 
-    def call(self, query, key, previous_weights=None):
+    def call(
+        self, query: Tensor, key: Tensor, previous_weights: Tensor | None = None
+    ) -> TensorLike:
         self.check_shapes(query.shape, key.shape)
         if len(query.shape) == 2:
             if previous_weights is not None:
                 previous_weights = ops.expand_dims(previous_weights, 1)
             query = ops.expand_dims(query, 1)
-            scores = self.compare(query, self.prepare(key), previous_weights, key.shape[1])
+            scores = self.compute_scores(query, self.prepare(key), previous_weights, key.shape[1])
             return ops.squeeze(scores, 1)
-        return self.compare(query, self.prepare(key), previous_weights, key.shape[1])
+        return self.compute_scores(query, self.prepare(key), previous_weights, key.shape[1])
 
-    def compute_output_shape(self, query_shape, key_shape, previous_weights_shape=None):
+    def compute_output_shape(
+        self, query_shape: Shape, key_shape: Shape, previous_weights_shape: Shape | None = None
+    ) -> OutputShape:
         self.check_shapes(query_shape, key_shape)
         return (*tuple(query_shape)[:-1], tuple(key_shape)[1])
 
-    def compute_output_spec(self, query, key, previous_weights=None, **kwargs):
+    def check_previous_weights(
+        self, query_shape: Shape, key_shape: Shape, previous_weights: TensorLike | None
+    ) -> None:
+        """Raises `ValueError` unless a scorer that looks at earlier weights can use these."""
+
+    def compute_output_spec(
+        self,
+        query: Tensor,
+        key: Tensor,
+        previous_weights: Tensor | None = None,
+        **kwargs: Structure,
+    ) -> Spec:
         shape = self.compute_output_shape(query.shape, key.shape)
+        self.check_previous_weights(query.shape, key.shape, previous_weights)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
-    def compute_mask(self, *args, **kwargs):
+    def compute_mask(self, *args: Mask, **kwargs: Mask) -> Mask:
         return None
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config()}
 
-    def check_ready(self, tensor):
-        """Raises unless the layer is built and `tensor` holds values (is not symbolic)."""
-        checks.check_ready(self, tensor)
+    def check_ready(self, tensor: TensorLike) -> None:
+        """Raises unless the layer is built and `tensor` is not symbolic."""
+        validation.check_ready(self, tensor)
 
-    def cast_weight(self, variable):
+    def cast_weight(self, variable: TensorLike | keras.Variable) -> Tensor:
         """Returns a weight in the compute dtype: `prepare` and `score` run outside `__call__`."""
         return ops.cast(variable, self.compute_dtype)

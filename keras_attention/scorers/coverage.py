@@ -10,29 +10,30 @@ Code name -> paper name: `query` -> s_t, `key` -> h_j, `previous_weights` -> c^t
 
 import keras
 
-from keras_attention.scorers.weight_reader import WeightReader
+from keras_attention._utils.tensor_types import Tensor, TensorLike
+from keras_attention.scorers._weight_reader import AttentionHistoryScorer
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class CoverageScorer(WeightReader):
-    """Scores keys like `AdditiveScorer`, and sees how much each was attended to before.
+class CoverageScorer(AttentionHistoryScorer):
+    """Scores keys like `AdditiveScorer`, with the attention that each key received before.
 
-    Use it where a decoder repeats itself or leaves out parts of the source: the sum of all
-    earlier weights tells it what is done. `AttentionRNN` carries that sum; the scorer by
-    itself takes it as an argument. It costs `query * key * units` memory.
+    Use it if a decoder repeats itself or skips parts of the source: the sum of all earlier
+    weights shows which parts it has covered. `AttentionRNN` carries that sum; a direct call
+    takes it as an argument. The scorer needs `query * key * units` memory.
 
     Args:
-        units: Positive int, the size both sides are projected to.
-        use_bias: Whether a bias is added inside the tanh, as the paper does.
-        kernel_initializer: Initializer of both projections and of the coverage's vector.
-        vector_initializer: Initializer of the vector that turns units into a score.
+        units: Positive int, the width that query and key are projected to.
+        use_bias: Whether to add a bias inside the tanh, as the paper does.
+        kernel_initializer: Initializer of both projections and of the coverage vector.
+        vector_initializer: Initializer of the vector that maps hidden units to a score.
         bias_initializer: Initializer of the bias.
 
     Call arguments:
         query: Float tensor of shape `(batch, query, query_dim)` or `(batch, query_dim)`.
         key: Float tensor of shape `(batch, key, key_dim)`.
         previous_weights: Optional float tensor `(batch, query, key)`, or `(batch, key)` for
-            a query of rank 2: the **sum** of the weights of all earlier steps. None is zeros.
+            a query of rank 2: the **sum** of the weights of all earlier steps. None means zeros.
 
     Returns:
         Scores of shape `(batch, query, key)` or `(batch, key)` in the compute dtype.
@@ -40,7 +41,7 @@ class CoverageScorer(WeightReader):
     Raises:
         ValueError: If `units` is not a positive int, or a shape does not fit.
 
-    Masking: reads no mask and passes none on; the normalizer applies it. Masked keys have
+    Masking: ignores masks and propagates none; the normalizer applies the mask. Masked keys have
     weight 0, so their coverage stays 0.
 
     Example:
@@ -56,8 +57,8 @@ class CoverageScorer(WeightReader):
 
     reads_weights = "accumulated"
 
-    def build_features(self):
-        self.coverage_vector = self._add_kernel(2, "coverage_vector", 1, self.units)
+    def build_features(self) -> None:
+        self.coverage_vector: keras.Variable = self._add_kernel(2, "coverage_vector", 1, self.units)
 
-    def features(self, previous_weights):
+    def features(self, previous_weights: Tensor) -> TensorLike:
         return previous_weights[..., None] * self.cast_weight(self.coverage_vector)[0]

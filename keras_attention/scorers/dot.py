@@ -10,11 +10,12 @@ Code name -> paper name: `query` -> h_t (Q), `key` -> hs_s (K).
 import keras
 from keras import ops
 
+from keras_attention._utils.tensor_types import Tensor, TensorLike
 from keras_attention.scorers.base import Scorer
 
 
-def dot_scores(query, key):
-    """Returns `q . k` for every pair of a query and a key of one batch row."""
+def dot_scores(query: TensorLike, key: TensorLike) -> Tensor:
+    """Returns `q . k` for every query and key of the same batch element."""
     return ops.einsum("bqd,bkd->bqk", query, key)
 
 
@@ -22,8 +23,8 @@ def dot_scores(query, key):
 class DotScorer(Scorer):
     """Scores a key by its dot product with the query; it has no weights.
 
-    Use it where query and key already live in one space of moderate width. Long
-    vectors give large scores that saturate a softmax: see `ScaledDotScorer`.
+    Use it if query and key already share one space of moderate width. Long vectors give large
+    scores that saturate a softmax: see `ScaledDotScorer`.
 
     Call arguments:
         query: Float tensor of shape `(batch, query, dim)` or `(batch, dim)`.
@@ -33,7 +34,7 @@ class DotScorer(Scorer):
         Scores of shape `(batch, query, key)` or `(batch, key)` in the compute dtype.
 
     Raises:
-        ValueError: If query and key differ in width or have another rank.
+        ValueError: If query and key differ in width or have the wrong rank.
 
     Example:
 
@@ -45,21 +46,23 @@ class DotScorer(Scorer):
     Reference: Luong et al. 2015, https://arxiv.org/abs/1508.04025, section 3.1.
     """
 
-    same_width = True
+    requires_equal_dims = True
 
-    def score(self, query, prepared, previous_weights=None):
+    def score(
+        self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None
+    ) -> TensorLike:
         return dot_scores(self.dot_query(query), prepared)
 
-    def dot_query(self, query):
+    def dot_query(self, query: Tensor) -> TensorLike | None:
         return ops.cast(query, self.compute_dtype)
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class ScaledDotScorer(Scorer):
-    """Scores a key by its dot product with the query over the square root of the width.
+    """Scores a key by its dot product with the query, divided by the root of the width.
 
-    Use it for wide queries and keys: the scaling keeps the variance of the scores at
-    that of their entries. The scale is the key's **width**, never a sequence length.
+    Use it for wide queries and keys: the scaling keeps the variance of the scores equal to
+    that of their entries. The scale depends on the **width** of the key, never on a length.
 
     Call arguments:
         query: Float tensor of shape `(batch, query, dim)` or `(batch, dim)`.
@@ -69,7 +72,7 @@ class ScaledDotScorer(Scorer):
         Scores of shape `(batch, query, key)` or `(batch, key)` in the compute dtype.
 
     Raises:
-        ValueError: If query and key differ in width or have another rank.
+        ValueError: If query and key differ in width or have the wrong rank.
 
     Example:
 
@@ -81,12 +84,15 @@ class ScaledDotScorer(Scorer):
     Reference: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, equation 1.
     """
 
-    same_width = True
+    requires_equal_dims = True
 
-    def score(self, query, prepared, previous_weights=None):
+    def score(
+        self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None
+    ) -> TensorLike:
         return dot_scores(self.dot_query(query), prepared)
 
-    def dot_query(self, query):
-        # The query is scaled, not the scores: fewer products, and no overflow in float16.
-        scale = float(query.shape[-1]) ** -0.5  # query and key are of one width
+    def dot_query(self, query: Tensor) -> TensorLike | None:
+        # Scaling the query instead of the scores needs fewer products and avoids overflow in
+        # float16. Query and key have the same width.
+        scale = float(query.shape[-1]) ** -0.5
         return ops.cast(query, self.compute_dtype) * scale

@@ -5,23 +5,32 @@
 
 Code name -> paper name: `query` -> s_{i-1}, `key` -> h_j, `previous_weights` -> a_{i-1},
 `filter_kernel` -> F, `location_kernel` -> U, `query_kernel` -> W, `key_kernel` -> V,
-`vector` -> w. As in all such layers the convolution is a correlation: F is not flipped.
+`vector` -> w. As in Keras convolutions, F is not flipped (cross-correlation).
 """
+
+from typing import Unpack
 
 import keras
 from keras import ops
 
-from keras_attention import checks
-from keras_attention.precision import wide_dtype
-from keras_attention.scorers.weight_reader import WeightReader
+from keras_attention._utils import validation
+from keras_attention._utils.dtypes import wide_dtype
+from keras_attention._utils.tensor_types import (
+    Config,
+    Initializer,
+    LayerOptions,
+    Tensor,
+    TensorLike,
+)
+from keras_attention.scorers._weight_reader import AttentionHistoryScorer
 
 
-def location_features(weights, kernel):
-    """Returns what `filters` windows see around every position of the last axis.
+def location_features(weights: TensorLike, kernel: TensorLike) -> Tensor:
+    """Returns `filters` features of the weights around every position of the last axis.
 
     Args:
-        weights: Float tensor `(batch, query, key)`; beyond its ends lie zeros.
-        kernel: Float tensor `(kernel_size, filters)`; its middle row meets the position.
+        weights: Float tensor `(batch, query, key)`; it is padded with zeros at both ends.
+        kernel: Float tensor `(kernel_size, filters)`; its middle row multiplies the position.
 
     Returns:
         Float tensor `(batch, query, key, filters)`, at least float32.
@@ -34,28 +43,28 @@ def location_features(weights, kernel):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class LocationSensitiveScorer(WeightReader):
-    """Scores keys like `AdditiveScorer`, and sees where the step before was attending.
+class LocationSensitiveScorer(AttentionHistoryScorer):
+    """Scores keys like `AdditiveScorer`, with the weights of the previous step as features.
 
-    Use it where the source is long and read in order, as in speech: among similar keys the
-    one just after the last is found by its place. `AttentionRNN` carries the previous
-    weights; the scorer by itself takes them as an argument. It costs `query * key * units`
-    memory.
+    Use it if the source is long and attended to in order, as in speech: among similar keys,
+    the position identifies the one after the last attended key. `AttentionRNN` carries the
+    previous weights; a direct call takes them as an argument. The scorer needs
+    `query * key * units` memory.
 
     Args:
-        units: Positive int, the size both sides are projected to.
-        filters: Positive int, the number of windows over the previous weights.
-        kernel_size: Positive odd int, the positions a window covers, centered.
-        use_bias: Whether a bias is added inside the tanh, as the paper does.
-        kernel_initializer: Initializer of the projections and of the windows.
-        vector_initializer: Initializer of the vector that turns units into a score.
+        units: Positive int, the width that query and key are projected to.
+        filters: Positive int, the number of convolution filters over the previous weights.
+        kernel_size: Positive odd int, the number of positions that a centered filter covers.
+        use_bias: Whether to add a bias inside the tanh, as the paper does.
+        kernel_initializer: Initializer of the projections and of the filters.
+        vector_initializer: Initializer of the vector that maps hidden units to a score.
         bias_initializer: Initializer of the bias.
 
     Call arguments:
         query: Float tensor of shape `(batch, query, query_dim)` or `(batch, query_dim)`.
         key: Float tensor of shape `(batch, key, key_dim)`.
         previous_weights: Optional float tensor `(batch, query, key)`, or `(batch, key)` for
-            a query of rank 2: the weights of the step before. None is zeros.
+            a query of rank 2: the weights of the previous step. None means zeros.
 
     Returns:
         Scores of shape `(batch, query, key)` or `(batch, key)` in the compute dtype.
@@ -64,7 +73,7 @@ class LocationSensitiveScorer(WeightReader):
         ValueError: If a size is not a positive int, `kernel_size` is even, or a shape does
             not fit.
 
-    Masking: reads no mask and passes none on; the normalizer applies it.
+    Masking: ignores masks and propagates none; the normalizer applies the mask.
 
     Example:
 
@@ -80,37 +89,41 @@ class LocationSensitiveScorer(WeightReader):
 
     def __init__(
         self,
-        units,
-        filters,
-        kernel_size,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        vector_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        **kwargs,
-    ):
+        units: int,
+        filters: int,
+        kernel_size: int,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        vector_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        **kwargs: Unpack[LayerOptions],
+    ) -> None:
         super().__init__(
             units, use_bias, kernel_initializer, vector_initializer, bias_initializer, **kwargs
         )
         owner = type(self).__name__
-        self.filters = checks.positive_int(owner, "filters", filters)
-        self.kernel_size = checks.positive_int(owner, "kernel_size", kernel_size)
+        self.filters: int = validation.check_positive_int(owner, "filters", filters)
+        self.kernel_size: int = validation.check_positive_int(owner, "kernel_size", kernel_size)
         if self.kernel_size % 2 == 0:
             raise ValueError(
-                f"{owner} expects an odd `kernel_size`, so that a window has a middle. "
+                f"{owner} expects an odd `kernel_size`, so that a filter has a center. "
                 f"Received: kernel_size={kernel_size!r}"
             )
 
-    def build_features(self):
-        self.filter_kernel = self._add_kernel(2, "filter_kernel", self.kernel_size, self.filters)
-        self.location_kernel = self._add_kernel(3, "location_kernel", self.filters, self.units)
+    def build_features(self) -> None:
+        self.filter_kernel: keras.Variable = self._add_kernel(
+            2, "filter_kernel", self.kernel_size, self.filters
+        )
+        self.location_kernel: keras.Variable = self._add_kernel(
+            3, "location_kernel", self.filters, self.units
+        )
 
-    def features(self, previous_weights):
+    def features(self, previous_weights: Tensor) -> TensorLike:
         features = location_features(previous_weights, self.cast_weight(self.filter_kernel))
         features = ops.cast(features, self.compute_dtype)
         return ops.einsum("bqkf,fu->bqku", features, self.cast_weight(self.location_kernel))
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "filters": self.filters,

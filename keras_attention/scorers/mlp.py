@@ -6,11 +6,25 @@ With one hidden layer, tanh and no output bias it is the additive score of Bahda
 2015 (https://arxiv.org/abs/1409.0473, A.1.2); more layers are the natural extension.
 """
 
+from collections.abc import Sequence
+from typing import Unpack
+
 import keras
 from keras import activations, initializers, ops
 
-from keras_attention import checks
-from keras_attention.initialization import independent
+from keras_attention._utils import validation
+from keras_attention._utils.initializers import derive_initializer
+from keras_attention._utils.tensor_types import (
+    Activation,
+    ActivationFunction,
+    Config,
+    Initializer,
+    InitializerFunction,
+    LayerOptions,
+    Shape,
+    Tensor,
+    TensorLike,
+)
 from keras_attention.scorers.base import Scorer
 
 
@@ -18,9 +32,9 @@ from keras_attention.scorers.base import Scorer
 class MLPScorer(Scorer):
     """Scores the concatenation of query and key by a network of any depth.
 
-    Use it where one hidden layer (`AdditiveScorer`) is too weak. The first layer meets
-    the key once a source and the query once a step; the others cost
-    `query * key * units` each.
+    Use it if one hidden layer (`AdditiveScorer`) is too weak. The first layer projects the key
+    once per source and the query once per step. Every further layer computes
+    `query * key * units` numbers.
 
     Args:
         units: Positive int or sequence of positive ints, the width of each hidden layer.
@@ -47,36 +61,41 @@ class MLPScorer(Scorer):
     Reference: extends Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473, A.1.2.
     """
 
+    kernels: list[keras.Variable]
+    biases: list[keras.Variable]
+
     def __init__(
         self,
-        units,
-        activation="tanh",
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        **kwargs,
-    ):
+        units: int | Sequence[int],
+        activation: Activation = "tanh",
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        **kwargs: Unpack[LayerOptions],
+    ) -> None:
         super().__init__(**kwargs)
         widths = list(units) if isinstance(units, (list, tuple)) else [units]
         if not widths:
             raise ValueError(
-                "MLPScorer expects `units` to name at least one hidden layer; without one it "
-                f"ranks all keys alike for every query. Received: units={units!r}"
+                "MLPScorer expects `units` to contain at least one hidden layer: without one, all "
+                f"queries rank the keys alike. Received: units={units!r}"
             )
-        self.units = [checks.positive_int("MLPScorer", "units", width) for width in widths]
-        self.activation = activations.get(activation)
-        self.kernel_initializer = initializers.get(kernel_initializer)
-        self.bias_initializer = initializers.get(bias_initializer)
+        self.units: list[int] = [
+            validation.check_positive_int("MLPScorer", "units", width) for width in widths
+        ]
+        self.activation: ActivationFunction = activations.get(activation)
+        self.kernel_initializer: InitializerFunction = initializers.get(kernel_initializer)
+        self.bias_initializer: InitializerFunction = initializers.get(bias_initializer)
 
-    def build(self, query_shape, key_shape):
+    def build(self, query_shape: Shape, key_shape: Shape) -> None:
         self.check_shapes(query_shape, key_shape)
-        self.query_dim = query_shape[-1]
+        self.query_dim: int | None = query_shape[-1]
         sizes = [query_shape[-1] + key_shape[-1], *self.units, 1]
         self.kernels, self.biases = [], []
         for index, (rows, columns) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
             self.kernels.append(
                 self.add_weight(
                     (rows, columns),
-                    independent(self.kernel_initializer, index),
+                    derive_initializer(self.kernel_initializer, index),
                     name=f"kernel_{index}",
                 )
             )
@@ -85,14 +104,16 @@ class MLPScorer(Scorer):
             )
         self.built = True
 
-    def prepare(self, key):
+    def prepare(self, key: Tensor) -> TensorLike:
         """Returns the key's part of the first layer, of shape `(batch, key, units[0])`."""
         self.check_ready(key)
         kernel = self.cast_weight(self.kernels[0])[self.query_dim :]
         projected = ops.einsum("bkd,du->bku", ops.cast(key, self.compute_dtype), kernel)
         return projected + self.cast_weight(self.biases[0])
 
-    def score(self, query, prepared, previous_weights=None):
+    def score(
+        self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None
+    ) -> TensorLike:
         kernel = self.cast_weight(self.kernels[0])[: self.query_dim]
         query = ops.einsum("bqd,du->bqu", ops.cast(query, self.compute_dtype), kernel)
         hidden = self.activation(query[:, :, None, :] + prepared[:, None, :, :])
@@ -102,7 +123,7 @@ class MLPScorer(Scorer):
         scores = ops.einsum("bqkd,d->bqk", hidden, self.cast_weight(self.kernels[-1])[:, 0])
         return scores + self.cast_weight(self.biases[-1])[0]
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "units": self.units,

@@ -1,19 +1,20 @@
-"""Equal scores for all keys: the control without attention.
+"""Equal scores for all keys: a baseline without attention.
 
-score(q, k) = 0,   so that a softmax over n kept keys gives 1 / n to each
+score(q, k) = 0,   so that a softmax over n unmasked keys gives 1 / n to each
 """
 
 import keras
 from keras import ops
 
+from keras_attention._utils.tensor_types import Tensor, TensorLike
 from keras_attention.scorers.base import Scorer
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class UniformScorer(Scorer):
-    """Scores every key alike, so that the context is the mean of the kept values.
+    """Scores every key alike, so that the context is the mean of the unmasked values.
 
-    Use it as the control of an experiment: the same model with nothing to choose.
+    Use it as a baseline: the same model without the ability to choose keys.
 
     Call arguments:
         query: Float tensor of shape `(batch, query, query_dim)` or `(batch, query_dim)`.
@@ -23,7 +24,7 @@ class UniformScorer(Scorer):
         Zeros of shape `(batch, query, key)` or `(batch, key)` in the compute dtype.
 
     Raises:
-        ValueError: If a shape has another rank.
+        ValueError: If a shape has the wrong rank.
 
     Example:
 
@@ -32,6 +33,8 @@ class UniformScorer(Scorer):
     0.0
     """
 
-    def score(self, query, prepared, previous_weights=None):
+    def score(
+        self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None
+    ) -> TensorLike:
         shape = (ops.shape(query)[0], ops.shape(query)[1], ops.shape(prepared)[1])
         return ops.zeros(shape, dtype=self.compute_dtype)

@@ -1,6 +1,5 @@
-"""The Transformer: positions, encoder and decoder layers, and a decoder that searches can step."""
+"""The Transformer's embeddings, positions, encoder and decoder layers."""
 
-from keras_attention.transformer.decoder import TransformerDecoder
 from keras_attention.transformer.decoder_layer import TransformerDecoderLayer
 from keras_attention.transformer.embedding import TransformerEmbedding
 from keras_attention.transformer.encoder_layer import TransformerEncoderLayer
@@ -10,7 +9,6 @@ from keras_attention.transformer.positional_encoding import PositionalEncoding
 __all__ = [
     "LearnedPositionalEmbedding",
     "PositionalEncoding",
-    "TransformerDecoder",
     "TransformerDecoderLayer",
     "TransformerEmbedding",
     "TransformerEncoderLayer",

@@ -1,41 +1,57 @@
 """The decoder layer of the Transformer, Vaswani et al. 2017 (https://arxiv.org/abs/1706.03762).
 
-    x = LN(x + drop(MultiHead(x, x, x)))             position i reads the positions 0 to i
+    x = LN(x + drop(MultiHead(x, x, x)))             position i attends to positions 0 to i
     x = LN(x + drop(MultiHead(x, memory, memory)))
     x = LN(x + drop(FFN(x)))                                 section 3.1
 
 Code name -> paper name: `num_heads` -> h, `feed_forward_dim` -> d_ff, `inputs` -> x, `memory` ->
-the encoder's output. Normalization before each sublayer: `base.py`. In a step x is one position,
-and the keys and values of the earlier ones are in the state.
+the encoder's output. For pre-normalization see `_base`. In a step x is one position, and the keys
+and values of the earlier ones are in the state.
 """
 
 import keras
 from keras import ops
 
-from keras_attention import checks
-from keras_attention.beams import by_row, by_source, follow
-from keras_attention.checks import check_ready
-from keras_attention.mechanisms.shared_cache import attend_in_place, followed, start_writers
-from keras_attention.transformer.base import TransformerLayer, kept
+from keras_attention._utils import validation
+from keras_attention._utils.flat_beams import flatten_beams, gather_beams, unflatten_beams
+from keras_attention._utils.tensor_types import (
+    Mask,
+    Outputs,
+    OutputShape,
+    Shape,
+    Spec,
+    Tensor,
+    TensorDict,
+    TensorLike,
+)
+from keras_attention._utils.validation import check_ready
+from keras_attention.attention._shared_cache import (
+    attend_with_ancestry,
+    reorder_ancestry,
+    start_ancestry,
+)
+from keras_attention.attention.multi_head import MultiHeadAttention
+from keras_attention.transformer._base import TransformerLayer, zero_masked
 from keras_attention.transformer.embedding import MAX_LENGTH
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class TransformerDecoderLayer(TransformerLayer):
-    """Lets every position read itself and earlier ones, then a memory, then transforms it.
+    """Attends to earlier positions and to a memory, then transforms each position.
 
-    `TransformerDecoder` is a stack of these with embedding and logits. `step` repeated
-    equals the call.
+    `TransformerDecoder` is a stack of these with embedding and logits. Repeated calls of `step`
+    equal the full call.
 
-    Args: as `TransformerEncoderLayer`; `window` and `rotary` concern the attention to earlier
-        positions, a window ends at its center.
+    Args: as `TransformerEncoderLayer`; `window` and `rotary` apply to the attention to earlier
+        positions, where a window ends at its center.
 
     Call arguments:
         inputs: Float tensor `(batch, target, dim)`.
         memory: Float tensor `(batch, source, memory_dim)`, the encoder's output.
-        inputs_mask: Boolean `(batch, target)`, True for positions that read and may be read.
-        memory_mask: Boolean `(batch, source)`, True for positions that may be read.
-        return_attention_scores: Whether the weights over the memory are returned too (Keras'
+        inputs_mask: Boolean `(batch, target)`, True at positions that attend and may be attended
+            to.
+        memory_mask: Boolean `(batch, source)`, True at positions that may be attended to.
+        return_attention_scores: Whether to return the weights over the memory as well (Keras'
             name).
         training: Whether dropout is applied.
 
@@ -46,8 +62,8 @@ class TransformerDecoderLayer(TransformerLayer):
     Raises:
         ValueError: If an argument is out of range, or `num_heads` does not divide the width.
 
-    Masking: reads the masks of both tensors and passes that of `inputs` on. A masked position
-        gets zeros.
+    Masking: uses the masks of both tensors and propagates that of `inputs`. Masked positions get
+        zeros.
 
     Example:
 
@@ -60,100 +76,104 @@ class TransformerDecoderLayer(TransformerLayer):
     Reference: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, section 3.1.
     """
 
-    sublayers = ("self_attention", "cross_attention", "feed_forward")
+    sublayers: tuple[str, ...] = ("self_attention", "cross_attention", "feed_forward")
 
-    def build(self, inputs_shape, memory_shape):
+    def build(self, inputs_shape: Shape, memory_shape: Shape) -> None:
         self.check_inputs(inputs_shape, memory=memory_shape)
         self.build_shared(inputs_shape)
         dim = inputs_shape[-1]
-        self.self_attention = self.make_attention(dim, "self_attention", self.rotary)
+        self.self_attention: MultiHeadAttention = self.make_attention(
+            dim, "self_attention", self.rotary
+        )
         self.self_attention.build(inputs_shape, inputs_shape)
-        self.cross_attention = self.make_attention(dim, "cross_attention")
+        self.cross_attention: MultiHeadAttention = self.make_attention(dim, "cross_attention")
         self.cross_attention.build(inputs_shape, memory_shape)
         self.built = True
 
-    def prepare(self, memory, memory_mask=None):
+    def prepare(self, memory: TensorLike, memory_mask: TensorLike | None = None) -> TensorDict:
         """Returns the keys and values of the memory, projected once, and its mask."""
         return self.cross_attention.prepare(memory, value_mask=memory_mask)
 
-    def start(self, memory, max_length=None):
+    def start(self, memory: TensorDict, max_length: int | None = None) -> TensorDict:
         """Returns the state before the first step.
 
         Args:
-            memory: What `prepare` returned.
-            max_length: Int, how many steps there must be room for; None is 256.
+            memory: The result of `prepare`.
+            max_length: Int, the maximum number of steps; None is 256.
 
         Returns:
             A dict of `position`, int32 `(rows,)`; `cache`, the keys and values of the
-            positions so far, see `MultiHeadAttention.start_cache`; and `writers`, int32
-            `(rows, max_length)`, which beam wrote each of them, see `reorder`.
+            positions so far, see `MultiHeadAttention.start_cache`; and `ancestry`, int32
+            `(rows, max_length)`, the beam that wrote each of them, see `reorder_cache`.
         """
         rows, length = ops.shape(memory["mask"])[0], max_length
         length = MAX_LENGTH if length is None else length
         return {
             "position": ops.zeros((rows,), dtype="int32"),
             "cache": self.self_attention.start_cache(rows, length),
-            "writers": start_writers(rows, length),
+            "ancestry": start_ancestry(rows, length),
         }
 
-    def reorder(self, state, parents):
-        """Returns the state of the beams that grew from `parents`, see `Decoder.reorder`.
+    def reorder_cache(self, state: TensorDict, parents: TensorLike) -> TensorDict:
+        """Returns the state of the beams that grew from `parents`, see `Decoder.reorder_cache`.
 
-        Keys and values stay where they were written, and every beam keeps in whose row of its
-        source it finds its own. A search that gathers the rows of all leaves is right too.
+        Keys and values stay where they were written, and every beam stores which beam of its
+        source wrote them. A search that gathers all leaves instead is correct, too.
         """
-        cache, writers = state["cache"], state["writers"]
-        moved = {"position": state["position"], "mask": cache["mask"]}
-        moved = follow(moved, parents)
+        cache, ancestry = state["cache"], state["ancestry"]
+        reordered = {"position": state["position"], "mask": cache["mask"]}
+        reordered = gather_beams(reordered, parents)
         return {
-            "position": moved["position"],
-            "cache": {**cache, "mask": moved["mask"]},
-            "writers": followed(writers, cache["mask"], parents),
+            "position": reordered["position"],
+            "cache": {**cache, "mask": reordered["mask"]},
+            "ancestry": reorder_ancestry(ancestry, cache["mask"], parents),
         }
 
-    def step(self, inputs, state, memory):
-        """Transforms one position of each row.
+    def step(
+        self, inputs: TensorLike, state: TensorDict, memory: TensorDict
+    ) -> tuple[Tensor, TensorDict, Tensor]:
+        """Transforms one position of each hypothesis.
 
         Args:
-            inputs: Float tensor `(rows, dim)`; rows is the batch, or batch times beam.
+            inputs: Float tensor `(rows, dim)`; rows is the batch size, or batch times beam.
             state: The state, every leaf `(rows, ...)`.
-            memory: What `prepare` returned, with leading dimension batch.
+            memory: The result of `prepare`, with leading dimension batch.
 
         Returns:
             Outputs `(rows, dim)`, the new state, and the weights `(rows, heads, source)`.
         """
         check_ready(self, inputs)
-        position, cache, writers = state["position"], state["cache"], state["writers"]
+        position, cache, ancestry = state["position"], state["cache"], state["ancestry"]
         weights = None
 
         def attend(states):
             nonlocal cache
             cache = self.self_attention.extend_cache(cache, states, position)
-            read = {**cache, "mask": self._recent(cache["mask"], position)}
+            read = {**cache, "mask": self._restrict_to_window(cache["mask"], position)}
             mask = memory["mask"]
-            return attend_in_place(self.self_attention, states, read, writers, mask, position)
+            return attend_with_ancestry(self.self_attention, states, read, ancestry, mask, position)
 
         def attend_memory(states):
             nonlocal weights
-            context, weights = self._attend_by_source(states, memory, ops.shape(position)[0])
+            context, weights = self._attend_to_memory(states, memory, ops.shape(position)[0])
             return context
 
         states = ops.cast(inputs, self.compute_dtype)
-        # Said, for inside another layer's call Keras hands its `training` on.
-        states = self.residual("self_attention", states, attend, training=False)
-        states = self.residual("cross_attention", states, attend_memory, training=False)
-        states = self.residual("feed_forward", states, self.feed_forward, training=False)
-        return states, {"position": position + 1, "cache": cache, "writers": writers}, weights
+        # Explicit, because inside another layer's call Keras would pass its `training`.
+        states = self.apply_residual("self_attention", states, attend, training=False)
+        states = self.apply_residual("cross_attention", states, attend_memory, training=False)
+        states = self.apply_residual("feed_forward", states, self.feed_forward, training=False)
+        return states, {"position": position + 1, "cache": cache, "ancestry": ancestry}, weights
 
-    def _attend_by_source(self, states, memory, rows):
-        """Attends to the memory; the rows of a source are its queries, so nothing is copied."""
-        query = by_source(states, memory["mask"], rows)
+    def _attend_to_memory(self, states, memory, rows):
+        """Attends to the memory; the beams of a source are its queries, so nothing is copied."""
+        query = unflatten_beams(states, memory["mask"], rows)
         context, weights = self.cross_attention.attend(query, memory)
         weights = ops.transpose(weights, (0, 2, 1, 3))  # (batch, width, heads, source)
-        return by_row(context, rows), by_row(weights, rows)
+        return flatten_beams(context, rows), flatten_beams(weights, rows)
 
-    def _recent(self, mask, position):
-        """Returns which places of a cache a query at `position` reads."""
+    def _restrict_to_window(self, mask, position):
+        """Returns which positions of a cache a query at `position` attends to."""
         if self._radius is None:
             return mask
         places = ops.arange(ops.shape(mask)[1], dtype="int32")[None, :]
@@ -161,14 +181,14 @@ class TransformerDecoderLayer(TransformerLayer):
 
     def call(
         self,
-        inputs,
-        memory,
-        inputs_mask=None,
-        memory_mask=None,
-        return_attention_scores=False,
-        training=None,
-    ):
-        inputs_mask, memory_mask = self._checked_masks(inputs, memory, inputs_mask, memory_mask)
+        inputs: Tensor,
+        memory: Tensor,
+        inputs_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Outputs:
+        inputs_mask, memory_mask = self._check_masks(inputs, memory, inputs_mask, memory_mask)
         weights = None
 
         def attend(states):
@@ -177,7 +197,7 @@ class TransformerDecoderLayer(TransformerLayer):
                 states,
                 query_mask=inputs_mask,
                 value_mask=inputs_mask,
-                attention_mask=self.near(ops.shape(states)[1]),
+                attention_mask=self.window_mask(ops.shape(states)[1]),
                 use_causal_mask=True,
                 training=training,
             )
@@ -196,39 +216,43 @@ class TransformerDecoderLayer(TransformerLayer):
                 context, weights = context
             return context
 
-        states = self.residual("self_attention", kept(inputs, inputs_mask), attend, training)
-        states = self.residual("cross_attention", states, attend_memory, training)
-        states = self.residual("feed_forward", states, self.feed_forward, training)
-        outputs = kept(states, inputs_mask)
+        states = self.apply_residual(
+            "self_attention", zero_masked(inputs, inputs_mask), attend, training
+        )
+        states = self.apply_residual("cross_attention", states, attend_memory, training)
+        states = self.apply_residual("feed_forward", states, self.feed_forward, training)
+        outputs = zero_masked(states, inputs_mask)
         return (outputs, weights) if return_attention_scores else outputs
 
-    def _checked_masks(self, inputs, memory, inputs_mask, memory_mask):
-        """Returns both masks as booleans, and checks the shapes."""
+    def _check_masks(self, inputs, memory, inputs_mask, memory_mask):
+        """Returns both masks as booleans, after checking the shapes."""
         owner = type(self).__name__
         self.check_inputs(inputs.shape, memory=memory.shape)
         given = (("inputs_mask", inputs_mask, inputs), ("memory_mask", memory_mask, memory))
         return [
-            checks.boolean_mask(owner, name, mask, tuple(tensor.shape[:2]), "(batch, length)")
+            validation.convert_mask(owner, name, mask, tuple(tensor.shape[:2]), "(batch, length)")
             for name, mask, tensor in given
         ]
 
-    def compute_mask(self, inputs, previous_mask=None):
+    def compute_mask(self, inputs: Tensor, previous_mask: Mask = None) -> Mask:
         return previous_mask[0] if isinstance(previous_mask, (list, tuple)) else previous_mask
 
-    def compute_output_shape(self, inputs_shape, memory_shape=None):
+    def compute_output_shape(
+        self, inputs_shape: Shape, memory_shape: Shape | None = None
+    ) -> OutputShape:
         self.check_inputs(inputs_shape, **({"memory": memory_shape} if memory_shape else {}))
         return tuple(inputs_shape)
 
     def compute_output_spec(
         self,
-        inputs,
-        memory,
-        inputs_mask=None,
-        memory_mask=None,
-        return_attention_scores=False,
-        training=None,
-    ):
-        self._checked_masks(inputs, memory, inputs_mask, memory_mask)
+        inputs: Tensor,
+        memory: Tensor,
+        inputs_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Spec:
+        self._check_masks(inputs, memory, inputs_mask, memory_mask)
         outputs = keras.KerasTensor(tuple(inputs.shape), dtype=self.compute_dtype)
         shape = (inputs.shape[0], self.num_heads, inputs.shape[1], memory.shape[1])
         weights = keras.KerasTensor(shape, dtype=self.compute_dtype)

@@ -1,18 +1,32 @@
-"""What enters the Transformer, Vaswani et al. 2017 (https://arxiv.org/abs/1706.03762).
+"""The input embedding of the Transformer, Vaswani et al. 2017 (https://arxiv.org/abs/1706.03762).
 
     x_0 = drop(sqrt(d) E[token] + PE)                        sections 3.4 and 3.5
 
-Code name -> paper name: `dim` -> d_model, `table` -> E. Encoder, decoder and logits may share one
-E: they are given one `keras.layers.Embedding`, and a `.keras` file holds it once.
+Code name -> paper name: `dim` -> d_model, `table` -> E. To share E between encoder, decoder and
+logits, pass one `keras.layers.Embedding` to all; a `.keras` file contains it once.
 """
+
+from typing import Unpack
 
 import keras
 from keras import ops
 
-from keras_attention import checks
-from keras_attention.dropout import CounterDropout
-from keras_attention.layer import Layer
-from keras_attention.products import product
+from keras_attention._utils import validation
+from keras_attention._utils.layer import Layer
+from keras_attention._utils.tensor_types import (
+    Config,
+    LayerOptions,
+    LayerOrConfig,
+    Mask,
+    OutputShape,
+    Shape,
+    Size,
+    Spec,
+    Tensor,
+    TensorLike,
+)
+from keras_attention.core.counter_dropout import CounterDropout
+from keras_attention.kernels.products import kernel_matmul
 from keras_attention.transformer.learned_positional_embedding import LearnedPositionalEmbedding
 from keras_attention.transformer.positional_encoding import PositionalEncoding
 
@@ -22,26 +36,26 @@ MAX_LENGTH = 256
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class TransformerEmbedding(Layer):
-    """Turns ids into scaled embeddings that know their positions.
+    """Maps ids to scaled embeddings with positions.
 
-    Use it in front of `TransformerEncoderLayer`s. `TransformerDecoder` has one of its own; give
-    both the same `embedding` to share it.
+    Use it in front of `TransformerEncoderLayer`s. `TransformerDecoder` has its own; pass both the
+    same `embedding` to share it.
 
     Args:
         vocabulary_size: Positive int, the number of ids; 0 is padding.
         dim: Positive int, the width of the embedding.
         positions: "sinusoidal", "learned", or "rotary": then nothing is added here, and the
-            layers turn queries and keys.
-        dropout: Float in [0, 1), the share of entries dropped.
+            layers rotate queries and keys.
+        dropout: Float in [0, 1), the fraction of entries dropped.
         max_length: Positive int, the number of learned positions.
-        embedding: Optional `keras.layers.Embedding` of `vocabulary_size` and `dim`, to be
-            shared; None makes one.
+        embedding: Optional `keras.layers.Embedding` of `vocabulary_size` and `dim`, to share it;
+            None creates one.
         mask_zero: Whether id 0 is masked.
         seed: Optional int, the seed of the dropout.
 
     Call arguments:
-        ids: Int tensor `(batch, length)`, or `(batch,)`, one position of each row.
-        position: Optional int `(batch,)`, the position of the (first) id of each row, or
+        ids: Int tensor `(batch, length)`, or `(batch,)` for a single position.
+        position: Optional int `(batch,)`, the position of the (first) id of each sequence, or
             `(batch, length)`, that of each; by default they are 0, 1, 2, ...
         training: Whether dropout is applied.
 
@@ -62,29 +76,34 @@ class TransformerEmbedding(Layer):
     Reference: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, section 3.4.
     """
 
+    dropout: float
+    seed: int | None
+
     def __init__(
         self,
-        vocabulary_size,
-        dim,
-        positions="sinusoidal",
-        dropout=0.1,
-        max_length=MAX_LENGTH,
-        embedding=None,
-        mask_zero=True,
-        seed=None,
-        **kwargs,
-    ):
+        vocabulary_size: int,
+        dim: int,
+        positions: str = "sinusoidal",
+        dropout: float = 0.1,
+        max_length: int = MAX_LENGTH,
+        embedding: keras.layers.Embedding | Config | None = None,
+        mask_zero: bool = True,
+        seed: int | None = None,
+        **kwargs: Unpack[LayerOptions],
+    ) -> None:
         super().__init__(**kwargs)
         owner = "TransformerEmbedding"
         self.supports_masking = True
-        self.vocabulary_size = checks.positive_int(owner, "vocabulary_size", vocabulary_size)
-        self.dim = checks.positive_int(owner, "dim", dim)
-        self.positions = checks.one_of(owner, "positions", positions, POSITIONS)
+        self.vocabulary_size: int = validation.check_positive_int(
+            owner, "vocabulary_size", vocabulary_size
+        )
+        self.dim: int = validation.check_positive_int(owner, "dim", dim)
+        self.positions: str = validation.check_one_of(owner, "positions", positions, POSITIONS)
         self.dropout, self.seed = dropout, seed
-        self.max_length = checks.positive_int(owner, "max_length", max_length)
-        self.mask_zero = bool(mask_zero)
-        self.embedding = shared_layer(embedding)
-        self.table = self.embedding or keras.layers.Embedding(
+        self.max_length: int = validation.check_positive_int(owner, "max_length", max_length)
+        self.mask_zero: bool = bool(mask_zero)
+        self.embedding: keras.layers.Embedding | None = deserialize_shared(embedding)
+        self.table: keras.layers.Embedding = self.embedding or keras.layers.Embedding(
             vocabulary_size,
             dim,
             embeddings_initializer=keras.initializers.RandomNormal(stddev=dim**-0.5),
@@ -92,14 +111,16 @@ class TransformerEmbedding(Layer):
             name="table",
         )
         self._check_sizes()
-        self.position_layer = None
+        self.position_layer: PositionalEncoding | LearnedPositionalEmbedding | None = None
         if positions == "sinusoidal":
             self.position_layer = PositionalEncoding(dtype=self.dtype_policy, name="positions")
         elif positions == "learned":
             self.position_layer = LearnedPositionalEmbedding(
                 max_length, dtype=self.dtype_policy, name="positions"
             )
-        self.drop = CounterDropout(dropout, seed=seed, dtype=self.dtype_policy, name="dropout")
+        self.drop: CounterDropout = CounterDropout(
+            dropout, seed=seed, dtype=self.dtype_policy, name="dropout"
+        )
 
     def _check_sizes(self):
         sizes = (getattr(self.table, "input_dim", None), getattr(self.table, "output_dim", None))
@@ -110,46 +131,59 @@ class TransformerEmbedding(Layer):
                 f"Received: embedding={self.embedding!r} of sizes {sizes}"
             )
 
-    def build(self, ids_shape):
+    def build(self, ids_shape: Shape) -> None:
+        self._check_rank(ids_shape)
         if not self.table.built:
             self.table.build(ids_shape)
         if self.position_layer is not None and not self.position_layer.built:
             self.position_layer.build((*tuple(ids_shape), self.dim))
         self.built = True
 
-    def call(self, ids, position=None, training=None):
-        checks.ids_in_vocabulary("TransformerEmbedding", "ids", ids, self.vocabulary_size)
-        # The table may have another policy than its owner, for which it was not made.
+    def _check_rank(self, ids):
+        axes = "(batch,) or (batch, length)"
+        validation.check_rank("TransformerEmbedding", "ids", ids, (1, 2), axes)
+
+    def call(
+        self, ids: Tensor, position: Tensor | None = None, training: bool | None = None
+    ) -> TensorLike:
+        self._check_rank(ids)
+        validation.check_ids_in_vocabulary("TransformerEmbedding", "ids", ids, self.vocabulary_size)
+        # The table may have another dtype policy than this layer, for which it was not created.
         embedded = ops.cast(self.table(ids), self.compute_dtype) * self.dim**0.5
         if self.position_layer is not None:
             embedded = self.position_layer(embedded, position)
         return self.drop(embedded, training=training)
 
-    def check_length(self, name: str, length) -> None:
-        """Raises `ValueError` if `length`, where it is known, exceeds learned positions."""
+    def check_length(self, name: str, length: Size) -> None:
+        """Raises `ValueError` if a known `length` exceeds the learned positions."""
         if self.positions == "learned":
             self.position_layer.check_length(name, length)
 
-    def project(self, states):
+    def project(self, states: TensorLike) -> Tensor:
         """Returns the products of states `(rows, dim)` with every embedding: tied logits."""
         if self.table.quantization_mode is None:
             table = self.table.embeddings
-        else:  # the stored table is integers without their scale; the layer knows both
+        else:  # a quantized table has integers without scale; the layer applies the scale
             table = self.table(ops.arange(self.vocabulary_size, dtype="int32"))
-        return product(states, ops.cast(table, states.dtype), transposed=True)
+        return kernel_matmul(states, ops.cast(table, states.dtype), transposed=True)
 
-    def compute_mask(self, ids, previous_mask=None):
+    def compute_mask(self, ids: Tensor, previous_mask: Mask = None) -> Mask:
         return ops.not_equal(ids, 0) if self.mask_zero else None
 
-    def compute_output_shape(self, ids_shape, position_shape=None):
+    def compute_output_shape(
+        self, ids_shape: Shape, position_shape: Shape | None = None
+    ) -> OutputShape:
+        self._check_rank(ids_shape)
         return (*tuple(ids_shape), self.dim)
 
-    def compute_output_spec(self, ids, position=None, training=None):
+    def compute_output_spec(
+        self, ids: Tensor, position: Tensor | None = None, training: bool | None = None
+    ) -> Spec:
         if len(ids.shape) == 2:
             self.check_length("length", ids.shape[1])
         return keras.KerasTensor(self.compute_output_shape(ids.shape), dtype=self.compute_dtype)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,
@@ -157,23 +191,23 @@ class TransformerEmbedding(Layer):
             "positions": self.positions,
             "dropout": self.dropout,
             "max_length": self.max_length,
-            "embedding": shared_config(self.embedding),
+            "embedding": serialize_shared(self.embedding),
             "mask_zero": self.mask_zero,
             "seed": self.seed,
         }
 
 
-def shared_layer(given):
-    """Returns a layer, or the one that a config of `shared_config` stands for; None stays None."""
+def deserialize_shared(given: LayerOrConfig | None) -> keras.layers.Layer | None:
+    """Returns a layer, or the one from a config of `serialize_shared`; None stays None."""
     return keras.saving.deserialize_keras_object(given) if isinstance(given, dict) else given
 
 
-def shared_config(layer):
+def serialize_shared(layer: keras.layers.Layer | None) -> Config | None:
     """Returns the config of a layer that several owners share; None stays None.
 
-    Loading a file, Keras takes objects of one `shared_object_id` for one object. It gives that
-    id when it meets an object for the second time, which is too late for a layer inside of a
-    nested model, whose config was copied by then. So it is given at once.
+    When loading a file, Keras treats objects with the same `shared_object_id` as one object. It
+    assigns that id when it meets an object for the second time. This is too late for a layer in a
+    nested model, whose config has been copied by then, so this function assigns it immediately.
     """
     if layer is None:
         return None

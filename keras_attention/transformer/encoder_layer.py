@@ -2,46 +2,48 @@
 
     x = LN(x + drop(MultiHead(x, x, x)))
     x = LN(x + drop(FFN(x)))                                 section 3.1
-    restricted: position i reads the positions j with |i - j| <= radius       section 4
+    restricted: position i attends to the positions j with |i - j| <= radius  section 4
 
 Code name -> paper name: `num_heads` -> h, `feed_forward_dim` -> d_ff, `inputs` -> x, `window` ->
-the neighborhood of size r = 2 radius + 1. Normalization before each sublayer: `base.py`.
+the neighborhood of size r = 2 radius + 1. For pre-normalization see `_base`.
 """
 
 import keras
 from keras import ops
 
-from keras_attention import checks
-from keras_attention.transformer.base import TransformerLayer, kept
+from keras_attention._utils import validation
+from keras_attention._utils.tensor_types import Mask, Outputs, OutputShape, Shape, Spec, Tensor
+from keras_attention.attention.multi_head import MultiHeadAttention
+from keras_attention.transformer._base import TransformerLayer, zero_masked
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class TransformerEncoderLayer(TransformerLayer):
-    """Lets every position of a sequence read the others, then transforms each by itself.
+    """Attends from every position to all others, then transforms each position.
 
-    Stack it behind an embedding with positions to encode a sentence. With
-    `normalization="pre"` a stack ends in a normalization of its own,
-    `keras.layers.LayerNormalization`; with "post" it does not.
+    Stack it after an embedding with positions to encode a sentence. With
+    `normalization="pre"` end the stack with a `keras.layers.LayerNormalization`; with "post" add
+    none.
 
     Args:
         num_heads: Positive int that divides the width of the inputs.
-        feed_forward_dim: Positive int, the width of the feed-forward net's hidden layer.
-        dropout: Float in [0, 1), the share dropped from what each sublayer adds.
-        normalization: "post" normalizes after each addition, as the paper; "pre" normalizes
-            what enters each sublayer and trains without warm-up.
+        feed_forward_dim: Positive int, the width of the feed-forward network's hidden layer.
+        dropout: Float in [0, 1), the rate for the output of each sublayer.
+        normalization: "post" normalizes after each addition, as in the paper; "pre" normalizes
+            the input of each sublayer and trains without warm-up.
         activation: Activation of the hidden layer, a name or a callable.
-        window: Odd int, the number of positions in the window that a position reads, its
-            center included; None reads all.
-        rotary: Optional `RotaryPositions`, which turns queries and keys by their positions.
+        window: Odd int, the number of positions in the attention window, including its center;
+            None attends to all.
+        rotary: Optional `RotaryEmbedding`, which rotates queries and keys by their positions.
         use_bias: Whether the attention's projections have biases; the paper's have none.
         seed: Optional int, the seed of the dropout.
 
     Call arguments:
         inputs: Float tensor `(batch, length, dim)`.
-        mask: Boolean `(batch, length)`, True for positions that read and may be read.
-        inputs_mask: Used where `mask` is None: Keras puts the mask attached to `inputs` here
+        mask: Boolean `(batch, length)`, True at positions that attend and may be attended to.
+        inputs_mask: Used if `mask` is None: Keras passes the mask attached to `inputs` here
             when the layer is called with another tensor too.
-        return_attention_scores: Whether the weights are returned too (Keras' name).
+        return_attention_scores: Whether to return the weights as well (Keras' name).
         training: Whether dropout is applied.
 
     Returns:
@@ -51,7 +53,7 @@ class TransformerEncoderLayer(TransformerLayer):
     Raises:
         ValueError: If an argument is out of range, or `num_heads` does not divide the width.
 
-    Masking: reads the mask of its input and passes it on. A masked position gets zeros.
+    Masking: uses the mask of its input and propagates it. Masked positions get zeros.
 
     Example:
 
@@ -63,24 +65,26 @@ class TransformerEncoderLayer(TransformerLayer):
     Reference: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, section 3.1.
     """
 
-    sublayers = ("attention", "feed_forward")
+    sublayers: tuple[str, ...] = ("attention", "feed_forward")
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: Shape) -> None:
         self.check_inputs(inputs_shape)
         self.build_shared(inputs_shape)
-        self.attention = self.make_attention(inputs_shape[-1], "attention", self.rotary)
+        self.attention: MultiHeadAttention = self.make_attention(
+            inputs_shape[-1], "attention", self.rotary
+        )
         self.attention.build(inputs_shape, inputs_shape)
         self.built = True
 
     def call(
         self,
-        inputs,
-        mask=None,
-        inputs_mask=None,
-        return_attention_scores=False,
-        training=None,
-    ):
-        mask = self._mask(inputs, mask, inputs_mask)
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        inputs_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Outputs:
+        mask = self._resolve_mask(inputs, mask, inputs_mask)
         weights = None
 
         def attend(states):
@@ -90,7 +94,7 @@ class TransformerEncoderLayer(TransformerLayer):
                 states,
                 query_mask=mask,
                 value_mask=mask,
-                attention_mask=self.near(ops.shape(states)[1]),
+                attention_mask=self.window_mask(ops.shape(states)[1]),
                 return_attention_scores=return_attention_scores,
                 training=training,
             )
@@ -98,32 +102,34 @@ class TransformerEncoderLayer(TransformerLayer):
                 context, weights = context
             return context
 
-        states = self.residual("attention", kept(inputs, mask), attend, training)
-        states = self.residual("feed_forward", states, self.feed_forward, training)
-        outputs = kept(states, mask)
+        states = self.apply_residual("attention", zero_masked(inputs, mask), attend, training)
+        states = self.apply_residual("feed_forward", states, self.feed_forward, training)
+        outputs = zero_masked(states, mask)
         return (outputs, weights) if return_attention_scores else outputs
 
-    def _mask(self, inputs, mask, inputs_mask):
+    def _resolve_mask(self, inputs, mask, inputs_mask):
         self.check_inputs(inputs.shape)
         masks = {"mask": mask, "inputs_mask": inputs_mask}
-        return checks.own_mask(type(self).__name__, inputs.shape[:2], "(batch, length)", **masks)
+        return validation.resolve_mask(
+            type(self).__name__, inputs.shape[:2], "(batch, length)", **masks
+        )
 
-    def compute_mask(self, inputs, previous_mask=None):
+    def compute_mask(self, inputs: Tensor, previous_mask: Mask = None) -> Mask:
         return previous_mask
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Shape) -> OutputShape:
         self.check_inputs(inputs_shape)
         return tuple(inputs_shape)
 
     def compute_output_spec(
         self,
-        inputs,
-        mask=None,
-        inputs_mask=None,
-        return_attention_scores=False,
-        training=None,
-    ):
-        self._mask(inputs, mask, inputs_mask)
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        inputs_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Spec:
+        self._resolve_mask(inputs, mask, inputs_mask)
         batch, length = inputs.shape[:2]
         outputs = keras.KerasTensor(tuple(inputs.shape), dtype=self.compute_dtype)
         shape = (batch, self.num_heads, length, length)

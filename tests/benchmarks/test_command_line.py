@@ -52,7 +52,7 @@ def rows_of(path):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["--help"], ["train", "attention", "eager PyTorch", ".[benchmarks]"]),
+        (["--help"], ["train", "attention", "eager PyTorch", "--group benchmarks"]),
         (["train", "--help"], ["--json FILE", "--repeats N", "(default: 15)", "--vocabulary N"]),
         (["attention", "--help"], ["--no-memory", "resident set", "(default: 256)"]),
     ],

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from benchmarks import decode
 from benchmarks.__main__ import main
-from keras_attention.decoding import CoveragePenalty, beam_search
+from keras_attention.search import CoveragePenalty, beam_search
 
 ctranslate2 = pytest.importorskip(
     "ctranslate2", reason="CTranslate2 is not installed: the decode benchmark's peer is NOT tested"

@@ -12,7 +12,7 @@ from benchmarks import ntm
 from benchmarks.__main__ import main
 
 LENGTH, SLOTS, SLOT_DIM, UNITS = 5, 11, 7, 13
-SIZES = {"length": LENGTH, "slots": SLOTS, "slot_dim": SLOT_DIM, "units": UNITS}
+SIZES = {"length": LENGTH, "memory_size": SLOTS, "word_size": SLOT_DIM, "units": UNITS}
 NAMES = [
     "ours, XLA",
     "ours, graph",

@@ -45,8 +45,8 @@ def assign_attention(peer, layer, cross):
 
 
 def assign_network(peer, layer):
-    assign_dense(peer[0], layer.expand)
-    assign_dense(peer[2], layer.contract)
+    assign_dense(peer[0], layer.intermediate_dense)
+    assign_dense(peer[2], layer.feed_forward_output_dense)
 
 
 def copy_transformer(model, peer):
@@ -90,7 +90,12 @@ def copy_convs2s(model, peer):
         assign(table.weight, array(layer.weights[0])[: len(table.weight)])
     for number, theirs in enumerate(peer.encoder):
         assign_normalized(theirs.conv, encoder.get_layer(f"block_{number}").convolution)
-    maps = (encoder.get_layer("enter"), encoder.get_layer("leave"), decoder.enter, decoder.leave)
+    maps = (
+        encoder.get_layer("input_projection"),
+        encoder.get_layer("output_projection"),
+        decoder.input_projection,
+        decoder.output_projection,
+    )
     for theirs, ours in zip((*peer.maps, peer.logits), (*maps, decoder.logits), strict=True):
         assign_normalized(theirs, ours)
     for ours, conv, attention in zip(decoder.layers, peer.decoder, peer.attention, strict=True):

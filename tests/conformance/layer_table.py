@@ -225,7 +225,7 @@ CONVOLUTIONAL = {
 DECODED = {"target_ids": ("batch", "query"), "encoder_outputs": ("batch", "key", 13)}
 DECODER_MASKS = {"memory_mask": Mask(("batch", "key"), "encoder_outputs", zeros=(1,))}
 
-HISTORY = {"return_history": True}
+HISTORY = {"return_auxiliary_outputs": True}
 
 
 def ntm(cell, **options):
@@ -281,10 +281,10 @@ TABLE = [
     Row(
         ka.EntmaxNormalizer,
         # Two seeds give two weights, as for every other row.
-        lambda **o: ka.EntmaxNormalizer(1.2 + np.random.rand(), learnable=True, **o),
+        lambda **o: ka.EntmaxNormalizer(1.2 + np.random.rand(), learn_alpha=True, **o),
         SCORES,
         SCORES_MASK,
-        label="learnable",
+        label="learn_alpha",
     ),
     Row(
         ka.GumbelSoftmaxNormalizer,
@@ -434,14 +434,14 @@ TABLE = [
         WITH_WEIGHTS,
     ),
     Row(
-        ka.SumOverMentions,
-        lambda **o: ka.SumOverMentions(VOCABULARY, **o),
+        ka.AttentionSum,
+        lambda **o: ka.AttentionSum(VOCABULARY, **o),
         {"weights": ("batch", "key"), "document_ids": ("batch", "key")},
         output_dtype="float32",
     ),
     Row(
-        ka.SumOverMentions,
-        lambda **o: ka.SumOverMentions(**o),
+        ka.AttentionSum,
+        lambda **o: ka.AttentionSum(**o),
         {
             "weights": ("batch", "key"),
             "document_ids": ("batch", "key"),
@@ -474,10 +474,12 @@ TABLE = [
     ),
     Row(
         ka.MemoryHops,
-        lambda **o: ka.MemoryHops(VOCABULARY, 5, hops=2, memory_size=7, **o),
+        lambda **o: ka.MemoryHops(VOCABULARY, 5, num_hops=2, max_memories=7, **o),
         {"story_ids": ("batch", "key", 3), "question_ids": ("batch", "query")},
         flags=WITH_WEIGHTS,
-        noisy=lambda **o: ka.MemoryHops(VOCABULARY, 5, memory_size=7, noise=0.5, seed=3, **o),
+        noisy=lambda **o: ka.MemoryHops(
+            VOCABULARY, 5, max_memories=7, empty_memory_rate=0.5, seed=3, **o
+        ),
     ),
     Row(
         ka.MemoryHops,
@@ -499,7 +501,7 @@ TABLE = [
     ),
     Row(
         ka.MultiHeadAttention,
-        lambda **o: ka.MultiHeadAttention(4, 6, 5, 2, rotary=ka.RotaryPositions(**o), **o),
+        lambda **o: ka.MultiHeadAttention(4, 6, 5, 2, rotary=ka.RotaryEmbedding(**o), **o),
         READ,
         HEADS_MASKS,
         WITH_WEIGHTS,
@@ -525,8 +527,8 @@ TABLE = [
         trains=False,
     ),
     Row(
-        ka.RotaryPositions,
-        lambda **o: ka.RotaryPositions(**o),
+        ka.RotaryEmbedding,
+        lambda **o: ka.RotaryEmbedding(**o),
         {"inputs": ("batch", "query", 6)},
     ),
     Row(
@@ -566,8 +568,8 @@ TABLE = [
         ),
     ),
     Row(
-        ka.IntraAttention,
-        lambda **o: ka.IntraAttention(5, 3, **o),
+        ka.LSTMN,
+        lambda **o: ka.LSTMN(5, 3, **o),
         {"inputs": ("batch", "query", 11)},
         {
             "mask": Mask(
@@ -577,8 +579,8 @@ TABLE = [
         {"return_cells": True, "return_attention_scores": True},
     ),
     Row(
-        ka.IntraAttention,
-        lambda **o: ka.IntraAttention(5, fusion="deep", **o),
+        ka.LSTMN,
+        lambda **o: ka.LSTMN(5, fusion="deep", **o),
         {
             "inputs": ("batch", "query", 11),
             "memory": ("batch", "key", 13),
@@ -690,7 +692,7 @@ TABLE = [
     ),
     Row(
         ka.ContextConcat,
-        lambda **o: ka.ContextConcat(lstm_cell(5, **o), 3, "tanh", carry=True, **o),
+        lambda **o: ka.ContextConcat(lstm_cell(5, **o), 3, "tanh", output_is_state=True, **o),
         {"inputs": ("batch", 11), "states": [("batch", 5), ("batch", 5)]},
     ),
     Row(
@@ -717,18 +719,16 @@ TABLE = [
         noisy=lambda **o: ka.LuongDecoder(VOCABULARY, 3, 5, dropout=0.5, seed=3, **o),
     ),
     Row(
-        ka.SummaryDecoder,
-        lambda **o: ka.SummaryDecoder(VOCABULARY, 3, 5, 2, maxout_units=7, **o),
+        ka.ChoDecoder,
+        lambda **o: ka.ChoDecoder(VOCABULARY, 3, 5, 2, maxout_units=7, **o),
         DECODED,
         flags=WITH_WEIGHTS,
         output_dtype="float32",
-        noisy=lambda **o: ka.SummaryDecoder(VOCABULARY, 3, 5, dropout=0.5, seed=3, **o),
+        noisy=lambda **o: ka.ChoDecoder(VOCABULARY, 3, 5, dropout=0.5, seed=3, **o),
     ),
     Row(
-        ka.SummaryDecoder,
-        lambda **o: ka.SummaryDecoder(
-            VOCABULARY, 3, 5, reset_covers_context=False, output_rank=2, **o
-        ),
+        ka.ChoDecoder,
+        lambda **o: ka.ChoDecoder(VOCABULARY, 3, 5, reset_covers_context=False, output_rank=2, **o),
         DECODED,
         flags=WITH_WEIGHTS,
         label="authors",
@@ -848,7 +848,7 @@ TABLE = [
     Row(
         ka.TransformerEncoderLayer,
         lambda **o: ka.TransformerEncoderLayer(
-            3, 11, 0.0, "pre", "gelu", 3, ka.RotaryPositions(**o), use_bias=True, **o
+            3, 11, 0.0, "pre", "gelu", 3, ka.RotaryEmbedding(**o), use_bias=True, **o
         ),
         {"inputs": ("batch", "key", 6)},
         {"mask": Mask(("batch", "key"), "inputs", zeros=(0,), by_position=True, passes=(0,))},

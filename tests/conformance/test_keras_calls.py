@@ -112,6 +112,43 @@ def test_the_remedy_names_the_arguments_of_the_layer():
         ka.SelfAttention()([QUERY, VALUE])
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda layer: layer(inputs=[QUERY, VALUE]),
+        lambda layer: layer({"query": QUERY, "value": VALUE}),
+        lambda layer: layer(QUERY, [VALUE, VALUE]),
+        lambda layer: layer(QUERY, value=[VALUE, VALUE]),
+        lambda layer: layer(query=[QUERY], value=VALUE),
+    ],
+    ids=["inputs", "dict", "second", "second by name", "first by name"],
+)
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_tensors_in_a_list_or_dict_are_refused_wherever_they_stand(name, call):
+    with pytest.raises(
+        ValueError, match="one by one, .* call `layer\\(query, value\\).*Received: "
+    ):
+        call(MECHANISMS[name]())
+
+
+@pytest.mark.parametrize("row", [row for row in TABLE if not _is_a_cell(row.layer)], ids=str)
+def test_a_tensor_that_is_not_given_is_named(row):
+    tensors = [*row.data().values()]
+    required = [
+        p.default is p.empty for p in inspect.signature(row.make().call).parameters.values()
+    ]
+    for count in range(sum(required)):
+        with pytest.raises(ValueError, match="needs every tensor of `layer\\(.*Received: no \\w+"):
+            row.make()(*tensors[:count])
+
+
+@pytest.mark.parametrize("name", [*MECHANISMS, "AdditiveScorer"])
+def test_time_distributed_is_refused_with_the_remedy(name):
+    wrapped = keras.layers.TimeDistributed((MECHANISMS | OTHERS)[name]())
+    with pytest.raises(TypeError, match="fold the other axes into the batch"):
+        wrapped(QUERY[None], VALUE[None])
+
+
 # Integer and float masks ---------------------------------------------------------------------
 
 
@@ -161,7 +198,7 @@ def test_an_integer_mask_may_be_an_input_of_a_model():
 def test_a_float_mask_is_refused_for_it_may_be_added(name):
     layer = MECHANISMS[name]()
     added = np.where(BAND, 0.0, -1e9).astype("float32")
-    with pytest.raises(ValueError, match="added to scores, with `attention_mask == 0`.*float32"):
+    with pytest.raises(ValueError, match="additive mask, with `attention_mask == 0`.*float32"):
         layer(QUERY, VALUE, attention_mask=added)
 
 
@@ -304,12 +341,14 @@ def test_a_model_with_a_mask_of_heads_computes_what_the_layer_does(mask):
     ("mask", "by_blocks"), [(BAND, True), (PAIRS[:, :1], True), (PAIRS, False)]
 )
 def test_long_sequences_take_every_mask(monkeypatch, mask, by_blocks):
-    from keras_attention.mechanisms import blocked_dot
+    from keras_attention.kernels import blocked_dot
 
-    layer, taken, read = ka.MultiHeadAttention(H, K), [], blocked_dot.read
+    layer, taken, read = ka.MultiHeadAttention(H, K), [], blocked_dot.attend_blockwise
     expected = layer(QUERY, VALUE, attention_mask=mask, value_mask=VALUE_MASK)
-    monkeypatch.setitem(blocked_dot.AT_ONCE, "eager", 0)
-    monkeypatch.setattr(blocked_dot, "read", lambda *given: taken.append(1) or read(*given))
+    monkeypatch.setitem(blocked_dot.MAX_DENSE_SCORES, "eager", 0)
+    monkeypatch.setattr(
+        blocked_dot, "attend_blockwise", lambda *given: taken.append(1) or read(*given)
+    )
     found = layer(QUERY, VALUE, attention_mask=mask, value_mask=VALUE_MASK)
     np.testing.assert_allclose(found, expected, atol=1e-6)
     assert bool(taken) == (by_blocks and keras.backend.backend() != "torch")  # has no blocks

@@ -8,11 +8,11 @@ from backends import compiled, gradients, outputs_and_gradients, tensorflow_only
 from layer_table import READ, TABLE, Row, arrays
 
 import keras_attention as ka
-from keras_attention.decoding import beam_search, greedy_search, sample_search, score_sequences
+from keras_attention.search import beam_search, greedy_search, sample_search, score_sequences
 
-BLOCKED = Row(ka.BahdanauAttention, lambda **o: ka.BahdanauAttention(5, blocked=True, **o), READ)
+BLOCKED = Row(ka.BahdanauAttention, lambda **o: ka.BahdanauAttention(5, blockwise=True, **o), READ)
 #: Where integers met those of another width; the others wait for `make test-thorough`.
-FAST = ("BahdanauAttention", "IntraAttention", "BahdanauDecoder", "TransformerDecoder", "NTM")
+FAST = ("BahdanauAttention", "LSTMN", "BahdanauDecoder", "TransformerDecoder", "NTM")
 ROWS = pytest.mark.parametrize("row", [*TABLE, BLOCKED], ids=str)
 SOME = pytest.mark.parametrize(
     "row",

@@ -4,6 +4,7 @@ The initializer is the same object for every argument of one kind. Where Keras' 
 draw the same numbers twice, for two arguments that are given one seeded object, so do ours.
 """
 
+import functools
 import inspect
 import itertools
 
@@ -31,7 +32,7 @@ MADE = {
     "GaussianWriter": (lambda **i: ka.GaussianWriter(7, 5, **i), None),
     "GeneralScorer": (lambda **i: ka.GeneralScorer(**i), "pairs"),
     "HardAttention": (lambda **i: ka.HardAttention(5, **i), "pairs"),
-    "IntraAttention": (lambda **i: ka.IntraAttention(5, 5, **i), "sequence"),
+    "LSTMN": (lambda **i: ka.LSTMN(5, 5, **i), "sequence"),
     "LearnedPositionalEmbedding": (lambda **i: ka.LearnedPositionalEmbedding(7, **i), "sequence"),
     "LearnedQueries": (lambda **i: ka.LearnedQueries(3, 5, **i), "sequence"),
     "LocalAttention": (
@@ -48,7 +49,7 @@ MADE = {
     "NTMCell": (lambda **i: ka.NTMCell(5, 7, 5, **i), "cell"),
     "SelfAttention": (lambda **i: ka.SelfAttention(5, **i), "sequence"),
     "SoftAttention": (lambda **i: ka.SoftAttention(5, **i), "pairs"),
-    "SummaryDecoder": (lambda **i: ka.SummaryDecoder(7, 5, 4, **i), "decoder"),
+    "ChoDecoder": (lambda **i: ka.ChoDecoder(7, 5, 4, **i), "decoder"),
     "WeightNormalizedDense": (lambda **i: ka.WeightNormalizedDense(5, **i), "sequence"),
 }
 ROW = (3, 11)
@@ -65,12 +66,24 @@ MADE |= {
         lambda **i: ka.MultiHeadAttention(3, 5, scorer=ka.AdditiveScorer(5, **i)),
         "pairs",
     ),
+    "heads-general": (
+        lambda **i: ka.MultiHeadAttention(3, 5, scorer=ka.GeneralScorer(**i)),
+        "pairs",
+    ),
+    "heads-low-rank": (
+        lambda **i: ka.MultiHeadAttention(3, 5, scorer=ka.LowRankBilinearScorer(2, **i)),
+        "pairs",
+    ),
+    "heads-concat": (
+        lambda **i: ka.MultiHeadAttention(3, 5, scorer=ka.ConcatScorer(5, **i)),
+        "pairs",
+    ),
     "heads-mlp": (
         lambda **i: ka.MultiHeadAttention(3, 5, scorer=ka.MLPScorer([5, 5], abs, **i)),
         "pairs",
     ),
-    "hops": (lambda **i: ka.MemoryHops(7, 5, tying="layer_wise", **i), "story"),
-    "deep-fusion": (lambda **i: ka.SummaryDecoder(7, 5, 4, output_rank=3, **i), "decoder"),
+    "num_hops": (lambda **i: ka.MemoryHops(7, 5, weight_tying="layer_wise", **i), "story"),
+    "deep-fusion": (lambda **i: ka.ChoDecoder(7, 5, 4, output_rank=3, **i), "decoder"),
 }
 
 
@@ -94,6 +107,7 @@ KINDS = {
     "none": keras.initializers.RandomNormal,
     "generator": lambda: keras.initializers.RandomNormal(seed=keras.random.SeedGenerator(3)),
     "function": lambda: normal,
+    "partial": lambda: functools.partial(keras.random.normal, stddev=0.1),
     "no config": lambda: Scaled(0.1),
 }
 
@@ -156,3 +170,31 @@ def test_the_config_keeps_the_initializer_of_the_user(kind):
     again.build((3, 5, 11), (3, 7, 11))
     kernels = [np.array(one.scorer.query_kernel) for one in (layer, again)]
     np.testing.assert_array_equal(*kernels)
+
+
+def test_heads_copy_a_scorer_whose_functions_cannot_be_serialized():
+    leaky = functools.partial(keras.ops.leaky_relu, negative_slope=0.3)
+    scorer = ka.MLPScorer([5], activation=leaky)
+    layer = ka.MultiHeadAttention(2, 3, scorer=scorer)
+    layer.build(*SHAPES["pairs"])
+    (other,) = layer.other_head_scorers
+    assert scorer.activation is leaky and other.activation is leaky
+
+
+def test_kernels_of_one_argument_differ_under_one_seed_in_scorer_and_heads():
+    """As in Keras, another argument that is given the same object draws the same numbers."""
+    seeded = keras.initializers.RandomUniform(seed=7)
+    scorer = ka.AdditiveScorer(6, kernel_initializer=seeded, vector_initializer=seeded)
+    heads = ka.MultiHeadAttention(3, 6, scorer=scorer, kernel_initializer=seeded)
+    heads.build(*SHAPES["pairs"])
+    scorers = [scorer, *heads.other_head_scorers]
+    for kernels in (
+        [heads.query_dense.kernel, heads.key_dense.kernel, heads.value_dense.kernel],
+        [one.query_kernel for one in scorers] + [one.key_kernel for one in scorers],
+        [one.vector for one in scorers],
+    ):
+        starts = {np.array(kernel).ravel()[:5].tobytes() for kernel in kernels}
+        assert len(starts) == len(kernels)
+    theirs = keras.layers.LSTM(3, kernel_initializer=seeded, bias_initializer=seeded)
+    theirs.build((2, 5, 1))
+    assert np.array_equal(theirs.cell.kernel[0, :3], theirs.cell.bias[:3])

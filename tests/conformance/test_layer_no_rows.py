@@ -7,13 +7,15 @@ from backends import outputs_and_gradients
 from layer_table import SIZES, TABLE
 
 import keras_attention as ka
-from keras_attention.decoding import beam_search, greedy_search, sample_search, score_sequences
+from keras_attention.search import beam_search, greedy_search, sample_search, score_sequences
 
 NO_ROWS = SIZES[0] | {"batch": 0}
 LENGTH = 3
 SEARCHES = {
     "beam": lambda *a: beam_search(*a, beam_width=2, max_length=LENGTH),
-    "groups": lambda *a: beam_search(*a, beam_width=4, groups=2, diversity=0.5, max_length=LENGTH),
+    "groups": lambda *a: beam_search(
+        *a, beam_width=4, num_groups=2, diversity_penalty=0.5, max_length=LENGTH
+    ),
     "greedy": lambda *a: greedy_search(*a, max_length=LENGTH),
     "sample": lambda *a: sample_search(*a, max_length=LENGTH, seed=np.zeros(0, "int32")),
     "score": lambda *a: score_sequences(*a, np.zeros((0, LENGTH), "int32")),
@@ -32,9 +34,9 @@ def test_no_rows_have_outputs_and_gradients_of_the_right_shapes(row, masks):
         outputs_and_gradients(row, layer, row.data(sizes, masks=masks))
         for sizes in (SIZES[0], NO_ROWS)
     )
-    for index, with_rows in enumerate((True, False, True)):  # outputs, weights, inputs
+    for index, match_static_batch in enumerate((True, False, True)):  # outputs, weights, inputs
         for result, other in zip(none[index], some[index], strict=True):
-            assert result.shape == ((0, *other.shape[1:]) if with_rows else other.shape)
+            assert result.shape == ((0, *other.shape[1:]) if match_static_batch else other.shape)
     assert all((gradient == 0).all() for gradient in none[1])
 
 

@@ -26,7 +26,7 @@ KERAS_LAYERS = (
 #: Compiling is dear. FAST run in `make test`; the others in a graph, and under XLA those with a
 #: gradient of their own, in `make test-thorough`; the rest in `make test-slow`.
 FAST = ("BahdanauAttention", "BahdanauGRU")
-CUSTOM = (*FAST, "BahdanauDecoder", "EntmaxNormalizer", "IntraAttention", "NTM", "ReverseTokens")
+CUSTOM = (*FAST, "BahdanauDecoder", "EntmaxNormalizer", "LSTMN", "NTM", "ReverseTokens")
 
 
 def _marks(row, xla):

@@ -3,6 +3,9 @@
 All three say the same, and a refusal leaves nothing behind: the right call works afterwards.
 """
 
+import functools
+import inspect
+
 import keras
 import numpy as np
 import pytest
@@ -16,35 +19,59 @@ LAYERS = (
     ka.AttentionOverAttention,
     ka.AttentionPooling,
     ka.AttentionRNN,
+    ka.AttentionSum,
+    ka.BahdanauGRU,
+    ka.BahdanauGRUCell,
+    ka.ChoGRUCell,
+    ka.ContextAdd,
+    ka.ContextConcat,
+    ka.ContextMLP,
     ka.Decoder,
+    ka.DoublyStochasticLoss,
+    ka.GatedConvBlock,
     ka.GaussianGlimpse,
     ka.GaussianWriter,
     ka.HierarchicalAttention,
+    ka.LearnedPositionalEmbedding,
+    ka.MemoryHops,
     ka.MultiQueryPooling,
     ka.MultiStepAttention,
     ka.NTM,
+    ka.NTMCell,
     ka.Normalizer,
+    ka.ReinforceLoss,
     ka.RetinaGlimpse,
+    ka.ReverseTokens,
     ka.Scorer,
     ka.SelfAttention,
+    ka.SkipFirstUpdate,
     ka.TransformerDecoderLayer,
+    ka.TransformerEmbedding,
     ka.TransformerEncoderLayer,
     ka.WeightNormalizedDense,
 )
-#: An argument whose shape `compute_output_shape` is not given.
-UNSEEN = "previous_weights"
-ROWS = [row for row in TABLE if issubclass(row.layer, LAYERS) and UNSEEN not in row.inputs]
+ROWS = [row for row in TABLE if issubclass(row.layer, LAYERS)]
 CELLS = [row for row in TABLE if hasattr(row.make(), "state_size")]
 EVERY = pytest.mark.parametrize("row", ROWS, ids=str)
 
 
 def _shapes(row):
-    return {name: tuple(SIZES[0].get(a, a) for a in axes) for name, axes in row.inputs.items()}
+    """Returns the shape of each input; of a cell's states the list of theirs."""
+    return {
+        name: [_sizes(one) for one in axes] if isinstance(axes, list) else _sizes(axes)
+        for name, axes in row.inputs.items()
+    }
+
+
+def _sizes(axes):
+    return tuple(SIZES[0].get(axis, axis) for axis in axes)
 
 
 def _changed(shapes):
     """Yields shapes of which one has another rank, or another size on one axis."""
     for name, shape in shapes.items():
+        if isinstance(shape, list):
+            continue
         yield {**shapes, name: (*shape, 3)}
         yield {**shapes, name: shape[1:]}
         for axis in range(len(shape)):
@@ -58,11 +85,20 @@ def _dtype(name):
 
 
 def _arrays(shapes):
-    return [np.ones(shape, _dtype(name)) for name, shape in shapes.items()]
+    return _map_shapes(np.ones, shapes)
 
 
 def _symbols(shapes):
-    return [keras.KerasTensor(shape, _dtype(name)) for name, shape in shapes.items()]
+    return _map_shapes(keras.KerasTensor, shapes)
+
+
+def _map_shapes(function, shapes):
+    return [
+        [function(one, _dtype(name)) for one in shape]
+        if isinstance(shape, list)
+        else function(shape, _dtype(name))
+        for name, shape in shapes.items()
+    ]
 
 
 def _refusal(function, *arguments):
@@ -100,6 +136,54 @@ def test_a_refusal_leaves_nothing_behind(row):
     again(*_arrays(shapes), **row.flags)
     kinds = [[tuple(weight.shape) for weight in one.weights] for one in (layer, again)]
     assert kinds[0] == kinds[1]
+
+
+def _optional_tensors(layer):
+    """Returns the names of the masks and the earlier weights that a call takes."""
+    names = inspect.signature(layer.call).parameters
+    return [name for name in names if name.endswith("mask") or name == "previous_weights"]
+
+
+@EVERY
+def test_a_first_call_with_a_wrong_mask_makes_no_weights(row):
+    layer, shapes = row.make(), _shapes(row)
+    arrays = _arrays(shapes)
+    if layer.built or issubclass(row.layer, ka.Normalizer):
+        return
+    before = len(layer.weights)
+    for name in _optional_tensors(layer):
+        if name.startswith("use_") or name in shapes:
+            continue
+        wrong = np.ones((17, 19, 23, 29, 31), "float32" if name == "previous_weights" else "bool")
+        refusal = _refusal(functools.partial(layer, **{name: wrong}), *arrays)
+        if refusal is None and name in ("previous_weights", "mask"):
+            return  # not every layer looks at them
+        assert refusal and not layer.built and len(layer.weights) == before, name
+
+
+@pytest.mark.parametrize("make", [ka.CoverageScorer, lambda n: ka.LocationSensitiveScorer(n, 2, 3)])
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda scorer: scorer,
+        ka.Attention,
+        lambda scorer: ka.MultiHeadAttention(2, 3, scorer=scorer),
+    ],
+)
+def test_a_first_call_with_wrong_weights_binds_no_widths(make, around):
+    layer, key = around(make(5)), keras.ops.ones((3, 7, 13))
+    with pytest.raises(ValueError, match="expects `previous_weights` of shape"):
+        layer(keras.ops.ones((3, 5)), key, previous_weights=keras.ops.ones((3, 5, 7)))
+    heads = (2,) if isinstance(layer, ka.MultiHeadAttention) else ()
+    weights = keras.ops.ones((3, *heads, 5, 7))
+    assert layer(keras.ops.ones((3, 5, 11)), key, previous_weights=weights).shape[:2] == (3, 5)
+
+
+def test_a_first_call_with_an_unknown_id_binds_no_width():
+    decoder, ids = ka.BahdanauDecoder(13, 5, 3), np.ones((3, 5), "int32")
+    with pytest.raises(ValueError, match="Received: target_ids with 17"):
+        decoder(ids + 16, keras.ops.ones((3, 7, 5)))
+    assert decoder(ids, keras.ops.ones((3, 7, 11))).shape == (3, 5, 13)
 
 
 @pytest.mark.parametrize(
@@ -147,5 +231,35 @@ def test_a_symbolic_look_at_other_widths_binds_nothing():
     layer = ka.BahdanauAttention(5)
     layer.compute_output_spec(keras.KerasTensor((3, 2, 4)), keras.KerasTensor((3, 7, 9)))
     assert tuple(layer(keras.ops.ones((3, 2, 11)), keras.ops.ones((3, 7, 13))).shape) == (3, 2, 13)
-    with pytest.raises(ValueError, match="of widths \\(11, 13\\) .*Received: query.shape"):
+    with pytest.raises(ValueError, match=r"(?s)of widths \(11, 13\).*Received: query.shape"):
         layer(keras.ops.ones((3, 2, 4)), keras.ops.ones((3, 7, 13)))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ka.BahdanauGRU(5),
+        lambda: keras.layers.Bidirectional(ka.BahdanauGRU(5)),
+        lambda: keras.layers.RNN(ka.BahdanauGRUCell(5)),
+        lambda: keras.layers.RNN(ka.ChoGRUCell(5, 3)),
+        lambda: keras.layers.RNN(ka.NTMCell(3, 7, 5)),
+        lambda: keras.layers.RNN(ka.ContextMLP(keras.layers.GRUCell(5), 3)),
+    ],
+)
+@pytest.mark.parametrize("width", [9, 13])
+def test_a_built_recurrent_layer_refuses_another_width(make, width):
+    layer = make()
+    layer(np.ones((2, 3, 11), "float32"))
+    with pytest.raises(ValueError, match="was built for .* of width 11"):
+        layer(np.ones((2, 3, width), "float32"))
+    if type(layer) is not keras.layers.RNN:  # whose symbolic call asks no cell
+        with pytest.raises(ValueError, match="was built for .* of width 11"):
+            layer(keras.Input((3, width)))
+
+
+def test_a_gru_refuses_another_state():
+    layer, sequences = ka.BahdanauGRU(5), np.ones((2, 3, 11), "float32")
+    for shape in ((2, 4), (3, 5), (2, 1, 5)):
+        by_call = _refusal(layer, sequences, np.ones(shape, "float32"))
+        by_shape = _refusal(layer.compute_output_shape, sequences.shape, shape)
+        assert by_call == by_shape is not None

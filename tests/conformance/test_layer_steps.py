@@ -94,12 +94,12 @@ READERS = [
 def test_a_query_of_rank_2_is_a_slice_of_rank_3(row):
     layer, data = row.built(), row.data(masks=True)
     expected = arrays(row.call(layer, data))
-    positioned = "query_position" in inspect.signature(layer.call).parameters
+    positioned = "position_offset" in inspect.signature(layer.call).parameters
     for index in (0, data["query"].shape[1] - 1):
         axes = row.inputs | {name: mask.axes for name, mask in row.masks.items()}
         one = {k: v[:, index] if "query" in axes[k] else v for k, v in data.items()}
         position = np.full(len(data["query"]), index, "int32")
-        flags = {"query_position": position} if positioned else {}
+        flags = {"position_offset": position} if positioned else {}
         for result, whole in zip(arrays(row.call(layer, one, **flags)), expected, strict=True):
             np.testing.assert_allclose(result, whole.take(index, axis=-2), atol=1e-5)
 

@@ -153,7 +153,7 @@ def test_one_causal_query_under_a_cache_reads_all_that_came_before(name):
             query[:, position : position + 1],
             value,
             use_causal_mask=True,
-            query_position=np.full(B, position, "int32"),
+            position_offset=np.full(B, position, "int32"),
             return_attention_scores=True,
         )
         for one, all_steps in zip(arrays(step), arrays(whole), strict=True):

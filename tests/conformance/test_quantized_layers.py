@@ -38,6 +38,46 @@ def test_quantized_logits_are_near_the_exact_ones(name, mode):
     np.testing.assert_allclose(logits, rounded[:, 0], atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:.*does not have a `quantize` method:UserWarning")
+@pytest.mark.parametrize("mode", MOVES)
+@pytest.mark.parametrize("name", [*DECODERS, "shared"])
+def test_a_quantized_model_keeps_its_file(tmp_path, name, mode):
+    def share():
+        return ka.TransformerDecoder(V, D, 1, 2, embedding=keras.layers.Embedding(V, D))
+
+    decoder = DECODERS.get(name, share)()
+    inputs = keras.Input((None,), dtype="int32"), keras.Input((None, M))
+    model = keras.Model(inputs, decoder(*inputs))
+    model.quantize(mode)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again([IDS, MEMORY]), model([IDS, MEMORY]))
+    assert sum(map(_count_bytes, again.weights)) == sum(map(_count_bytes, model.weights))
+    again.save(tmp_path / "again.keras")
+    once_more = keras.saving.load_model(tmp_path / "again.keras")
+    np.testing.assert_array_equal(once_more([IDS, MEMORY]), model([IDS, MEMORY]))
+
+
+def _count_bytes(weight):
+    return np.array(weight).nbytes
+
+
+def test_sublayers_of_every_kind_are_quantized_in_the_file(tmp_path):
+    """A recurrence of Keras' cells, a memory network and a machine with a dense controller."""
+    story, question = keras.Input((5, 7), dtype="int32"), keras.Input((5,), dtype="int32")
+    sequence = keras.Input((None, M))
+    machine = ka.NTM(ka.NTMCell(3, 7, 5, keras.layers.Dense(11, "tanh")))
+    pooled = ka.HierarchicalAttention(5)(keras.ops.expand_dims(sequence, 1))
+    outputs = ka.MemoryHops(V, 5)(story, question), machine(sequence), pooled
+    model = keras.Model([story, question, sequence], outputs)
+    machine.cell.controller.quantize("int8")
+    data = np.ones((B, 5, 7), "int32"), np.ones((B, 5), "int32"), MEMORY
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    for one, other in zip(again(data), model(data), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize("mode", MOVES)
 def test_tied_logits_are_products_with_the_rows_that_the_table_gives(mode):
     keras.utils.set_random_seed(1)

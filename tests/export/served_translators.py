@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from toy_translator import bahdanau_translator, toy_translator
 
-from keras_attention import decoding
+from keras_attention import search
 from keras_attention.export import __main__ as command
 from keras_attention.export import export_translator, runs, tokenizers
 
@@ -40,9 +40,9 @@ def export_toy(base):
         max_length=7,
         max_source_length=13,
     )
-    search = {"beam_width": N, "max_length": 7}
+    arguments = {"beam_width": N, "max_length": 7}
     return types.SimpleNamespace(
-        model=model, source=source, target=target, path=path, search=search, source_limit=13
+        model=model, source=source, target=target, path=path, search=arguments, source_limit=13
     )
 
 
@@ -53,22 +53,22 @@ def export_bahdanau(base):
     model = bahdanau_translator(source.vocabulary_size, target.vocabulary_size)
     settings = {"system": "bahdanau", "lengths": {"source": 11, "target": 4}}
     runs.write_run(base / "run", model, settings, source, target)
-    options = ["--version", "41", "--beam", str(N), "--length-penalty", "0.6"]
-    options += ["--coverage-penalty", "0.2", "--min-length", "3", "--no-repeat-ngram", "2"]
-    options += ["--ban", "<unk>", target.tokens([BANNED]).numpy()[0].decode()]
+    options = ["--version", "41", "--beam-width", str(N), "--length-penalty", "0.6"]
+    options += ["--coverage-penalty", "0.2", "--min-length", "3", "--no-repeat-ngram-size", "2"]
+    options += ["--suppress-tokens", "<unk>", target.ids_to_tokens([BANNED]).numpy()[0].decode()]
     assert command.main([str(base / "run"), str(base / "served"), *options]) == 0
-    search = {
+    arguments = {
         "beam_width": N,
         "max_length": 8,  # twice the longest target of training
         "min_length": 3,
-        "no_repeat_ngram": 2,
-        "banned_ids": (1, BANNED),
-        "length_penalty": decoding.GNMTLengthPenalty(0.6),
-        "coverage_penalty": decoding.CoveragePenalty(0.2),
+        "no_repeat_ngram_size": 2,
+        "suppress_ids": (1, BANNED),
+        "length_penalty": search.GNMTLengthPenalty(0.6),
+        "coverage_penalty": search.CoveragePenalty(0.2),
     }
     path = base / "served" / "41"
     return types.SimpleNamespace(
-        model=model, source=source, target=target, path=path, search=search, source_limit=512
+        model=model, source=source, target=target, path=path, search=arguments, source_limit=512
     )
 
 

@@ -10,18 +10,18 @@ from toy_translator import toy_translator
 
 from examples.models import transformer
 from keras_attention.export import (
-    Compilation,
+    XLABuckets,
+    _loaded_model,
+    _model_card,
+    _warmup_requests,
     export_translator,
-    model_card,
-    saved,
     tokenizers,
     validate_export,
-    warmup,
 )
-from keras_attention.export.graphs import traced
-from keras_attention.export.manifest import write_manifest
-from keras_attention.export.translating import IDS, Translating
-from keras_attention.products import product
+from keras_attention.export._manifest import write_manifest
+from keras_attention.export._pipeline import IDS, TranslationPipeline
+from keras_attention.export._tf_functions import make_tf_function
+from keras_attention.kernels.products import kernel_matmul
 
 
 def told(ids, length):
@@ -37,7 +37,7 @@ def told(ids, length):
 
 @pytest.fixture(scope="module")
 def bucketed():
-    return Compilation((2, 3), (4, 8)).in_buckets(told)
+    return XLABuckets((2, 3), (4, 8)).compile_in_buckets(told)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_every_size_goes_through_its_bucket(bucketed, rows, columns, shape):
 
 
 def test_a_program_has_as_many_rows_as_it_must():
-    search = Compilation((1, 4), (4,)).in_buckets(told, least_rows=2)
+    search = XLABuckets((1, 4), (4,)).compile_in_buckets(told, min_batch_size=2)
     for rows, part in ((0, 2), (1, 2), (2, 4), (5, 4)):
         found = search(tf.ones([rows, 3], tf.int32), tf.fill([rows], 3))
         assert found["sum"].numpy().tolist() == [3] * rows
@@ -72,7 +72,7 @@ def test_a_program_has_as_many_rows_as_it_must():
 
 @pytest.mark.parametrize(("rows", "part"), [(33, 32), (64, 32), (70, 32), (31, 31), (16, 31)])
 def test_a_large_batch_is_split_and_put_together_in_order(rows, part):
-    search = Compilation((31, 64), (4,), split=2).in_buckets(told)
+    search = XLABuckets((31, 64), (4,), split=2).compile_in_buckets(told)
     ids = np.random.default_rng(rows).integers(1, 9, (rows, 3)).astype("int32")
     found = search(tf.constant(ids), tf.fill([rows], 3))
     assert found["sum"].numpy().tolist() == ids.sum(axis=1).tolist()
@@ -82,7 +82,7 @@ def test_a_large_batch_is_split_and_put_together_in_order(rows, part):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"batch_sizes": ()}, r"`batch_sizes` to be positive ints that increase.*\(\)"),
+        ({"batch_sizes": ()}, r"`batch_sizes` to be increasing positive ints.*\(\)"),
         ({"batch_sizes": (8, 1)}, "batch_sizes=.8, 1."),
         ({"split": 0}, "`split` to be a positive int.*split=0"),
         ({"split": 10**11}, "at most the largest of `batch_sizes`, 32.*split=100000000000"),
@@ -92,7 +92,7 @@ def test_a_large_batch_is_split_and_put_together_in_order(rows, part):
 )
 def test_sizes_are_checked(options, text):
     with pytest.raises(ValueError, match=text):
-        Compilation(**options)
+        XLABuckets(**options)
 
 
 def test_programs_multiply_as_precisely_as_they_are_told():
@@ -101,12 +101,12 @@ def test_programs_multiply_as_precisely_as_they_are_told():
 
     def function(ids, length):
         rows = tf.repeat(tf.constant(inputs), tf.shape(ids)[0] // 2, axis=0)
-        return {"product": product(rows, tf.constant(kernel))}
+        return {"product": kernel_matmul(rows, tf.constant(kernel))}
 
     ids, length = tf.ones((2, 4), tf.int32), tf.constant([4, 3])
     low = [np.asarray(tf.cast(tf.cast(x, "bfloat16"), "float32")) for x in (inputs, kernel)]
     for precision, expected in (("float32", inputs @ kernel), ("bfloat16", low[0] @ low[1])):
-        search = Compilation((2,), (4,), precision=precision).in_buckets(function)
+        search = XLABuckets((2,), (4,), precision=precision).compile_in_buckets(function)
         found = search(ids, length)["product"]
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
     assert np.abs(low[0] @ low[1] - inputs @ kernel).max() > 1e-3
@@ -120,19 +120,19 @@ def test_compiled_signatures_say_what_plain_ones_say(tmp_path):
     options = {"source": source, "target": target, "beam_width": 3, "max_length": 7}
     options["max_source_length"] = 13
     plain = export_translator(model, tmp_path, **options)
-    xla = Compilation((2, 4), (8, 16))
+    xla = XLABuckets((2, 4), (8, 16))
     compiled = export_translator(model, tmp_path, xla=xla, **options)
     assert validate_export(plain) == validate_export(compiled) == []
-    assert model_card.read(plain)["xla"] is None
-    assert model_card.read(compiled)["xla"]["batch_sizes"] == [2, 4]
-    assert "--xla_cpu_compilation_enabled" in (compiled / model_card.MARKDOWN_FILE).read_text()
-    (compiled / model_card.JSON_FILE).rename(tmp_path / "card")
+    assert _model_card.read(plain)["xla"] is None
+    assert _model_card.read(compiled)["xla"]["batch_sizes"] == [2, 4]
+    assert "--xla_cpu_compilation_enabled" in (compiled / _model_card.MARKDOWN_FILE).read_text()
+    (compiled / _model_card.JSON_FILE).rename(tmp_path / "card")
     write_manifest(compiled)
-    assert any("asks for XLA" in finding for finding in validate_export(compiled))
+    assert any("requires XLA" in problem for problem in validate_export(compiled))
 
     shapes = {
         (r.inputs["ids"].shape[0], r.inputs["ids"].shape[1] + 1)
-        for r in warmup.read_requests(compiled)
+        for r in _warmup_requests.read_requests(compiled)
         if r.signature == "ids"
     }
     assert shapes == set(xla.shapes())
@@ -157,20 +157,20 @@ def test_programs_and_plain_signatures_have_each_their_encoder(compiled_first):
     words = tokenizers.train("words", ["one two three four five six seven"])
     sizes = (words.vocabulary_size, words.vocabulary_size)
     model = transformer.build(*sizes, units=8, heads=2, layers=1, dropout=0.0)
-    translating = Translating(model, words, words, 5, 3)
+    pipeline = TranslationPipeline(model, words, words, 5, 3)
 
     def first_logits(ids, length):
-        state, memory = translating.encode(ids, length)
-        start = tf.fill(tf.shape(length), translating.start_id)
-        return {"logits": translating.step(start, state, memory)[0]}
+        state, memory = pipeline.encode(ids, length)
+        start = tf.fill(tf.shape(length), pipeline.start_id)
+        return {"logits": pipeline.step(start, state, memory)[0]}
 
     ids, length = tf.constant([[5, 6, 7, 2], [7, 2, 0, 0]]), tf.constant([4, 2])
-    compiled = Compilation((2,), (4,), precision="bfloat16").in_buckets(first_logits)
-    plain = traced(first_logits, IDS, tf.TensorSpec([None], tf.int32))
+    compiled = XLABuckets((2,), (4,), precision="bfloat16").compile_in_buckets(first_logits)
+    plain = make_tf_function(first_logits, IDS, tf.TensorSpec([None], tf.int32))
     searches = {"compiled": compiled, "plain": plain}
     order = sorted(searches, reverse=not compiled_first)
     found = {name: searches[name](ids, length)["logits"].numpy() for name in order}
-    start = tf.fill([2, 1], translating.start_id)
+    start = tf.fill([2, 1], pipeline.start_id)
     expected = model({"source": ids, "target": start})[:, 0]
     np.testing.assert_allclose(found["plain"], expected, atol=1e-5)
     np.testing.assert_allclose(found["compiled"], expected, atol=0.1)
@@ -189,11 +189,11 @@ def test_an_export_with_rounded_products_passes_its_own_warm_up(tmp_path, dtype,
         model = transformer.build(*sizes, units=8, heads=2, layers=1, dropout=0.0)
     finally:
         keras.config.set_dtype_policy("float32")
-    xla = Compilation((2,), (4,), precision=precision)
+    xla = XLABuckets((2,), (4,), precision=precision)
     options = {"source": words, "target": words, "beam_width": 2, "max_length": 4}
     path = export_translator(model, tmp_path, max_source_length=3, xla=xla, **options)
     assert validate_export(path) == []
     version = answer.Loaded(path)
     found = version.ask("serving_default", text=column(["one two three", "seven"]))
-    assert b"_gradient_op_type" not in saved.read_bytes(path)
+    assert b"_gradient_op_type" not in _loaded_model.read_bytes(path)
     assert np.isfinite(found["score"]).all() and np.all(np.diff(found["score"], axis=1) <= 0)

@@ -13,19 +13,19 @@ import tensorflow as tf
 from toy_translator import toy_translator
 
 from examples.models import transformer
-from keras_attention.decoding import CoveragePenalty, GNMTLengthPenalty
 from keras_attention.export import (
-    Compilation,
+    XLABuckets,
+    _search_memory,
+    _version_writer,
+    _versions,
     export_translator,
     runs,
-    search_memory,
     tokenizers,
-    translator,
-    versions,
-    writing,
+    translator_export,
 )
 from keras_attention.export import __main__ as command
-from keras_attention.export.translating import Translating
+from keras_attention.export._pipeline import TranslationPipeline
+from keras_attention.search import CoveragePenalty, GNMTLengthPenalty
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +45,14 @@ def quick(monkeypatch):
         with open(os.path.join(path, "saved_model.pb"), "wb") as file:
             file.write(b"graph")
 
-    monkeypatch.setattr(writing.tf.saved_model, "save", save)
-    monkeypatch.setattr(writing, "validate_export", lambda path: [])
-    monkeypatch.setattr(writing.warmup, "replay", lambda path, requests: [])
-    monkeypatch.setattr(writing.model_card, "complete", lambda card, *_: card | {"signatures": {}})
+    monkeypatch.setattr(_version_writer.tf.saved_model, "save", save)
+    monkeypatch.setattr(_version_writer, "validate_export", lambda path: [])
+    monkeypatch.setattr(
+        _version_writer._warmup_requests, "replay_requests", lambda path, requests: []
+    )
+    monkeypatch.setattr(
+        _version_writer._model_card, "complete_card", lambda card, *_: card | {"signatures": {}}
+    )
     return calls
 
 
@@ -65,7 +69,7 @@ def test_versions_count_on_from_the_highest(pieces, tmp_path, quick):
     assert export(pieces, tmp_path) == tmp_path / "8"
     assert export(pieces, tmp_path, version=5) == tmp_path / "5"
     assert export(pieces, tmp_path).name == "9"
-    assert versions.existing_versions(tmp_path).keys() == {5, 7, 8, 9}
+    assert _versions.find_versions(tmp_path).keys() == {5, 7, 8, 9}
 
 
 def test_an_existing_version_is_refused_and_kept(pieces, tmp_path, quick):
@@ -87,7 +91,7 @@ def test_a_base_that_is_a_file_is_refused(pieces, tmp_path, quick):
 def test_names_that_no_server_reads_as_a_version_do_not_count(pieces, tmp_path, quick):
     for name in ("20261005123456789012", f"{2**63}", f"-{2**63 + 1}"):
         (tmp_path / name).mkdir()
-    assert versions.existing_versions(tmp_path) == {}
+    assert _versions.find_versions(tmp_path) == {}
     assert export(pieces, tmp_path).name == "1"
 
 
@@ -106,14 +110,16 @@ def test_of_two_exports_at_once_the_later_takes_the_next_number(
     pieces, tmp_path, quick, monkeypatch
 ):
     def another_export(path, requests):
-        monkeypatch.setattr(writing.warmup, "replay", lambda path, requests: [])
+        monkeypatch.setattr(
+            _version_writer._warmup_requests, "replay_requests", lambda path, requests: []
+        )
         export(pieces, tmp_path)
 
-    monkeypatch.setattr(writing.warmup, "replay", another_export)
+    monkeypatch.setattr(_version_writer._warmup_requests, "replay_requests", another_export)
     assert export(pieces, tmp_path) == tmp_path / "2"
     assert sorted(os.listdir(tmp_path)) == ["1", "2"]
     assert (tmp_path / "2" / "saved_model.pb").read_bytes() == b"graph"
-    monkeypatch.setattr(writing.warmup, "replay", another_export)
+    monkeypatch.setattr(_version_writer._warmup_requests, "replay_requests", another_export)
     with pytest.raises(FileExistsError, match="3 appeared while it was being written"):
         export(pieces, tmp_path, version=3)  # who asks for a number gets that one or none
 
@@ -125,12 +131,12 @@ FULL = OSError(errno.ENOSPC, "no space left on the disk")
     ("module", "function"),
     [
         ("tf.saved_model", "save"),
-        ("model_card", "write"),
-        ("configs", "write"),
-        ("warmup", "write_requests"),
-        ("warmup", "replay"),
-        ("files", "_flush"),
-        ("files.os", "rename"),
+        ("_model_card", "write"),
+        ("_serving_configs", "write"),
+        ("_warmup_requests", "write_requests"),
+        ("_warmup_requests", "replay_requests"),
+        ("_atomic_files", "_flush"),
+        ("_atomic_files.os", "rename"),
     ],
 )
 def test_a_full_disk_at_any_step_leaves_nothing(
@@ -143,7 +149,7 @@ def test_a_full_disk_at_any_step_leaves_nothing(
             os.mkdir(os.path.join(arguments[1], "variables"))
         raise FULL
 
-    owner = functools.reduce(getattr, module.split("."), writing)
+    owner = functools.reduce(getattr, module.split("."), _version_writer)
     monkeypatch.setattr(owner, function, full_disk)
     with pytest.raises(OSError, match="no space left on the disk"):
         export(pieces, tmp_path)
@@ -152,8 +158,10 @@ def test_a_full_disk_at_any_step_leaves_nothing(
 
 
 def test_what_a_server_cannot_run_is_refused(pieces, tmp_path, quick, monkeypatch):
-    monkeypatch.setattr(writing, "validate_export", lambda path: ["op PyFunc calls Python"])
-    with pytest.raises(ValueError, match="stock server can run.*Received: op PyFunc calls Python"):
+    monkeypatch.setattr(_version_writer, "validate_export", lambda path: ["op PyFunc calls Python"])
+    with pytest.raises(
+        ValueError, match="unmodified TensorFlow Serving can run.*Received: op PyFunc calls Python"
+    ):
         export(pieces, tmp_path)
     assert os.listdir(tmp_path) == []
 
@@ -163,7 +171,7 @@ def test_a_version_whose_warm_up_fails_never_appears(pieces, tmp_path, quick, mo
         assert requests and not (tmp_path / "1").exists()
         raise ValueError("output score: not every number is finite")
 
-    monkeypatch.setattr(writing.warmup, "replay", fail)
+    monkeypatch.setattr(_version_writer._warmup_requests, "replay_requests", fail)
     with pytest.raises(ValueError, match="warm-up requests.*output score: not every number"):
         export(pieces, tmp_path)
     assert os.listdir(tmp_path) == []
@@ -173,12 +181,12 @@ KILLED = """
 import os, signal, sys
 sys.path[:0] = sys.argv[2:]
 from toy_translator import toy_translator
-from keras_attention.export import export_translator, tokenizers, warmup
-replay = warmup.replay
+from keras_attention.export import _warmup_requests, export_translator, tokenizers
+replay = _warmup_requests.replay_requests
 def kill(path, requests):
     replay(path, requests[:1])
     os.kill(os.getpid(), signal.SIGKILL)
-warmup.replay = kill
+_warmup_requests.replay_requests = kill
 source, target = tokenizers.WordTokenizer(["a"]), tokenizers.WordTokenizer(["b"])
 export_translator(toy_translator(5, 5), sys.argv[1], source=source, target=target, max_length=3)
 """
@@ -193,7 +201,7 @@ def test_a_killed_export_leaves_no_version(pieces, tmp_path, quick):
     (left,) = os.listdir(tmp_path)
     assert left.startswith(".1.") and left.endswith(".part")  # no server looks at it
     assert os.path.exists(tmp_path / left / "assets.extra" / "model_card.md")
-    assert versions.existing_versions(tmp_path) == {}
+    assert _versions.find_versions(tmp_path) == {}
     assert export(pieces, tmp_path).name == "1"
     assert os.listdir(tmp_path) == ["1"]
 
@@ -206,12 +214,15 @@ def test_a_killed_export_leaves_no_version(pieces, tmp_path, quick):
         ({"max_length": 3, "min_length": 4}, "at most `max_length`.*min_length=4, max_length=3"),
         ({"min_length": -1}, "min_length=-1"),
         (
-            {"banned_ids": (3,)},
-            "`banned_ids` to be ids.*without the end mark 3",
+            {"suppress_ids": (3,)},
+            "`suppress_ids` to be ids.*without EOS, 3",
         ),
-        ({"banned_ids": (10**6,)}, "banned_ids=\\(1000000,\\)"),
-        ({"banned_ids": "abc"}, "banned_ids='abc'"),
-        ({"no_repeat_ngram": 0}, "`no_repeat_ngram` to be a positive int.*no_repeat_ngram=0"),
+        ({"suppress_ids": (10**6,)}, "suppress_ids=\\(1000000,\\)"),
+        ({"suppress_ids": "abc"}, "suppress_ids='abc'"),
+        (
+            {"no_repeat_ngram_size": 0},
+            "`no_repeat_ngram_size` to be a positive int.*no_repeat_ngram_size=0",
+        ),
         ({"max_source_length": 0}, "max_source_length=0"),
         ({"max_source_length": "all"}, "positive int.*Or None.*max_source_length='all'"),
         ({"version": 0}, "`version` to be a positive int.*version=0"),
@@ -220,8 +231,8 @@ def test_a_killed_export_leaves_no_version(pieces, tmp_path, quick):
         ({"coverage_penalty": -1.0}, "beta=-1.0"),
         ({"length_penalty": "gnmt"}, "length_penalty='gnmt'"),
         ({"coverage_penalty": "gnmt"}, "coverage_penalty='gnmt'"),
-        ({"xla": True}, "`xla` to be None or a `Compilation`.*xla=True"),
-        ({"name": "a/b"}, "`name` to be of letters.*name='a/b'"),
+        ({"xla": True}, "`xla` to be None or an `XLABuckets`.*xla=True"),
+        ({"name": "a/b"}, "`name` to consist of letters.*name='a/b'"),
         ({"length_penalty": math.nan}, "`length_penalty` to be finite.*length_penalty=nan"),
         ({"coverage_penalty": math.inf}, "`coverage_penalty` to be finite.*penalty=inf"),
         ({"beam_width": 5_000_000}, "34.4 GB.*beam_width=5000000, max_length=128, about 256"),
@@ -229,11 +240,11 @@ def test_a_killed_export_leaves_no_version(pieces, tmp_path, quick):
         ({"max_length": 2**31}, "beam_width=4, max_length=2147483648, about"),
         ({"max_length": 10**11}, "beam_width=4, max_length=100000000000, about"),
         ({"min_length": 10**11}, "min_length=100000000000, max_length=128"),
-        ({"max_source_length": 10**11}, "at most 2147483646, or None.*length=100000000000"),
+        ({"max_source_length": 10**11}, "at most 1048576, or None.*length=100000000000"),
         ({"version": 2**63}, "at most 9223372036854775807. Received: 9223372036854775808"),
-        ({"banned_ids": (10**11,)}, "banned_ids=\\(100000000000,\\)"),
-        ({"xla": Compilation((1, 10**11))}, "for the 100000000000 text.*batches of 100000000000"),
-        ({"xla": Compilation((1,), (10**11,))}, "smaller sizes.*sources of 100000000000 tokens"),
+        ({"suppress_ids": (10**11,)}, "suppress_ids=\\(100000000000,\\)"),
+        ({"xla": XLABuckets((1, 10**11))}, "a batch of 100000000000 text.*batches of 100000000000"),
+        ({"xla": XLABuckets((1,), (10**11,))}, "smaller sizes.*sources of 100000000000 tokens"),
     ],
 )
 def test_arguments_are_checked_before_anything_is_written(options, text, pieces, tmp_path):
@@ -244,30 +255,30 @@ def test_arguments_are_checked_before_anything_is_written(options, text, pieces,
 
 def test_the_memory_of_a_search_counts_the_state_of_the_decoder(pieces, monkeypatch):
     model, source, target = pieces
-    translating = Translating(model, source, target, 9, 7)
+    pipeline = TranslationPipeline(model, source, target, 9, 7)
     row = 12 * 6 + 16 * 6 + 12 * 7 + 12 * 7 * 10 + 24 * 10  # 6 logits, 2 beams of 6 or more
     state = 2 * 4 * (model.get_layer("decoder").units + 1)  # the position
-    monkeypatch.setattr(search_memory, "MAX_BYTES", 64 * 3 * (row + state))
-    search_memory.check_search_memory(translating, 3)
+    monkeypatch.setattr(_search_memory, "MAX_SEARCH_BYTES", 64 * 3 * (row + state))
+    _search_memory.check_search_ram(pipeline, 3)
     for beam, ngram in ((4, None), (3, 2)):
         with pytest.raises(ValueError, match=f"beam_width={beam}, max_length=7"):
-            search_memory.check_search_memory(translating, beam, ngram)
-    monkeypatch.setattr(search_memory, "MAX_BYTES", 64 * 3 * (row + state) - 1)
+            _search_memory.check_search_ram(pipeline, beam, ngram)
+    monkeypatch.setattr(_search_memory, "MAX_SEARCH_BYTES", 64 * 3 * (row + state) - 1)
     with pytest.raises(ValueError, match="beam_width=3, max_length=7"):
-        search_memory.check_search_memory(translating, 3)
+        _search_memory.check_search_ram(pipeline, 3)
 
 
 def test_a_transformers_cache_is_counted(pieces):
     model, source, target = pieces
-    search_memory.check_search_memory(Translating(model, source, target, None, 20_000), 2)
+    _search_memory.check_search_ram(TranslationPipeline(model, source, target, None, 20_000), 2)
     model = transformer.build(7, 6, units=1024, heads=2, layers=1, dropout=0.0)
     with pytest.raises(ValueError, match=r"max_length=20000, about 5\d.\d GB"):
-        search_memory.check_search_memory(Translating(model, source, target, None, 20_000), 2)
+        _search_memory.check_search_ram(TranslationPipeline(model, source, target, None, 20_000), 2)
 
 
 def test_the_command_refuses_a_search_of_terabytes_in_one_line(pieces, tmp_path, capsys):
     run = str(runs.write_run(tmp_path / "run", pieces[0], {"system": "toy"}, *pieces[1:]))
-    for option in ("--beam", "--max-length"):
+    for option in ("--beam-width", "--max-length"):
         assert command.main([run, str(tmp_path / "base"), option, "100000000000"]) == 1
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith("error: A beam search is expected to take at most 34.4 GB")
@@ -299,11 +310,11 @@ def test_the_command_passes_its_options_on(pieces, tmp_path, monkeypatch, capsys
     monkeypatch.setattr(command, "export_translator", record)
     assert command.main([run, str(tmp_path)]) == 0
     assert f"Exported {run} to {tmp_path / '1'}" in capsys.readouterr().out
-    words = "--version 7 --beam 2 --max-length 5 --min-length 3 --max-source-length 9"
+    words = "--version 7 --beam-width 2 --max-length 5 --min-length 3 --max-source-length 9"
     words += " --length-penalty 0.6 --coverage-penalty 0.2 --name m"
-    words += " --no-repeat-ngram 3 --ban <unk>"
-    words += " --xla --xla-batch 1 8 --xla-length 16 --xla-precision bfloat16"
-    words += " --xla-split 2 --float32"
+    words += " --no-repeat-ngram-size 3 --suppress-tokens <unk>"
+    words += " --xla --xla-batch-sizes 1 8 --xla-source-lengths 16 --xla-precision bfloat16"
+    words += " --parallel-splits 2 --dtype float32"
     assert command.main([run, str(tmp_path), *words.split()]) == 0
     defaults, given = ({k: v for k, v in o.items() if k not in SIDES} for _, o in seen)
     assert defaults == {
@@ -314,8 +325,8 @@ def test_the_command_passes_its_options_on(pieces, tmp_path, monkeypatch, capsys
         "length_penalty": None,
         "coverage_penalty": None,
         "min_length": 0,
-        "banned_ids": (),
-        "no_repeat_ngram": None,
+        "suppress_ids": (),
+        "no_repeat_ngram_size": None,
         "name": None,
         "xla": None,
         "run": settings,
@@ -328,10 +339,10 @@ def test_the_command_passes_its_options_on(pieces, tmp_path, monkeypatch, capsys
         "length_penalty": 0.6,
         "coverage_penalty": 0.2,
         "min_length": 3,
-        "banned_ids": (1,),
-        "no_repeat_ngram": 3,
+        "suppress_ids": (1,),
+        "no_repeat_ngram_size": 3,
         "name": "m",
-        "xla": Compilation((1, 8), (16,), "bfloat16", 2),
+        "xla": XLABuckets((1, 8), (16,), "bfloat16", 2),
         "run": settings,
     }
 
@@ -345,24 +356,31 @@ def test_options_of_translators_are_refused_for_another_model(tmp_path, monkeypa
     run = str(runs.write_run(tmp_path / "run", model, {"system": "han"}))
     monkeypatch.setattr(command, "export_model", lambda *_, **options: seen.append(options))
     seen = []
-    words = "--beam 4 --ban x y --max-source-length 9 --xla --xla-batch 1 --version 7 --name m"
+    words = "--beam-width 4 --suppress-tokens x y --max-source-length 9 --xla"
+    words += " --xla-batch-sizes 1 --version 7 --name m"
     assert command.main([run, str(tmp_path), *words.split()]) == 1
     error = capsys.readouterr().err
-    assert "is one of han, which does not translate" in error
+    assert "is a han, not a translator" in error
     told = error.rpartition("Received: ")[2].strip().split(", ")
-    assert sorted(told) == ["--ban", "--beam", "--max-source-length", "--xla", "--xla-batch"]
+    assert sorted(told) == [
+        "--beam-width",
+        "--max-source-length",
+        "--suppress-tokens",
+        "--xla",
+        "--xla-batch-sizes",
+    ]
     assert seen == []
 
 
 def test_numbers_become_penalties(pieces, tmp_path, quick, monkeypatch):
     seen = []
-    functions = translator.TranslatorFunctions
+    functions = translator_export.TranslatorSignatures
 
     def record(*arguments):
         seen.append(arguments[5])
         return functions(*arguments)
 
-    monkeypatch.setattr(translator, "TranslatorFunctions", record)
+    monkeypatch.setattr(translator_export, "TranslatorSignatures", record)
     export(pieces, tmp_path, length_penalty=0.6, coverage_penalty=0.2)
     (options,) = seen
     assert isinstance(options["length_penalty"], GNMTLengthPenalty)
@@ -381,15 +399,36 @@ def test_the_command_fails_in_one_line(tmp_path, capsys):
     ("arguments", "text"),
     [
         ([], "RUN_DIR"),
-        (["run", "base", "--xla-batch", "0"], "expected a positive integer, got '0'"),
+        (["run", "base", "--xla-batch-sizes", "0"], "expected a positive integer, got '0'"),
         (["run"], "BASE_DIR"),
-        (["run", "base", "--beam", "0"], "expected a positive integer, got '0'"),
-        (["run", "base", "--xla-batch", "1"], "argument --xla-batch: expected --xla beside it"),
-        (["run", "base", "--xla-length", "16"], "argument --xla-length: expected --xla beside it"),
-        (["run", "base", "--xla-split", "2"], "argument --xla-split: expected --xla beside it"),
-        (["--validate", "p", "--beam", "4"], "--validate: there is nothing to export beside it"),
+        (["run", "base", "--beam-width", "0"], "expected a positive integer, got '0'"),
+        (
+            ["run", "base", "--xla-batch-sizes", "1"],
+            "argument --xla-batch-sizes: requires --xla",
+        ),
+        (
+            ["run", "base", "--xla-source-lengths", "16"],
+            "argument --xla-source-lengths: requires --xla",
+        ),
+        (
+            ["run", "base", "--parallel-splits", "2"],
+            "argument --parallel-splits: requires --xla",
+        ),
+        (
+            ["--validate", "p", "--beam-width", "4"],
+            "--validate: not allowed with other arguments",
+        ),
         (["run", "base", "--version", "new"], "expected a positive integer, got 'new'"),
         (["run", "base", "--length-penalty", "x"], "invalid float value"),
+        (
+            ["run", "base", "--max-length", "9" * 4400],
+            f"integer of at most {2**63 - 1}, got '{'9' * 40}'...\n",
+        ),
+        (["run", "base", "--max-source-length", "2000000000"], "at most 1048576, got '2000000000'"),
+        (
+            ["run", "base", "--no-repeat-ngram-size", "9" * 20],
+            f"at most 2147483647, got '{'9' * 20}'",
+        ),
     ],
 )
 def test_wrong_usage_exits_with_2(arguments, text, capsys):

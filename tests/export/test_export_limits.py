@@ -11,8 +11,8 @@ from keras_attention import (
     TransformerDecoder,
     TransformerEmbedding,
 )
-from keras_attention.export import export_translator, tokenizers, translator
-from keras_attention.export.limits import default_limit, learned_positions
+from keras_attention.export import export_translator, tokenizers, translator_export
+from keras_attention.export._length_limits import choose_max_length, count_learned_positions
 
 
 def self_attending(**options):
@@ -45,21 +45,21 @@ def decoded_by(decoder):
 
 
 def test_positions_are_found_wherever_they_are():
-    assert learned_positions(transformer("learned", 23)) == {"source": 23}
-    assert learned_positions(convolutional(29)) == {"source": 29}
-    assert learned_positions(transformer("sinusoidal", 23)) == {}
-    assert learned_positions(transformer("rotary", 23)) == {}
+    assert count_learned_positions(transformer("learned", 23)) == {"source": 23}
+    assert count_learned_positions(convolutional(29)) == {"source": 29}
+    assert count_learned_positions(transformer("sinusoidal", 23)) == {}
+    assert count_learned_positions(transformer("rotary", 23)) == {}
     model = decoded_by(self_attending(positions="learned", max_length=31))
-    assert learned_positions(model) == {"target": 31}
+    assert count_learned_positions(model) == {"target": 31}
 
 
 def test_the_default_output_fits_the_learned_positions():
     decoder = ConvDecoder(7, 4, [(4, 3)], source_embeddings=False, max_length=31)
     model = decoded_by(ScheduledSampling(decoder, 0.5, name="decoder"))
-    assert learned_positions(model) == {"target": 31}
-    assert [default_limit(model, trained) for trained in (12, 16, None)] == [24, 31, 31]
+    assert count_learned_positions(model) == {"target": 31}
+    assert [choose_max_length(model, trained) for trained in (12, 16, None)] == [24, 31, 31]
     free = decoded_by(None)
-    assert [default_limit(free, trained) for trained in (12, 300, None)] == [24, 600, 128]
+    assert [choose_max_length(free, trained) for trained in (12, 300, None)] == [24, 600, 128]
 
 
 @pytest.fixture
@@ -70,15 +70,15 @@ def limits(monkeypatch):
     class Functions:
         def __init__(self, model, source, target, max_source_length, max_length, *others):
             seen.append((max_source_length, max_length))
-            self.translating = None
+            self.pipeline = None
 
         def signatures(self):
             return {}
 
-    monkeypatch.setattr(translator, "TranslatorFunctions", Functions)
-    monkeypatch.setattr(translator, "translator_requests", lambda *arguments: [])
+    monkeypatch.setattr(translator_export, "TranslatorSignatures", Functions)
+    monkeypatch.setattr(translator_export, "make_translator_requests", lambda *arguments: [])
     monkeypatch.setattr(
-        translator,
+        translator_export,
         "write_version",
         lambda owner, contents, *_: seen.append(contents.card["options"]),
     )

@@ -6,7 +6,7 @@ import re
 import pytest
 import tensorflow as tf
 
-from keras_attention.export import validate_export, writing
+from keras_attention.export import _version_writer, validate_export
 
 PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "export.md").read_text()
 (PROGRAM,) = [
@@ -20,7 +20,9 @@ PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "export.md").read_text()
 def test_the_complete_example_learns_and_exports(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     # Half a minute more, and other tests hold it.
-    monkeypatch.setattr(writing.warmup, "replay", lambda path, requests: [])
+    monkeypatch.setattr(
+        _version_writer._warmup_requests, "replay_requests", lambda path, requests: []
+    )
     names = {}
     exec(PROGRAM, names)
     assert "['a dog']" in capsys.readouterr().out

@@ -11,7 +11,13 @@ import pytest
 import tensorflow as tf
 
 from keras_attention import BahdanauAttention
-from keras_attention.export import TextInput, export_model, tokenizers, validate_export, warmup
+from keras_attention.export import (
+    TextInput,
+    _warmup_requests,
+    export_model,
+    tokenizers,
+    validate_export,
+)
 
 WORDS = tokenizers.WordTokenizer(["a", "b", "c"])
 
@@ -47,11 +53,11 @@ def model():
 @pytest.fixture(scope="module")
 def path(model, tmp_path_factory):
     base = tmp_path_factory.mktemp("served") / "my model"
-    texts = {"words": TextInput(WORDS, max_length=3, end=True), "sentences": WORDS}
-    meanings = {"probability": "of yes and no", "words": "the question"}
+    texts = {"words": TextInput(WORDS, max_length=3, add_eos=True), "sentences": WORDS}
+    descriptions = {"probability": "of yes and no", "words": "the question"}
     files = {"source": "/srv/x/a.txt", "dev": "../x/y/b.txt"}
     run = {"system": "small", "training": {**files, "epochs": 3}}
-    return export_model(model, base, tokenizers=texts, meanings=meanings, run=run)
+    return export_model(model, base, tokenizers=texts, descriptions=descriptions, run=run)
 
 
 def inputs_of(rows):
@@ -103,13 +109,13 @@ def test_the_version_is_whole(path, model):
     assert signature["inputs"]["sentences"] == {
         "dtype": "string",
         "shape": [None, None],
-        "meaning": "",
+        "description": "",
     }
-    assert signature["outputs"]["probability"]["meaning"] == "of yes and no"
+    assert signature["outputs"]["probability"]["description"] == "of yes and no"
     page = (path / "assets.extra" / "model_card.md").read_text()
     assert "| output | `attention` | float32 | (batch, ?) |" in page
     assert "| input | `words` | string | (batch) | the question |" in page
-    batches = [len(request.inputs["words"]) for request in warmup.read_requests(path)]
+    batches = [len(request.inputs["words"]) for request in _warmup_requests.read_requests(path)]
     assert batches == [1, 8]
 
 
@@ -140,13 +146,15 @@ def test_a_list_of_outputs_has_the_names_of_its_layers(tmp_path):
     version = export_model(keras.Model(inputs, outputs), tmp_path, examples=examples, version=7)
     found = answer.Loaded(version).ask("serving_default", frames=np.ones((2, 5), "f4"))
     assert {name: value.shape for name, value in found.items()} == {"one": (2, 3), "two": (2, 2)}
-    assert warmup.read_requests(version)[1].inputs["frames"].tolist() == [[1.0] * 5] * 8
+    assert _warmup_requests.read_requests(version)[1].inputs["frames"].tolist() == [[1.0] * 5] * 8
 
 
 def test_examples_without_a_row_are_refused_and_nothing_is_written(tmp_path):
     inputs = keras.Input((5,), name="frames")
     model = keras.Model(inputs, keras.layers.Dense(3)(inputs))
-    with pytest.raises(ValueError, match="at least one row of every input.*no row of frames"):
+    with pytest.raises(
+        ValueError, match="at least one example of every input.*no example of frames"
+    ):
         export_model(model, tmp_path, examples={"frames": np.ones((0, 5))})
     assert list(tmp_path.iterdir()) == []
 
@@ -175,12 +183,12 @@ def test_text_that_a_layer_makes_stays_text(tmp_path):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"tokenizers": {"z": WORDS}}, "tokenizers` of the inputs frames, .*Received: .* of z"),
+        ({"tokenizers": {"z": WORDS}}, "tokenizers` for the inputs frames, .*Received: .* for z"),
         ({"tokenizers": {"words": "words"}}, "Received: tokenizer=str"),
-        ({"meanings": {"z": "?"}}, "a meaning of 'z'"),
+        ({"descriptions": {"z": "?"}}, "a description of 'z'"),
         ({"examples": {"words": [[1]]}}, "`examples` for the inputs.*Received: words"),
         ({"version": 0}, "version=0"),
-        ({"name": "a b"}, "`name` to be of letters.*name='a b'"),
+        ({"name": "a b"}, "`name` to consist of letters.*name='a b'"),
     ],
 )
 def test_arguments_are_checked_before_anything_is_written(options, text, model, tmp_path):
@@ -193,10 +201,10 @@ def test_models_that_cannot_be_served_are_refused(tmp_path):
     inputs = keras.Input((5,), name="frames")
     with pytest.raises(ValueError, match="functional keras.Model.*type Sequential"):
         export_model(keras.Sequential(), tmp_path)
-    with pytest.raises(ValueError, match="begin with the batch.*fixed of shape .2, 5."):
+    with pytest.raises(ValueError, match="to be the batch.*fixed of shape .2, 5."):
         fixed = keras.Input(batch_shape=(2, 5), name="fixed")
         export_model(keras.Model(fixed, keras.layers.ReLU()(fixed)), tmp_path)
-    with pytest.raises(ValueError, match="names of their own.*twin, twin"):
+    with pytest.raises(ValueError, match="different names.*twin, twin"):
         twin = keras.layers.Dense(2, name="twin")
         export_model(keras.Model(inputs, [twin(inputs), twin(inputs * 2.0)]), tmp_path)
     with pytest.raises(ValueError, match="finite numbers.*output log: not every number is finite"):

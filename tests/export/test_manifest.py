@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 from keras_attention.export import __main__ as command
-from keras_attention.export import export_model, manifest, saved, validate_export
-from keras_attention.export.manifest import MANIFEST_FILE, check_manifest, write_manifest
-from keras_attention.export.wire import WARM_UP_FILE
+from keras_attention.export import _loaded_model, _manifest, export_model, validate_export
+from keras_attention.export._manifest import MANIFEST_FILE, find_manifest_problems, write_manifest
+from keras_attention.export._wire_format import WARMUP_FILE
 
 DATA = "variables/variables.data-00000-of-00001"
 CARD = "assets.extra/model_card.json"
@@ -42,8 +42,8 @@ def test_an_export_has_a_manifest_of_all_its_files(whole):
     names = {file.relative_to(whole).as_posix() for file in files_of(whole)}
     assert set(listed) == names - {MANIFEST_FILE.as_posix()}
     assert list(listed) == sorted(listed)
-    assert {DATA, CARD, "saved_model.pb", "fingerprint.pb", str(WARM_UP_FILE)} <= set(listed)
-    assert check_manifest(whole) == validate_export(whole) == []
+    assert {DATA, CARD, "saved_model.pb", "fingerprint.pb", str(WARMUP_FILE)} <= set(listed)
+    assert find_manifest_problems(whole) == validate_export(whole) == []
 
 
 def _flip(generator, file, path):
@@ -84,7 +84,7 @@ def test_none_of_two_hundred_random_damages_is_silent(whole, tmp_path, monkeypat
     def parsed(path):
         raise ValueError("parsed")
 
-    monkeypatch.setattr(saved, "read_graph", parsed)
+    monkeypatch.setattr(_loaded_model, "read_meta_graph", parsed)
     generator = np.random.default_rng(20)
     damaged = set()
     for number in range(200):
@@ -92,35 +92,35 @@ def test_none_of_two_hundred_random_damages_is_silent(whole, tmp_path, monkeypat
         file = files_of(path)[generator.integers(len(files_of(path)))]
         damage = DAMAGES[number % len(DAMAGES)]
         damage(generator, file, path)
-        findings = validate_export(path)
-        assert findings, (number, damage.__name__, file.name)
-        assert all(isinstance(line, str) and line.isprintable() for line in findings)
+        problems = validate_export(path)
+        assert problems, (number, damage.__name__, file.name)
+        assert all(isinstance(line, str) and line.isprintable() for line in problems)
         # Without a manifest the rest is looked at; with one, nothing that is damaged is parsed.
         without = not (path / MANIFEST_FILE).exists()
-        assert check_manifest(path) + ["parsed"] * without == findings
+        assert find_manifest_problems(path) + ["parsed"] * without == problems
         damaged.add(file.name)
     assert len(damaged) == len(files_of(whole))
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "finding"),
+    ("name", "content", "problem"),
     [
-        (DATA, lambda old: old[: len(old) // 2], "is damaged: it has 40 bytes, the manifest says"),
+        (DATA, lambda old: old[: len(old) // 2], "is damaged: it has 40 bytes, the manifest lists"),
         (DATA, lambda old: old[:-1], "is damaged: it has"),
-        (str(WARM_UP_FILE), lambda old: b"", "is damaged: it has 0 bytes, the manifest says"),
+        (str(WARMUP_FILE), lambda old: b"", "is damaged: it has 0 bytes, the manifest lists"),
         (CARD, lambda old: old.replace(b"frames", b"Frames"), "its SHA-256 digest differs"),
         ("fingerprint.pb", lambda old: old[::-1], "its SHA-256 digest differs"),
         ("saved_model.pb", lambda old: old[:-1] + bytes([old[-1] ^ 1]), "SHA-256 digest differs"),
     ],
 )
-def test_a_damaged_file_is_named(name, content, finding, path):
+def test_a_damaged_file_is_named(name, content, problem, path):
     (path / name).write_bytes(content((path / name).read_bytes()))
     (found,) = validate_export(path)
     assert found.startswith(f"{name} ")
-    assert finding.replace("40", str((path / name).stat().st_size)) in found
+    assert problem.replace("40", str((path / name).stat().st_size)) in found
 
 
-@pytest.mark.parametrize("name", [DATA, CARD, str(WARM_UP_FILE), "saved_model.pb"])
+@pytest.mark.parametrize("name", [DATA, CARD, str(WARMUP_FILE), "saved_model.pb"])
 def test_a_missing_file_is_named(name, path):
     (path / name).unlink()
     assert validate_export(path) == [f"{name} is missing"]
@@ -128,11 +128,11 @@ def test_a_missing_file_is_named(name, path):
 
 def test_a_missing_manifest_is_a_finding_and_so_is_what_else_is_wrong(path):
     (path / MANIFEST_FILE).unlink()
-    (finding,) = validate_export(path)
-    assert finding.startswith("assets.extra/manifest.json is missing.")
-    assert "--write-manifest" in finding
+    (problem,) = validate_export(path)
+    assert problem.startswith("assets.extra/manifest.json is missing.")
+    assert "--write-manifest" in problem
     (path / "variables" / "variables.index").unlink()
-    assert validate_export(path) == [finding, "variables/variables.index is missing"]
+    assert validate_export(path) == [problem, "variables/variables.index is missing"]
 
 
 def test_damage_without_a_manifest_raises_nothing(whole, tmp_path):
@@ -152,8 +152,8 @@ def test_damage_without_a_manifest_raises_nothing(whole, tmp_path):
 )
 def test_a_manifest_that_is_none_is_damaged(content, path):
     (path / MANIFEST_FILE).write_bytes(content)
-    (finding,) = validate_export(path)
-    assert finding == f"{MANIFEST_FILE} is damaged: its content is not what its own digest says"
+    (problem,) = validate_export(path)
+    assert problem == f"{MANIFEST_FILE} is damaged: its content does not match its own digest"
 
 
 def test_every_part_of_the_manifest_counts(path):
@@ -162,7 +162,7 @@ def test_every_part_of_the_manifest_counts(path):
         changed = bytearray(content)
         changed[place] ^= 1 << place % 8
         (path / MANIFEST_FILE).write_bytes(changed)
-        assert check_manifest(path), place
+        assert find_manifest_problems(path), place
 
 
 def test_links_pipes_and_folders_in_the_place_of_files_are_found(path, tmp_path):
@@ -171,7 +171,7 @@ def test_links_pipes_and_folders_in_the_place_of_files_are_found(path, tmp_path)
     os.mkfifo(path / DATA)  # to read it would wait for ever
     (path / CARD).mkdir()
     os.symlink(tmp_path, path / "linked")
-    assert check_manifest(path) == [
+    assert find_manifest_problems(path) == [
         "linked is not in the manifest",
         f"{CARD} is not a file",
         f"{DATA} is not a file",
@@ -180,22 +180,24 @@ def test_links_pipes_and_folders_in_the_place_of_files_are_found(path, tmp_path)
 
 def test_a_name_that_is_no_text_is_printable(path):
     (path / os.fsdecode(b"a\xff\n")).touch()
-    assert check_manifest(path) == [r"a\udcff\n is not in the manifest"]
+    assert find_manifest_problems(path) == [r"a\udcff\n is not in the manifest"]
 
 
 def test_a_manifest_that_is_too_large_is_not_read(path, monkeypatch):
-    monkeypatch.setattr(manifest, "MAX_BYTES", 100)
-    assert check_manifest(path) == [f"{MANIFEST_FILE} is damaged: it has more than 100 bytes"]
+    monkeypatch.setattr(_manifest, "MAX_MANIFEST_BYTES", 100)
+    assert find_manifest_problems(path) == [
+        f"{MANIFEST_FILE} is damaged: it has more than 100 bytes"
+    ]
 
 
 def test_a_file_that_cannot_be_read_is_a_finding(path, monkeypatch):
     def refused(file):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(manifest, "_digest", refused)
-    findings = check_manifest(path)
-    assert len(findings) == len(files_of(path)) - 1
-    assert {line.partition(" is ")[2] for line in findings} == {"not readable: Permission denied"}
+    monkeypatch.setattr(_manifest, "_compute_digest", refused)
+    problems = find_manifest_problems(path)
+    assert len(problems) == len(files_of(path)) - 1
+    assert {line.partition(" is ")[2] for line in problems} == {"not readable: Permission denied"}
 
 
 def test_versions_of_other_code_get_a_manifest_on_request(tmp_path, capsys):

@@ -1,26 +1,26 @@
 """Subwords on real text: the graph against the `sentencepiece` library, and text that comes back.
 
-The lines are those of Multi30k, in `../shared/data` beside the project; without them the tests
-are skipped, and say so.
+The lines are those of Multi30k, in the folder that `data_folder.py` names; without them the tests
+are skipped.
 """
 
 import gzip
-import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from data_folder import DATA
 
 from keras_attention.export import tokenizers
 
-DATA = pathlib.Path(__file__).parents[3] / "shared" / "data" / "multi30k" / "raw"
+RAW_LINES = DATA / "multi30k" / "raw"
 NUM_LINES = 10_000
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def lines():
-    path = DATA / "train.de.gz"
+    path = RAW_LINES / "train.de.gz"
     if not path.is_file():
         pytest.skip(f"NOT RUN: the real lines are missing, {path}")
     with gzip.open(path, "rt", encoding="utf-8") as file:
@@ -48,7 +48,7 @@ def test_the_graph_says_what_the_sentencepiece_library_says(model_type, lines):
     tokenizer = tokenizers.train(
         "sentencepiece", lines, vocabulary_size=2003, model_type=model_type
     )
-    library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer._content())
+    library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer._get_content())
     for batch in batches(lines):
         normal = texts_of(tokenizer.normalize(tf.constant(batch)))
         expected = library.encode(normal)

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from keras_attention.export.reasons import reason
+from keras_attention.export._error_summary import summarize_error
 
 NODE = "Detected at node 'a/MatMul' defined at (most recent call last):\n  File \"a.py\", line 2"
 
@@ -24,4 +24,4 @@ NODE = "Detected at node 'a/MatMul' defined at (most recent call last):\n  File 
     ],
 )
 def test_headings_and_places_are_passed_over(error, line):
-    assert reason(error) == line
+    assert summarize_error(error) == line

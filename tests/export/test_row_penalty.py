@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.export.row_penalty import RowLengthPenalty
+from keras_attention.export._length_penalties import PerExampleLengthPenalty
 
 LOWEST = -9e8  # of the searches: what is below counts as this
 
@@ -11,7 +11,7 @@ LOWEST = -9e8  # of the searches: what is below counts as this
 def scores(*alphas):
     """Of two hypotheses of 128 tokens, for every alpha."""
     log_probs = tf.constant([[-90.0, -150.0]] * len(alphas))
-    return RowLengthPenalty(tf.constant(alphas))(log_probs, tf.constant([[128]])).numpy()
+    return PerExampleLengthPenalty(tf.constant(alphas))(log_probs, tf.constant([[128]])).numpy()
 
 
 def test_hypotheses_stay_apart_whatever_is_asked():

@@ -68,7 +68,7 @@ def test_a_run_of_mixed_precision_may_be_read_in_float32(dtype, tmp_path):
     mixed, exact = build(dtype), build(None)
     exact.set_weights(mixed.get_weights())
     runs.write_run(tmp_path / "run", mixed, SETTINGS, words, words)
-    same, widened = (runs.read_run(tmp_path / "run", float32=f).model for f in (False, True))
+    same, widened = (runs.read_run(tmp_path / "run", dtype=d).model for d in (None, "float32"))
     assert same.get_layer("decoder").compute_dtype == dtype.removeprefix("mixed_")
     assert widened.get_layer("decoder").compute_dtype == "float32"
     assert not np.array_equal(logits_of(same), logits_of(exact))
@@ -81,7 +81,7 @@ def test_a_run_is_replaced_only_on_request_and_training_files_stay(pieces, tmp_p
     write(tmp_path, pieces)
     (tmp_path / "history.csv").write_text("epoch,loss\n")
     (tmp_path / "checkpoints" / "9").mkdir(parents=True)
-    with pytest.raises(FileExistsError, match="holds a run already.*replace=True"):
+    with pytest.raises(FileExistsError, match="already holds a run.*replace=True"):
         write(tmp_path, pieces)
     other = toy_translator(7, 6, seed=12)
     write(tmp_path, (other, *pieces[1:]), SETTINGS | {"seed": 4}, replace=True)

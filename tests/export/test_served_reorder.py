@@ -1,4 +1,4 @@
-"""A served search has its decoder's `reorder` and its own mask, whoever else is in the batch."""
+"""A served search has its decoder's `reorder_cache` and its own mask, whatever the batch."""
 
 import types
 
@@ -8,10 +8,10 @@ import tensorflow as tf
 from served_translators import begin_alone
 from toy_translator import ToyDecoder, toy_translator
 
-from keras_attention.beams import follow
-from keras_attention.decoding import CoveragePenalty, beam_search
+from keras_attention._utils.flat_beams import gather_beams
 from keras_attention.export import tokenizers
-from keras_attention.export.signatures import TranslatorFunctions
+from keras_attention.export._signatures import TranslatorSignatures
+from keras_attention.search import CoveragePenalty, beam_search
 
 SOURCE = tokenizers.train("characters", ["abc defg"])
 TARGET = tokenizers.train("words", ["one two three four five six seven"])
@@ -20,10 +20,10 @@ LIMIT = 5
 
 
 class Rotating(ToyDecoder):
-    """Its `reorder` does more than gather rows, so that a search without it finds another text."""
+    """Its `reorder_cache` does more than gather, so a search without it finds another text."""
 
-    def reorder(self, state, parents):
-        state = follow(state, parents)
+    def reorder_cache(self, state, parents):
+        state = gather_beams(state, parents)
         return state | {"hidden": tf.roll(state["hidden"], 1, axis=-1)}
 
 
@@ -39,14 +39,14 @@ class Blind(ToyDecoder):
 def test_rows_of_unequal_length_are_searched_as_each_alone(kind):
     size = TARGET.vocabulary_size
     model = toy_translator(SOURCE.vocabulary_size, size, decoder=kind(size, 7, name="decoder"))
-    functions = TranslatorFunctions(model, SOURCE, TARGET, None, LIMIT, SEARCH, {})
-    ids, length = functions.translating.source_ids(tf.constant(["abc def", "", "ga"]))
+    functions = TranslatorSignatures(model, SOURCE, TARGET, None, LIMIT, SEARCH, {})
+    ids, length = functions.pipeline.encode_source(tf.constant(["abc def", "", "ga"]))
     found = functions._beam_search(ids, length)
     served = types.SimpleNamespace(model=model, target=TARGET, source_limit=None)
-    reorder = getattr(model.get_layer("decoder"), "reorder", None)
+    reorder_cache = getattr(model.get_layer("decoder"), "reorder_cache", None)
     for row, source in enumerate(ids.numpy()):
         alone, begun = begin_alone(served, source[: length[row] - 1].tolist())
         options = {"max_length": LIMIT, "memory_mask": tf.ones_like(alone, tf.bool)}
-        expected = beam_search(*begun, reorder=reorder, **options, **SEARCH)
+        expected = beam_search(*begun, reorder_cache=reorder_cache, **options, **SEARCH)
         np.testing.assert_array_equal(found["ids"][row], expected["ids"][0])
         np.testing.assert_allclose(found["score"][row], expected["scores"][0], atol=1e-5)

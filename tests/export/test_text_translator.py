@@ -7,7 +7,7 @@ from toy_translator import ToyDecoder, toy_translator
 
 from keras_attention import BahdanauDecoder
 from keras_attention.export import Translator, export_translator, text_translator, tokenizers
-from keras_attention.export.signatures import TranslatorFunctions
+from keras_attention.export._signatures import TranslatorSignatures
 
 SOURCE = tokenizers.train("characters", ["abc defg", "hij klm"])
 TARGET = tokenizers.train("words", ["one two three four five six seven"])
@@ -77,13 +77,13 @@ def test_scores_are_those_of_the_searched_tokens(translator):
 def test_targets_of_similar_lengths_share_a_program(translator, monkeypatch):
     made = []
 
-    class Counted(TranslatorFunctions):
+    class Counted(TranslatorSignatures):
         def __init__(self, *arguments):
             made.append(arguments[4])
             super().__init__(*arguments)
 
-    monkeypatch.setattr(text_translator, "TranslatorFunctions", Counted)
-    monkeypatch.setattr(translator, "_scorers", {})
+    monkeypatch.setattr(text_translator, "TranslatorSignatures", Counted)
+    monkeypatch.setattr(translator, "_scoring_signatures", {})
     for words in (1, 5, 63, 20, 64):
         assert len(translator.score(["abc"], ["one " * words])[0]) == words + 1
     assert made == [64, 128]
@@ -95,7 +95,7 @@ def test_no_texts_have_no_answers(translator):
 
 @pytest.mark.parametrize("method", ["greedy", "beam"])
 def test_a_single_string_is_refused(translator, method):
-    with pytest.raises(ValueError, match="A list of texts is expected. Received: 'abc'"):
+    with pytest.raises(ValueError, match="Translator expects a list of texts. Received: 'abc'"):
         getattr(translator, method)("abc")
 
 
@@ -109,7 +109,7 @@ def test_fewer_translations_than_the_beam_have_no_fillers():
         "text": np.array([b"one", b"", b"", b""], object),
         "score": np.array([-0.5, -2.0, -1e9, -1e9], "float32"),
     }
-    found = text_translator._translation(row)
+    found = text_translator._make_translation(row)
     assert (found.texts, found.scores) == (["one", ""], [-0.5, -2.0])
 
 
@@ -178,12 +178,29 @@ def test_parts_and_options_are_checked(model):
     sides = {"source": SOURCE, "target": TARGET}
     with pytest.raises(ValueError, match="the decoder to have `name='decoder'`.*name='toy'"):
         Translator(encoder, ToyDecoder(9, 7, name="toy"), **sides)
+    with pytest.raises(ValueError, match="methods prepare, start and step. Received: Dense"):
+        Translator(encoder, keras.layers.Dense(3, name="decoder"), **sides)
     with pytest.raises(ValueError, match="Translator expects options among beam_width.*: beams"):
         Translator.from_model(model, beams=3, **sides)
     with pytest.raises(ValueError, match="Translator expects `beam_width` to be a positive int"):
         Translator.from_model(model, beam_width=0, **sides)
     with pytest.raises(ValueError, match="Translator expects `model` to be a keras.Model"):
         Translator.from_model(None, **sides)
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "message"),
+    [
+        (["a", 7], {}, r"Translator expects texts. Received: texts\[1\]=7"),
+        ([None], {}, r"Translator expects texts. Received: texts\[0\]=None"),
+        (["a"], {"batch_size": 0}, "`batch_size` .* Received: batch_size=0"),
+        (["a"], {"batch_size": -1}, "`batch_size` .* Received: batch_size=-1"),
+    ],
+)
+def test_texts_and_batch_sizes_are_checked(texts, options, message, translator):
+    for translate in (translator.greedy, translator.beam):
+        with pytest.raises(ValueError, match=message):
+            translate(texts, **options)
 
 
 def test_export_passes_everything_on(translator, monkeypatch):
@@ -207,6 +224,6 @@ def test_export_passes_everything_on(translator, monkeypatch):
         "length_penalty": 0.6,
         "coverage_penalty": None,
         "min_length": 0,
-        "banned_ids": (),
-        "no_repeat_ngram": None,
+        "suppress_ids": (),
+        "no_repeat_ngram_size": None,
     }

@@ -30,16 +30,21 @@ from served_translators import (
     requests_of,
 )
 
-from keras_attention import decoding
-from keras_attention.export import model_card, saved, validate_export, warmup
-from keras_attention.export.server_ops import graph_ops
+from keras_attention import search
+from keras_attention.export import (
+    _loaded_model,
+    _model_card,
+    _warmup_requests,
+    validate_export,
+)
+from keras_attention.export._supported_ops import list_ops
 
 
 @pytest.fixture(scope="module", autouse=True)
 def quick():
     """Exports do not answer their warm-up requests: these tests ask the same and more."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(warmup, "replay", lambda directory, requests: [])
+        patch.setattr(_warmup_requests, "replay_requests", lambda directory, requests: [])
         yield
 
 
@@ -80,8 +85,7 @@ def test_n_best_equals_the_keras_model_row_by_row(name, served, request):
     for row, text in enumerate(texts):
         ids, (step, state, memory) = encode_alone(translator, text)
         mask = tf.ones_like(ids, tf.bool)
-        search = translator.search
-        expected = decoding.beam_search(step, state, memory, memory_mask=mask, **search)
+        expected = search.beam_search(step, state, memory, memory_mask=mask, **translator.search)
         expected = {key: value.numpy()[0] for key, value in expected.items()}
         expected_text = translator.target.decode(expected["ids"]).numpy()
         assert plain["text"][row].tolist() == expected_text.tolist()
@@ -90,10 +94,10 @@ def test_n_best_equals_the_keras_model_row_by_row(name, served, request):
         np.testing.assert_allclose(found["score"][row], expected["scores"], atol=1e-5)
         assert found["length"][row].tolist() == expected["lengths"].tolist()
         columns, source = found["tokens"].shape[2], ids.shape[1]
-        tokens = translator.target.tokens(expected["ids"][:, :columns]).numpy()
+        tokens = translator.target.ids_to_tokens(expected["ids"][:, :columns]).numpy()
         assert found["tokens"][row].tolist() == tokens.tolist()
         assert found["source_length"][row] == source
-        source_tokens = translator.source.tokens(ids).numpy()[0].tolist()
+        source_tokens = translator.source.ids_to_tokens(ids).numpy()[0].tolist()
         assert found["source_tokens"][row, :source].tolist() == source_tokens
         assert not any(found["source_tokens"][row, source:])
         alignment = found["alignment"][row]
@@ -127,13 +131,13 @@ def test_greedy_equals_the_keras_model(name, served, request):
     found = served[f"{name} greedy"]
     options = {
         key: translator.search[key]
-        for key in ("max_length", "min_length", "no_repeat_ngram", "banned_ids")
+        for key in ("max_length", "min_length", "no_repeat_ngram_size", "suppress_ids")
         if key in translator.search
     }
     texts = TEXTS if name == "toy" else OTHER_TEXTS
     for row, text in enumerate(texts):
         _, (step, state, memory) = encode_alone(translator, text)
-        expected = decoding.greedy_search(step, state, memory, **options)
+        expected = search.greedy_search(step, state, memory, **options)
         assert found["text"][row] == translator.target.decode(expected["ids"]).numpy()[0]
         assert found["length"][row] == expected["lengths"][0]
         np.testing.assert_allclose(found["log_prob"][row], expected["log_probs"][0], atol=1e-5)
@@ -152,7 +156,7 @@ def test_score_is_the_log_probability_of_the_target(name, served, request):
         ids = ids[:limit]
         lengths.append(len(ids))
         _, (step, state, memory) = encode_alone(translator, text)
-        expected = decoding.score_sequences(step, state, memory, tf.constant([ids]))
+        expected = search.score_sequences(step, state, memory, tf.constant([ids]))
         assert found["length"][row] == len(ids)
         np.testing.assert_allclose(found["log_prob"][row], expected["log_probs"][0], atol=1e-5)
         tokens = found["token_log_prob"][row]
@@ -166,8 +170,8 @@ def test_search_ranks_and_limits_every_row_as_it_asks(served, toy):
     found = served["search"]
     for row, text in enumerate(TEXTS):
         _, (step, state, memory) = encode_alone(toy, text)
-        penalty = decoding.GNMTLengthPenalty(float(ALPHAS[row]))
-        expected = decoding.beam_search(
+        penalty = search.GNMTLengthPenalty(float(ALPHAS[row]))
+        expected = search.beam_search(
             *(step, state, memory),
             beam_width=N,
             max_length=int(LIMITS[row]),
@@ -185,7 +189,7 @@ def test_samples_are_those_of_the_keras_model(served, toy):
     found, greedy = served["sample"], served["toy greedy"]
     for row, text in enumerate(TEXTS):
         _, (step, state, memory) = encode_alone(toy, text)
-        expected = decoding.sample_search(
+        expected = search.sample_search(
             *(step, state, memory),
             seed=tf.constant(SEEDS[row : row + 1]),
             temperature=tf.constant(TEMPERATURES[row : row + 1]),
@@ -276,7 +280,7 @@ def test_answers_are_finite_sorted_and_valid_text(served):
 
 @pytest.mark.parametrize("name", ["toy", "bahdanau"])
 def test_signatures_are_the_documented_ones(name, request):
-    graph = saved.read_graph(request.getfixturevalue(name).path)
+    graph = _loaded_model.read_meta_graph(request.getfixturevalue(name).path)
     described = {}
     initialization = graph.signature_def.pop("__saved_model_init_op", None)
     assert initialization is not None  # it fills the lookup tables
@@ -309,7 +313,7 @@ def test_signatures_are_the_documented_ones(name, request):
 )
 def test_ops_are_stock_ones(name, text_ops, request):
     path = request.getfixturevalue(name).path
-    ops = graph_ops(saved.read_graph(path).graph_def)
+    ops = list_ops(_loaded_model.read_meta_graph(path).graph_def)
     assert {op for op in ops if not hasattr(tf.raw_ops, op)} == text_ops
     assert not [op for op in ops if "PyFunc" in op or op.startswith("Xla")]
     assert validate_export(path) == []
@@ -426,12 +430,12 @@ def test_what_cannot_be_answered_is_an_error(loaded):
 @pytest.mark.parametrize("name", ["toy", "bahdanau"])
 def test_warm_up_requests_ask_every_signature(name, request):
     path = request.getfixturevalue(name).path
-    requests = warmup.read_requests(path)
+    requests = _warmup_requests.read_requests(path)
     assert {(r.signature, len(next(iter(r.inputs.values())))) for r in requests} == {
         (signature, batch) for signature in SIGNATURES for batch in (1, 8)
     }
     assert {r.signature for r in requests if r.outputs} == {"serving_default", "ids", "greedy"}
-    card = model_card.read(path)
+    card = _model_card.read(path)
     assert card["warmup_requests"] == len(requests)
     assert {key: set(value["outputs"]) for key, value in card["signatures"].items()} == {
         key: set(outputs) for key, (_, outputs) in SIGNATURES.items()

@@ -12,9 +12,16 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import op_def_registry
 
 from keras_attention.export import __main__ as command
-from keras_attention.export import configs, model_card, saved, server_ops, validate_export, warmup
-from keras_attention.export.manifest import write_manifest
-from keras_attention.export.wire import WARM_UP_FILE
+from keras_attention.export import (
+    _loaded_model,
+    _model_card,
+    _serving_configs,
+    _supported_ops,
+    _warmup_requests,
+    validate_export,
+)
+from keras_attention.export._manifest import write_manifest
+from keras_attention.export._wire_format import WARMUP_FILE
 
 VECTOR = tf.TensorSpec([None], tf.float32, name="x")
 
@@ -42,15 +49,15 @@ def test_python_inside_is_found(tmp_path):
     def python(x):
         return {"y": tf.ensure_shape(tf.numpy_function(lambda v: v, [x], tf.float32), [None])}
 
-    (finding,) = findings_of(saved_in(tmp_path, python))
-    assert finding == "op PyFunc calls Python, which a server does not have"
+    (problem,) = findings_of(saved_in(tmp_path, python))
+    assert problem == "op PyFunc calls Python, which a server does not have"
 
 
 def test_compiled_functions_are_found(tmp_path):
     compiled = tf.function(lambda x: tf.cumsum(x), jit_compile=True)
-    findings = findings_of(saved_in(tmp_path, lambda x: {"y": compiled(x)}))
-    assert findings
-    assert all("asks for XLA" in finding for finding in findings)
+    problems = findings_of(saved_in(tmp_path, lambda x: {"y": compiled(x)}))
+    assert problems
+    assert all("requires XLA" in problem for problem in problems)
 
 
 def test_a_function_may_say_that_it_is_not_compiled(tmp_path):
@@ -60,23 +67,24 @@ def test_a_function_may_say_that_it_is_not_compiled(tmp_path):
 
 def test_foreign_ops_are_found(tmp_path, monkeypatch):
     path = saved_in(tmp_path, lambda x: {"y": tf.cumsum(x)})
-    monkeypatch.setattr(server_ops.tf, "raw_ops", type("stock ops without Cumsum", (), {}))
-    monkeypatch.setattr(server_ops, "TEXT_OPS", frozenset({"AddV2", "Const"}))
-    assert any("op Cumsum is neither" in finding for finding in findings_of(path))
+    monkeypatch.setattr(_supported_ops.tf, "raw_ops", type("stock ops without Cumsum", (), {}))
+    monkeypatch.setattr(_supported_ops, "TEXT_OPS", frozenset({"AddV2", "Const"}))
+    assert any("op Cumsum belongs neither" in problem for problem in findings_of(path))
 
 
 def test_ragged_outputs_are_found(tmp_path):
     def ragged(x):
         return {"y": tf.RaggedTensor.from_row_lengths(x, [tf.size(x)])}
 
-    findings = findings_of(saved_in(tmp_path, ragged))
-    assert findings == [
-        "signature serving_default, output y: a ragged or sparse tensor cannot be fetched"
+    problems = findings_of(saved_in(tmp_path, ragged))
+    assert problems == [
+        "signature serving_default, output y: a ragged or sparse tensor, "
+        "which a server cannot return"
     ]
 
 
 @pytest.mark.parametrize(
-    ("function", "finding"),
+    ("function", "problem"),
     [
         (lambda x: tf.reduce_sum(x), "expected a known rank of at least 1"),
         (lambda x: tf.reshape(x, [3, -1]), "dimension 0 is 3, expected the unknown batch"),
@@ -84,9 +92,9 @@ def test_ragged_outputs_are_found(tmp_path):
         (lambda x: x > 0, "dtype bool, expected float32, int32 or string"),
     ],
 )
-def test_outputs_a_server_cannot_split_or_write_are_found(function, finding, tmp_path):
-    findings = findings_of(saved_in(tmp_path, lambda x: {"y": function(x)}))
-    assert findings == [f"signature serving_default, output y: {finding}"]
+def test_outputs_a_server_cannot_split_or_write_are_found(function, problem, tmp_path):
+    problems = findings_of(saved_in(tmp_path, lambda x: {"y": function(x)}))
+    assert problems == [f"signature serving_default, output y: {problem}"]
 
 
 def test_a_missing_default_signature_is_found(tmp_path):
@@ -119,14 +127,14 @@ def test_paths_of_this_machine_are_found(length, tmp_path, monkeypatch):
     def reader(x):
         return {"y": tf.fill(tf.shape(x), f"{folder}/secret.txt")}
 
-    findings = findings_of(saved_in(tmp_path, reader))
-    assert f"saved_model.pb holds the path {folder} of this machine" in findings
+    problems = findings_of(saved_in(tmp_path, reader))
+    assert f"saved_model.pb holds the path {folder} of this machine" in problems
 
 
 @pytest.mark.parametrize("folder", ["/models", "/encoder"])
 def test_names_that_only_look_like_paths_are_fine(folder, tmp_path, monkeypatch):
     path = saved_in(tmp_path, lambda x: {"y": tf.fill(tf.shape(x), "module/encoder/layer")})
-    configs.write(path, "name", (1, 8), pads=False)
+    _serving_configs.write(path, "name", (1, 8), pad_inputs=False)
     monkeypatch.setattr(os, "getcwd", lambda: folder)
     assert findings_of(path) == []
 
@@ -145,8 +153,8 @@ def test_names_that_only_look_like_paths_are_fine(folder, tmp_path, monkeypatch)
 def test_answers_that_depend_on_earlier_requests_are_found(answer, op, tmp_path):
     state = tf.Variable(0.0)
     path = saved_in(tmp_path, lambda x: {"y": answer(x, state)}, held=state)
-    (finding,) = [finding for finding in findings_of(path) if "keeps a state" in finding]
-    assert f"signature serving_default keeps a state (op {op})" in finding
+    (problem,) = [problem for problem in findings_of(path) if "keeps a state" in problem]
+    assert f"signature serving_default keeps a state (op {op})" in problem
 
 
 def _sliced(x, variable):
@@ -180,8 +188,8 @@ def _counted(x, table):
 def test_slices_generators_and_tables_are_states_too(answer, state, op, tmp_path):
     held = state()
     path = saved_in(tmp_path, lambda x: answer(x, held), held=held)
-    (finding,) = [finding for finding in findings_of(path) if "keeps a state" in finding]
-    assert f"signature serving_default keeps a state (op {op})" in finding
+    (problem,) = [problem for problem in findings_of(path) if "keeps a state" in problem]
+    assert f"signature serving_default keeps a state (op {op})" in problem
 
 
 def test_a_variable_that_is_read_and_a_seed_of_the_request_are_fine(tmp_path):
@@ -195,26 +203,33 @@ def test_a_variable_that_is_read_and_a_seed_of_the_request_are_fine(tmp_path):
 
 
 def test_damaged_and_missing_models_are_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="not an exported version: it has no saved_model"):
-        validate_export(tmp_path)
+    with pytest.raises(FileNotFoundError, match="nowhere is not an exported version"):
+        validate_export(tmp_path / "nowhere")
+    (problem,) = findings_of(tmp_path)
+    assert problem.endswith("is not an exported version: it has no saved_model.pb.")
+    (tmp_path / "saved_model.pb").symlink_to("nowhere")
+    (tmp_path / "assets.extra" / "manifest.json").unlink()
+    (tmp_path / "assets.extra" / "manifest.json").symlink_to("nowhere")
+    assert len(validate_export(tmp_path)) == 2
+    (tmp_path / "saved_model.pb").unlink()
     (tmp_path / "saved_model.pb").write_bytes(b"\xff\xff\xff")
-    (finding,) = findings_of(tmp_path)
-    assert "damaged" in finding
+    (problem,) = findings_of(tmp_path)
+    assert "damaged" in problem
     (tmp_path / "saved_model.pb").write_bytes(b"")
     assert findings_of(tmp_path) == ["saved_model.pb holds 0 graphs, expected 1"]
 
 
 def test_newer_ops_and_graphs_are_found(tmp_path, monkeypatch):
     path = saved_in(tmp_path, lambda x: {"y": tf.cumsum(x)})
-    monkeypatch.setattr(server_ops, "NEWER_OPS", frozenset({"Cumsum"}))
-    monkeypatch.setattr(server_ops, "GRAPH_VERSION", 0)
+    monkeypatch.setattr(_supported_ops, "NEWER_OPS", frozenset({"Cumsum"}))
+    monkeypatch.setattr(_supported_ops, "GRAPH_VERSION", 0)
     newer, version = findings_of(path)
     assert newer == "op Cumsum is newer than TensorFlow 2.20: a server of that version lacks it"
-    assert "the graph asks for version" in version
+    assert "the graph requires version" in version
 
 
 def test_the_comparison_of_ops_is_as_new_as_tensorflow():
-    newest = tuple(map(int, server_ops.COMPARED.split(".")))
+    newest = tuple(map(int, _supported_ops.COMPARED_VERSION.split(".")))
     installed = tuple(map(int, tf.__version__.split(".")[:2]))
     assert installed <= newest, "compare tf.raw_ops with those of 2.20 and extend NEWER_OPS"
 
@@ -225,9 +240,9 @@ def test_compiled_functions_are_fine_where_the_card_says_so(tmp_path):
     assert findings_of(path)
     (path / "assets.extra").mkdir(exist_ok=True)
     card = {"schema_version": 1, "xla": {"batch_sizes": [1]}, "parameters": {"bytes": 0}}
-    (path / model_card.JSON_FILE).write_text(json.dumps(card))
+    (path / _model_card.JSON_FILE).write_text(json.dumps(card))
     assert findings_of(path) == []
-    (path / model_card.JSON_FILE).write_text("{}")
+    (path / _model_card.JSON_FILE).write_text("{}")
     assert "model_card.json cannot be read: it is not a model card" in findings_of(path)[0]
 
 
@@ -236,10 +251,10 @@ def test_a_damaged_card_is_found(parameters, tmp_path):
     path = saved_in(tmp_path, lambda x: {"y": x + 1.0})
     (path / "assets.extra").mkdir(exist_ok=True)
     card = {"schema_version": 1, "parameters": parameters}
-    (path / model_card.JSON_FILE).write_text(json.dumps(card))
-    (finding,) = findings_of(path)
-    assert finding == (
-        "assets.extra/model_card.json cannot be read: its `parameters` are expected to be an "
+    (path / _model_card.JSON_FILE).write_text(json.dumps(card))
+    (problem,) = findings_of(path)
+    assert problem == (
+        "assets.extra/model_card.json cannot be read: it expects `parameters` to be an "
         f"object. Received: {parameters!r}"
     )
 
@@ -249,14 +264,14 @@ def test_variables_stored_twice_are_found(tmp_path):
     twins = [tf.Variable(numbers), tf.Variable(numbers)]
     alike = [tf.Variable(tf.zeros([16, 17])), tf.Variable(tf.zeros([16, 17]))]
     path = saved_in(tmp_path, lambda x: {"y": x + 1.0}, held=[*twins, *alike])
-    (finding,) = findings_of(path)
-    assert finding.endswith("hold the same numbers: stored twice")
+    (problem,) = findings_of(path)
+    assert problem.endswith("are equal: stored twice")
     (path / "assets.extra").mkdir(exist_ok=True)
     card = {"schema_version": 1, "xla": None, "parameters": {"bytes": 4 * 16 * 17 * 4}}
-    (path / model_card.JSON_FILE).write_text(json.dumps(card))
+    (path / _model_card.JSON_FILE).write_text(json.dumps(card))
     assert findings_of(path) == []  # the model itself has them twice
     card["parameters"]["bytes"] = 3 * 16 * 17 * 4
-    (path / model_card.JSON_FILE).write_text(json.dumps(card))
+    (path / _model_card.JSON_FILE).write_text(json.dumps(card))
     assert f"variables hold {4 * 16 * 17 * 4} bytes, the model's parameters" in str(
         findings_of(path)
     )
@@ -265,55 +280,72 @@ def test_variables_stored_twice_are_found(tmp_path):
 def test_damaged_variables_are_found(tmp_path):
     path = saved_in(tmp_path, lambda x: {"y": x + 1.0}, variable=tf.Variable([1.0, 2.0]))
     (path / "variables" / "variables.index").write_bytes(b"junk")
-    (finding,) = findings_of(path)
-    assert finding.startswith("variables cannot be read")
+    (problem,) = findings_of(path)
+    assert problem.startswith("variables cannot be read")
 
 
 ONE = {"x": np.ones(1, "f4")}
 
 
 @pytest.mark.parametrize(
-    ("request_", "finding"),
+    ("request_", "problem"),
     [
-        (warmup.Request("other", ONE), "there is no signature other"),
-        (warmup.Request("serving_default", ONE, ("z",)), "has no output z"),
-        (warmup.Request("serving_default", {}), "input x is missing"),
-        (warmup.Request("serving_default", ONE | {"z": ONE["x"]}), "there is no input z"),
-        (warmup.Request("serving_default", {"x": np.ones(1, "i4")}), "int32, the signature takes"),
-        (warmup.Request("serving_default", {"x": np.ones((1, 2), "f4")}), "has the shape (1, 2)"),
+        (_warmup_requests.WarmupRequest("other", ONE), "there is no signature other"),
+        (_warmup_requests.WarmupRequest("serving_default", ONE, ("z",)), "has no output z"),
+        (_warmup_requests.WarmupRequest("serving_default", {}), "input x is missing"),
+        (
+            _warmup_requests.WarmupRequest("serving_default", ONE | {"z": ONE["x"]}),
+            "there is no input z",
+        ),
+        (
+            _warmup_requests.WarmupRequest("serving_default", {"x": np.ones(1, "i4")}),
+            "int32, the signature takes",
+        ),
+        (
+            _warmup_requests.WarmupRequest("serving_default", {"x": np.ones((1, 2), "f4")}),
+            "has the shape (1, 2)",
+        ),
     ],
 )
-def test_requests_that_would_fail_are_found(request_, finding, tmp_path):
+def test_requests_that_would_fail_are_found(request_, problem, tmp_path):
     path = saved_in(tmp_path, lambda x: {"y": x + 1.0})
-    warmup.write_requests(path, [warmup.Request("serving_default", ONE, ("y",))], "m")
+    _warmup_requests.write_requests(
+        path, [_warmup_requests.WarmupRequest("serving_default", ONE, ("y",))], "m"
+    )
     assert findings_of(path) == []
-    warmup.write_requests(path, [warmup.Request("serving_default", ONE), request_], "m")
+    _warmup_requests.write_requests(
+        path, [_warmup_requests.WarmupRequest("serving_default", ONE), request_], "m"
+    )
     (found,) = findings_of(path)
     assert found.startswith("assets.extra/tf_serving_warmup_requests: request 2, ")
-    assert finding in found
+    assert problem in found
 
 
 def test_a_damaged_warm_up_file_is_found(tmp_path):
     path = saved_in(tmp_path, lambda x: {"y": x + 1.0})
-    warmup.write_requests(path, [warmup.Request("serving_default", ONE)] * 2, "m")
-    content = (path / WARM_UP_FILE).read_bytes()
-    (path / WARM_UP_FILE).write_bytes(content[:-3])
+    _warmup_requests.write_requests(
+        path, [_warmup_requests.WarmupRequest("serving_default", ONE)] * 2, "m"
+    )
+    content = (path / WARMUP_FILE).read_bytes()
+    (path / WARMUP_FILE).write_bytes(content[:-3])
     (found,) = findings_of(path)
     assert "record 2 cannot be read" in found
-    with tf.io.TFRecordWriter(str(path / WARM_UP_FILE)) as writer:
+    with tf.io.TFRecordWriter(str(path / WARMUP_FILE)) as writer:
         for _ in range(1001):
             writer.write(content[12 : 12 + int.from_bytes(content[:8], "little")])
     assert "1001 requests, a server reads 1000" in str(findings_of(path))
     with pytest.raises(ValueError, match="at most 1000 requests.*Received: 1001"):
-        warmup.write_requests(path, [warmup.Request("serving_default", ONE)] * 1001, "m")
+        _warmup_requests.write_requests(
+            path, [_warmup_requests.WarmupRequest("serving_default", ONE)] * 1001, "m"
+        )
 
 
 def test_assets_outside_the_version_are_found(tmp_path):
     path = saved_in(tmp_path, lambda x: {"y": x + 1.0})
-    message = saved_model_pb2.SavedModel.FromString(saved.read_bytes(path))
+    message = saved_model_pb2.SavedModel.FromString(_loaded_model.read_bytes(path))
     message.meta_graphs[0].asset_file_def.add().filename = "../../etc/words.txt"
     (path / "saved_model.pb").write_bytes(message.SerializeToString())
-    assert findings_of(path) == ["asset ../../etc/words.txt lies outside the version"]
+    assert findings_of(path) == ["asset ../../etc/words.txt is outside the version"]
 
 
 def test_the_command_says_what_is_wrong_and_exits_with_1(tmp_path, capsys):
@@ -321,7 +353,11 @@ def test_the_command_says_what_is_wrong_and_exits_with_1(tmp_path, capsys):
     write_manifest(path)
     assert command.main(["--validate", str(path)]) == 0
     assert capsys.readouterr().out == f"{path} is fine.\n"
-    warmup.write_requests(path, [warmup.Request("other", ONE), warmup.Request("more", ONE)], "m")
+    _warmup_requests.write_requests(
+        path,
+        [_warmup_requests.WarmupRequest("other", ONE), _warmup_requests.WarmupRequest("more", ONE)],
+        "m",
+    )
     write_manifest(path)
     assert command.main(["--validate", str(path)]) == 1
     assert len(capsys.readouterr().out.splitlines()) == 2
@@ -337,7 +373,7 @@ def test_the_text_ops_are_those_of_the_installed_wheel():
     names = {name for path in folder.rglob("*.so") for name in dir(tf.load_op_library(str(path)))}
     names = {name.replace("TFText_", "TFText>") for name in names if not hasattr(tf.raw_ops, name)}
     registered = {name for name in names if op_def_registry.get(name) is not None}
-    assert registered == server_ops.TEXT_OPS
+    assert registered == _supported_ops.TEXT_OPS
 
 
 @pytest.mark.thorough

@@ -4,14 +4,14 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_attention.export import saved, validate_export
-from keras_attention.export.manifest import write_manifest
-from keras_attention.export.validate_paths import is_machine_path
+from keras_attention.export import _loaded_model, validate_export
+from keras_attention.export._manifest import write_manifest
+from keras_attention.export._validate_paths import is_machine_path
 
 TEXT = tf.TensorSpec([None], tf.string, name="x")
 
 
-def findings(tmp_path, function, **attributes):
+def problems(tmp_path, function, **attributes):
     """What is found in a version that answers texts with `function` of them."""
     module = tf.Module()
     for key, value in attributes.items():
@@ -27,17 +27,17 @@ def test_a_path_of_another_machine_is_found(tmp_path):
     def told(x):
         return tf.fill(tf.shape(x), "/opt/alice/models/vocab.txt")
 
-    (finding,) = findings(tmp_path, told)
-    assert finding == "saved_model.pb holds the path /opt/alice/models/vocab.txt of a machine"
+    (problem,) = problems(tmp_path, told)
+    assert problem == "saved_model.pb holds the absolute path /opt/alice/models/vocab.txt"
 
 
 def test_a_file_that_is_no_asset_is_found(tmp_path):
     def read(x):
         return tf.fill(tf.shape(x), tf.io.read_file("/srv/secret.bin"))
 
-    path, op = findings(tmp_path, read)
-    assert path == "saved_model.pb holds the path /srv/secret.bin of a machine"
-    assert op == "op ReadFile opens a file that is no asset of the version (/srv/secret.bin)"
+    path, op = problems(tmp_path, read)
+    assert path == "saved_model.pb holds the absolute path /srv/secret.bin"
+    assert op == "op ReadFile opens a file that is not an asset of the version (/srv/secret.bin)"
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_a_file_that_is_no_asset_is_found(tmp_path):
     ],
 )
 def test_a_file_that_a_request_names_is_found(read, tmp_path):
-    (finding,) = findings(tmp_path, read)
-    assert "opens a file that is no asset of the version" in finding
+    (problem,) = problems(tmp_path, read)
+    assert "opens a file that is not an asset of the version" in problem
 
 
 def test_assets_are_read_and_their_own_places_are_fine(tmp_path):
@@ -71,17 +71,17 @@ def test_assets_are_read_and_their_own_places_are_fine(tmp_path):
         )
         return tf.where(known, x, content)
 
-    assert findings(tmp_path, read, table=table, asset=asset) == []
+    assert problems(tmp_path, read, table=table, asset=asset) == []
 
 
 def test_an_asset_with_a_path_of_windows_lies_outside(tmp_path):
-    assert findings(tmp_path, tf.identity) == []
+    assert problems(tmp_path, tf.identity) == []
     path = tmp_path / "1"
-    message = saved_model_pb2.SavedModel.FromString(saved.read_bytes(path))
+    message = saved_model_pb2.SavedModel.FromString(_loaded_model.read_bytes(path))
     message.meta_graphs[0].asset_file_def.add().filename = r"C:\models\words.txt"
     (path / "saved_model.pb").write_bytes(message.SerializeToString())
     write_manifest(path)
-    assert validate_export(path) == [r"asset C:\models\words.txt lies outside the version"]
+    assert validate_export(path) == [r"asset C:\models\words.txt is outside the version"]
 
 
 @pytest.mark.parametrize(
@@ -113,5 +113,5 @@ def test_a_vocabulary_of_slashes_is_fine(tmp_path):
     keys = tf.constant(["/", "/m/02mk9", "/usr/bin/env", "C:/a/b.txt"])
     initializer = tf.lookup.KeyValueTensorInitializer(keys, tf.range(4))
     table = tf.lookup.StaticHashTable(initializer, -1)
-    found = findings(tmp_path, lambda x: tf.gather(keys, table.lookup(x)), table=table)
+    found = problems(tmp_path, lambda x: tf.gather(keys, table.lookup(x)), table=table)
     assert found == []

@@ -28,9 +28,9 @@ def _writer(height=HEIGHT, width=WIDTH):
     return GaussianWriter(height, width, project_state=False, dtype="float64")
 
 
-def _paper_filters(numbers, size, height, width):
+def _paper_filters(parameters, size, height, width):
     """F_Y, F_X and the gain of equations 19 to 26, index by index."""
-    x, y, variance, stride, gain = [*numbers[:2], *np.exp(numbers[2:])]
+    x, y, variance, stride, gain = [*parameters[:2], *np.exp(parameters[2:])]
     stride *= (max(width, height) - 1) / (size - 1) if size > 1 else 1
     filters = []
     for center, length in (
@@ -48,8 +48,8 @@ def _paper_filters(numbers, size, height, width):
 
 
 def test_worked_numbers():
-    numbers = np.array([[0.2, 0.2, 0.0, np.log(0.5), 0.0]])
-    window = gaussian_window(keras.ops.array(numbers, "float64"), 3, 5, 5)
+    parameters = np.array([[0.2, 0.2, 0.0, np.log(0.5), 0.0]])
+    window = gaussian_window(keras.ops.array(parameters, "float64"), 3, 5, 5)
     np.testing.assert_allclose(window[0], [3.6, 3.6, 1.0, 1.0, 1.0], atol=1e-12)
     filters = gaussian_filters(window[:, 0], window[:, 3], window[:, 2], 3, 5)
     expected = [0.112663, 0.338458, 0.374054, 0.152079, 0.022746]
@@ -61,19 +61,21 @@ def test_worked_numbers():
 @pytest.mark.parametrize("size", [1, 3, 4])
 def test_a_read_patch_is_the_papers(size):
     patches, window = _reader(size)(IMAGES, NUMBERS, return_window=True)
-    for row, numbers in enumerate(NUMBERS):
-        filters_y, filters_x, gain = _paper_filters(numbers, size, HEIGHT, WIDTH)
+    for row, parameters in enumerate(NUMBERS):
+        filters_y, filters_x, gain = _paper_filters(parameters, size, HEIGHT, WIDTH)
         for channel in range(CHANNELS):
             expected = gain * filters_y @ IMAGES[row, :, :, channel] @ filters_x.T
             np.testing.assert_allclose(patches[row, ..., channel], expected, atol=1e-12)
         np.testing.assert_allclose(window[row, 4], gain, atol=1e-12)
-        np.testing.assert_allclose(window[row, 0], (WIDTH + 1) / 2 * (numbers[0] + 1), atol=1e-12)
+        np.testing.assert_allclose(
+            window[row, 0], (WIDTH + 1) / 2 * (parameters[0] + 1), atol=1e-12
+        )
 
 
 def test_a_written_image_is_the_papers():
     images = _writer()(PATCHES, NUMBERS)
-    for row, numbers in enumerate(NUMBERS):
-        filters_y, filters_x, gain = _paper_filters(numbers, SIZE, HEIGHT, WIDTH)
+    for row, parameters in enumerate(NUMBERS):
+        filters_y, filters_x, gain = _paper_filters(parameters, SIZE, HEIGHT, WIDTH)
         for channel in range(CHANNELS):
             expected = filters_y.T @ PATCHES[row, :, :, channel] @ filters_x / gain
             np.testing.assert_allclose(images[row, ..., channel], expected, atol=1e-12)
@@ -105,8 +107,8 @@ def test_means_on_pixels_with_a_tiny_variance_are_a_crop(center, size):
 
 
 def test_a_written_crop_lies_where_it_was_read():
-    numbers = _pixelwise(3, 5, 3)
-    image = np.array(_writer()(PATCHES[:1], numbers))
+    parameters = _pixelwise(3, 5, 3)
+    image = np.array(_writer()(PATCHES[:1], parameters))
     np.testing.assert_allclose(image[:, 3:6, 1:4], PATCHES[:1], atol=1e-12)
     np.testing.assert_allclose(np.abs(image).sum(), np.abs(PATCHES[:1]).sum(), atol=1e-9)
 
@@ -146,14 +148,14 @@ def test_drawing_reads_and_writes_in_a_functional_model():
 def test_gradients_equal_finite_differences():
     reader, upstream = _reader(), RANDOM.randn(2, SIZE, SIZE, CHANNELS)
 
-    def loss(numbers):
-        return tf.reduce_sum(reader(IMAGES, numbers) * upstream)
+    def loss(parameters):
+        return tf.reduce_sum(reader(IMAGES, parameters) * upstream)
 
-    numbers = tf.constant(NUMBERS)
+    parameters = tf.constant(NUMBERS)
     with tf.GradientTape() as tape:
-        tape.watch(numbers)
-        value = loss(numbers)
-    gradient = tape.gradient(value, numbers).numpy()
+        tape.watch(parameters)
+        value = loss(parameters)
+    gradient = tape.gradient(value, parameters).numpy()
     for index in np.ndindex(NUMBERS.shape):
         step = np.zeros_like(NUMBERS)
         step[index] = 1e-6
@@ -168,15 +170,15 @@ def test_extreme_numbers_give_finite_patches_and_gradients(policy, value):
     writer = GaussianWriter(HEIGHT, WIDTH, project_state=False, dtype=policy)
     for layer, image in ((reader, IMAGES), (writer, PATCHES)):
         for index in range(5):
-            numbers = NUMBERS.astype("float32")
-            numbers[:, index] = value
-            numbers = tf.constant(numbers)
+            parameters = NUMBERS.astype("float32")
+            parameters[:, index] = value
+            parameters = tf.constant(parameters)
             with tf.GradientTape() as tape:
-                tape.watch(numbers)
-                output = layer(image.astype("float32"), numbers)
+                tape.watch(parameters)
+                output = layer(image.astype("float32"), parameters)
                 total = tf.reduce_mean(tf.cast(output, "float32"))
             assert np.isfinite(tf.cast(output, "float32").numpy()).all()
-            assert np.isfinite(tape.gradient(total, numbers).numpy()).all()
+            assert np.isfinite(tape.gradient(total, parameters).numpy()).all()
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ WEIGHTS = _random(B, T, S)
 def test_the_worked_number():
     weights = np.array([[[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]]])
     np.testing.assert_allclose(float(doubly_stochastic_penalty(weights)), 0.42, atol=1e-12)
-    loss = DoublyStochasticLoss(weight=2.0, target=0.5)
+    loss = DoublyStochasticLoss(loss_weight=2.0, target=0.5)
     loss(np.zeros((1, 2, V)), weights)
     # Sums .6, .9, .5 against .5.
     np.testing.assert_allclose(float(loss.losses[0]), 2 * (0.01 + 0.16 + 0.0), atol=1e-6)
@@ -63,7 +63,7 @@ def test_bad_input_is_named():
         loss(np.zeros((B, T, V)), WEIGHTS[:, :, 0])
     with pytest.raises(ValueError, match="`source_mask` of shape .batch, key."):
         loss(np.zeros((B, T, V)), WEIGHTS, source_mask=MASK)
-    with pytest.raises(ValueError, match="`weight` to be a number.*weight=-1"):
-        DoublyStochasticLoss(weight=-1)
+    with pytest.raises(ValueError, match="`loss_weight` to be a number.*loss_weight=-1"):
+        DoublyStochasticLoss(loss_weight=-1)
     with pytest.raises(ValueError, match="known|rank|shape"):
         loss(keras.KerasTensor((None, T, V)), keras.KerasTensor((None, T)))

@@ -33,7 +33,7 @@ def test_averaged_over_the_draws_the_gradient_is_exact(baseline):
     locations, width = 3, 4
     attention = HardAttention(5, expected_rate=0.0, dtype="float64")
     readout = keras.layers.Dense(V, dtype="float64")
-    loss = ReinforceLoss(weight=1.0, entropy_weight=0.0, dtype="float64")
+    loss = ReinforceLoss(loss_weight=1.0, entropy_weight=0.0, dtype="float64")
     query, value = tf.constant(_random(1, 1, 2)), tf.constant(_random(1, locations, width))
     targets = np.array([[3]])
     attention.build(query.shape, value.shape)
@@ -48,16 +48,20 @@ def test_averaged_over_the_draws_the_gradient_is_exact(baseline):
         """-sum_s alpha_s log p(y | s), the gate included."""
         memory = attention.prepare(value)
         alpha = tf.nn.softmax(attention.scorer.score(query, memory["key"])[0, 0])
-        contexts = [attention.gated(query, value[:, s : s + 1]) for s in range(locations)]
+        contexts = [attention.apply_gate(query, value[:, s : s + 1]) for s in range(locations)]
         return -sum(alpha[s] * log_prob(contexts[s]) for s in range(locations)), alpha
 
     def estimate(place):
         noise = {"normalizer": 1e6 * tf.one_hot([[place]], locations, dtype="float64")}
-        context, weights, details = attention.attend(
-            query, attention.prepare(value), noise=noise, training=True, return_details=True
+        context, weights, auxiliary_outputs = attention.attend(
+            query,
+            attention.prepare(value),
+            noise=noise,
+            training=True,
+            return_auxiliary_outputs=True,
         )
         assert np.array(weights)[0, 0, place] == 1
-        logits = loss(readout(context), targets, **details, training=True)
+        logits = loss(readout(context), targets, **auxiliary_outputs, training=True)
         return -tf.nn.log_softmax(logits, axis=-1)[0, 0, 3] + loss.losses[0]
 
     def gradients(function, *arguments):
@@ -197,9 +201,11 @@ def _captioner(make, **options):
     }
     attention = HardAttention(8, expected_rate=0.0, vector_initializer="zeros", seed=1)
     decoder = make(attention)
-    logits, details = decoder(symbols["inputs"], symbols["memory"], return_details=True)
+    logits, auxiliary_outputs = decoder(
+        symbols["inputs"], symbols["memory"], return_auxiliary_outputs=True
+    )
     mask = keras.ops.not_equal(symbols["targets"], 0)
-    logits = ReinforceLoss(**options)(logits, symbols["targets"], **details, mask=mask)
+    logits = ReinforceLoss(**options)(logits, symbols["targets"], **auxiliary_outputs, mask=mask)
     model = keras.Model(symbols, logits)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
     model.compile(keras.optimizers.Adam(0.02), loss, jit_compile=True)
@@ -213,15 +219,15 @@ DECODERS = {
 
 
 @pytest.mark.parametrize(
-    ("make", "weight", "found"),
+    ("make", "loss_weight", "found"),
     [
         pytest.param("bahdanau", 0.5, True, marks=pytest.mark.thorough),
         pytest.param("luong", 0.5, True, marks=pytest.mark.slow),
         pytest.param("luong", 0.0, False, marks=pytest.mark.slow),
     ],
 )
-def test_reinforce_finds_where_the_answer_is(make, weight, found):
-    model, decoder = _captioner(DECODERS[make], weight=weight, entropy_weight=0.01)
+def test_reinforce_finds_where_the_answer_is(make, loss_weight, found):
+    model, decoder = _captioner(DECODERS[make], loss_weight=loss_weight, entropy_weight=0.01)
     data, labels, _ = _data(64 * 120)
     model.fit(data, labels, batch_size=64, epochs=1, verbose=0)
     data, labels, flagged = _data(200, seed=1)

@@ -50,9 +50,9 @@ def test_one_and_a_half_by_hand():
 def test_a_learnable_alpha_starts_where_a_fixed_one_stands():
     scores, mask = scores_and_mask()
     for alpha in (1.001, 1.5, 2.0, 3.5, 60.0):
-        learnable = EntmaxNormalizer(alpha, learnable=True, **FLOAT64)(scores, mask=mask)
+        learn_alpha = EntmaxNormalizer(alpha, learn_alpha=True, **FLOAT64)(scores, mask=mask)
         fixed = EntmaxNormalizer(alpha, **FLOAT64)(scores, mask=mask)
-        np.testing.assert_allclose(learnable, fixed, atol=1e-8)
+        np.testing.assert_allclose(learn_alpha, fixed, atol=1e-8)
 
 
 def test_near_one_it_is_the_softmax_and_at_two_sparsemax():
@@ -81,7 +81,7 @@ def _loss(layer, scores, mask, upstream):
 def test_the_gradient_of_alpha_equals_finite_differences(alpha):
     scores, mask = scores_and_mask(2, scale=0.7)
     upstream = np.random.RandomState(4).randn(*scores.shape)
-    layer = EntmaxNormalizer(alpha, learnable=True, **FLOAT64)
+    layer = EntmaxNormalizer(alpha, learn_alpha=True, **FLOAT64)
     with tf.GradientTape() as tape:
         loss = _loss(layer, scores, mask, upstream)
     (found,) = tape.gradient(loss, layer.trainable_variables)
@@ -99,7 +99,7 @@ def test_gradients_of_float32_are_those_of_float64_near_one_and_beyond_two():
     for alpha, tolerance in ((1.001, 1e-3), (1.3, 1e-5), (3.0, 1e-5), (6.0, 2e-3)):
         found = []
         for dtype in ("float32", "float64"):
-            layer = EntmaxNormalizer(alpha, learnable=True, dtype=dtype)
+            layer = EntmaxNormalizer(alpha, learn_alpha=True, dtype=dtype)
             # The scores as upstream: more alpha raises their mean, so nothing cancels.
             data = tf.cast(scores, dtype), mask, tf.cast(scores, dtype)
             with tf.GradientTape() as tape:
@@ -113,7 +113,7 @@ def test_gradients_of_float32_are_those_of_float64_near_one_and_beyond_two():
 
 def test_alpha_stays_above_one_however_far_it_is_pushed():
     scores, mask = scores_and_mask()
-    layer = EntmaxNormalizer(1.5, learnable=True)
+    layer = EntmaxNormalizer(1.5, learn_alpha=True)
     softmax = np.array(SoftmaxNormalizer()(scores, mask=mask))
     layer.build(scores.shape)
     layer.raw_alpha.assign(-200.0)

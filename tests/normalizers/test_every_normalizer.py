@@ -28,7 +28,7 @@ SMOOTH = {
     "entmax-1.5": EntmaxNormalizer,
     "entmax-2": lambda **o: EntmaxNormalizer(2, **o),
     "entmax-3": lambda **o: EntmaxNormalizer(3.0, **o),
-    "entmax-learnable": lambda **o: EntmaxNormalizer(1.7, learnable=True, **o),
+    "entmax-learnable": lambda **o: EntmaxNormalizer(1.7, learn_alpha=True, **o),
     "gumbel": lambda **o: GumbelSoftmaxNormalizer(0.7, seed=1, **o),
 }
 #: All weight on one key.
@@ -176,7 +176,7 @@ def test_a_seed_repeats_and_the_next_draw_differs(name):
     np.testing.assert_array_equal(one(scores), other(scores))
 
 
-@pytest.mark.parametrize("name", normalizers.names.NAMES)
+@pytest.mark.parametrize("name", normalizers._names.NORMALIZERS)
 def test_every_name_makes_its_class(name):
     layer = normalizers.get(name, dtype="float64")
     assert layer.__class__.__name__.lower() == name.replace("_", "") + "normalizer"

@@ -75,5 +75,5 @@ def test_temperature_must_be_positive(temperature):
 
 
 def test_inference_must_be_a_known_word():
-    with pytest.raises(ValueError, match="`inference`.*'noiseless', 'sample'"):
-        GumbelSoftmaxNormalizer(inference="argmax")
+    with pytest.raises(ValueError, match="`inference_mode`.*'noiseless', 'sample'"):
+        GumbelSoftmaxNormalizer(inference_mode="argmax")

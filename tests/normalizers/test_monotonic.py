@@ -6,7 +6,7 @@ import tensorflow as tf
 from normalizer_checks import scores_and_mask
 
 from keras_attention import MonotonicNormalizer
-from keras_attention.loop import run_loop
+from keras_attention._utils.loop import run_loop
 
 FLOAT64 = {"dtype": "float64"}
 MODES = pytest.mark.parametrize("mode", ["parallel", "recursive"])
@@ -17,10 +17,10 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def reference(choose, mask, previous=None):
-    """Equation 9, entry by entry, for one row of the batch: `choose` is (query, key)."""
-    queries, keys = choose.shape
-    weights = np.zeros_like(choose)
+def reference(stop_probabilities, mask, previous=None):
+    """Equation 9, entry by entry, for one row: `stop_probabilities` is (query, key)."""
+    queries, keys = stop_probabilities.shape
+    weights = np.zeros_like(stop_probabilities)
     previous = np.eye(keys)[0] if previous is None else previous
     for i in range(queries):
         if not mask[i].any():
@@ -28,7 +28,7 @@ def reference(choose, mask, previous=None):
         arriving = 0.0
         for j in range(keys):
             arriving += previous[j]
-            chosen = choose[i, j] * mask[i, j]
+            chosen = stop_probabilities[i, j] * mask[i, j]
             weights[i, j] = chosen * arriving
             arriving *= 1 - chosen
         previous = weights[i]
@@ -66,10 +66,10 @@ def test_hard_is_the_recursion_where_probabilities_are_zero_and_one():
 def test_hard_weights_are_how_often_the_reader_stops():
     """The expectation that the other modes compute, from readers that flip coins."""
     random = np.random.RandomState(1)
-    choose, readers = sigmoid(random.randn(3, 5)), 20_011
-    coins = np.where(random.rand(readers, 3, 5) < choose, 1.0, -1.0)
+    stop_probabilities, readers = sigmoid(random.randn(3, 5)), 20_011
+    coins = np.where(random.rand(readers, 3, 5) < stop_probabilities, 1.0, -1.0)
     stops = np.array(MonotonicNormalizer("hard")(coins)).mean(axis=0)
-    expected = reference(choose, np.ones((3, 5), bool))
+    expected = reference(stop_probabilities, np.ones((3, 5), bool))
     np.testing.assert_allclose(stops, expected, atol=4 * 0.5 / np.sqrt(readers))
 
 
@@ -93,9 +93,9 @@ def test_with_previous_weights_each_query_is_one_step_from_its_row(mode):
         previous = np.eye(7)[previous.argmax(axis=-1)]
     layer = MonotonicNormalizer(mode, **FLOAT64)
     weights = np.array(layer(scores, mask=mask, previous_weights=previous))
-    choose = (scores > 0) * 1.0 if mode == "hard" else sigmoid(scores)
+    stop_probabilities = (scores > 0) * 1.0 if mode == "hard" else sigmoid(scores)
     for i, j in np.ndindex(scores.shape[:2]):
-        expected = reference(choose[i, j][None], mask[i, j][None], previous[i, j])[0]
+        expected = reference(stop_probabilities[i, j][None], mask[i, j][None], previous[i, j])[0]
         np.testing.assert_allclose(weights[i, j], expected, atol=1e-12)
 
 

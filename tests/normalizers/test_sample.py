@@ -96,5 +96,7 @@ def test_log_probability_and_entropy_are_float32_and_finite(dtype, scale):
 
 
 def test_inference_must_be_a_known_word():
-    with pytest.raises(ValueError, match="`inference`.*'argmax', 'sample'.*inference='mean'"):
+    with pytest.raises(
+        ValueError, match="`inference_mode`.*'argmax', 'sample'.*inference_mode='mean'"
+    ):
         SampleNormalizer("mean")

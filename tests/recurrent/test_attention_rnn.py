@@ -12,7 +12,7 @@ from keras_attention import (
     LuongAttention,
     SkipFirstUpdate,
 )
-from keras_attention.recurrent import attended_gru
+from keras_attention.kernels import attention_gru_sequence
 
 B, T, S, D, M, N = 3, 5, 7, 4, 6, 8
 MEMORY_MASK = np.arange(S) < np.array([[7], [3], [0]])
@@ -229,9 +229,9 @@ def test_the_written_gradient_equals_the_automatic_one(monkeypatch):
             loss = tf.add_n([tf.reduce_sum(r * u) for r, u in zip(results, upstream, strict=True)])
         return [loss, *tape.gradient(loss, [*tensors, *layer.trainable_variables])]
 
-    assert attended_gru.covers(layer, training=True)
+    assert attention_gru_sequence.supports(layer, training=True)
     written = gradients()
-    monkeypatch.setattr(attended_gru, "covers", lambda recurrence, training: False)
+    monkeypatch.setattr(attention_gru_sequence, "supports", lambda recurrence, training: False)
     automatic = gradients()
     for one, other in zip(written, automatic, strict=True):
         np.testing.assert_allclose(np.array(one), np.array(other), rtol=1e-9, atol=1e-12)
@@ -276,7 +276,7 @@ def test_cells_with_dropout_train_and_draw_one_mask_a_sequence(feeding):
     [
         (lambda: AttentionRNN(3, LuongAttention()), "`cell` to be a Keras cell.*cell=3"),
         (lambda: AttentionRNN([], LuongAttention()), "non-empty list"),
-        (lambda: AttentionRNN(BahdanauGRUCell(2), "dot"), "`attention` to be a mechanism"),
+        (lambda: AttentionRNN(BahdanauGRUCell(2), "dot"), "`attention` to be an attention layer"),
         (
             lambda: AttentionRNN(BahdanauGRUCell(2), LuongAttention(), order="vaswani"),
             "'bahdanau', 'luong'.*order='vaswani'",
@@ -285,7 +285,7 @@ def test_cells_with_dropout_train_and_draw_one_mask_a_sequence(feeding):
             lambda: AttentionRNN(
                 BahdanauGRUCell(2), LuongAttention(), order="bahdanau", input_feeding=True
             ),
-            "go with order='luong'",
+            "require order='luong'",
         ),
         (
             lambda: AttentionRNN(BahdanauGRUCell(2), LuongAttention(), attentional_units=-1),
@@ -299,7 +299,7 @@ def test_cells_with_dropout_train_and_draw_one_mask_a_sequence(feeding):
         ),
         (
             lambda: LAYERS["luong"]()(INPUTS, MEMORY, initial_state=_random(B, N)),
-            r"hold 2 tensor\(s\) of shape \(batch, 8\), \(batch, 8\)",
+            r"of 2 tensor\(s\) of shape \(batch, 8\), \(batch, 8\)",
         ),
     ],
 )
@@ -313,4 +313,4 @@ def test_the_written_gradient_covers_rnnsearch_and_nothing_else():
     for name, make in LAYERS.items():
         layer = make()
         layer.build(INPUTS.shape, MEMORY.shape)
-        assert attended_gru.covers(layer, training=True) == (name in covered), name
+        assert attention_gru_sequence.supports(layer, training=True) == (name in covered), name

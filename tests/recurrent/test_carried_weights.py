@@ -14,7 +14,7 @@ BATCH, TIME, SOURCE, DIM = 2, 5, 7, 3
 class Fatigue(Scorer):
     """Dot products, less `rate` times the earlier weights: what was read loses interest."""
 
-    same_width = True
+    requires_equal_dims = True
 
     def __init__(self, rate=3.0, reads="accumulated", **kwargs):
         super().__init__(**kwargs)
@@ -77,12 +77,12 @@ def test_weights_are_carried_as_the_scorer_asks(reads, order):
 
 
 def test_the_layer_can_decide_what_is_carried():
-    (inputs, memory), layer = _data(), _layer("previous", "luong", carried_weights="accumulated")
+    (inputs, memory), layer = _data(), _layer("previous", "luong", attention_history="accumulated")
     weights = layer(inputs, memory, return_attention_scores=True)[1]
     expected = _by_hand(layer, inputs, memory, "accumulated", "luong")[1]
     np.testing.assert_allclose(weights, expected, atol=1e-12)
     again = AttentionRNN.from_config(layer.get_config())
-    assert again.carried_weights == "accumulated"
+    assert again.attention_history == "accumulated"
 
 
 @pytest.mark.parametrize("order", ["bahdanau", "luong"])
@@ -118,5 +118,5 @@ def test_half_precision_carries_float32():
 
 
 def test_bad_choice_is_refused():
-    with pytest.raises(ValueError, match="`carried_weights` to be one of.*Received.*'all'"):
-        _layer("previous", "luong", carried_weights="all")
+    with pytest.raises(ValueError, match="`attention_history` to be one of.*Received.*'all'"):
+        _layer("previous", "luong", attention_history="all")

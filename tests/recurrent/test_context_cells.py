@@ -64,11 +64,11 @@ def test_add_projects_a_context_of_another_width():
     np.testing.assert_allclose(outputs, plain + Z @ np.array(wrapped.kernel), atol=1e-12)
 
 
-@pytest.mark.parametrize("carry", [False, True])
+@pytest.mark.parametrize("output_is_state", [False, True])
 @pytest.mark.parametrize("activation", [None, "tanh"])
-def test_concat_changes_what_is_read_out_and_if_carried_remembered(activation, carry):
+def test_concat_changes_what_is_read_out_and_if_carried_remembered(activation, output_is_state):
     cell, w, u, b = _simple_cell()
-    wrapped = ContextConcat(cell, NZ, activation, carry, dtype="float64")
+    wrapped = ContextConcat(cell, NZ, activation, output_is_state, dtype="float64")
     outputs, (last,) = _run(wrapped, X, Z)
     wc, h = np.array(wrapped.kernel), np.zeros((B, NH))
     assert wc.shape == (NH + NZ, NH)
@@ -77,7 +77,7 @@ def test_concat_changes_what_is_read_out_and_if_carried_remembered(activation, c
         read = np.concatenate([h, Z[:, t]], axis=-1) @ wc
         read = np.tanh(read) if activation else read
         np.testing.assert_allclose(outputs[:, t], read, atol=1e-12)
-        h = read if carry else h
+        h = read if output_is_state else h
     np.testing.assert_allclose(last, h, atol=1e-12)
 
 
@@ -133,7 +133,7 @@ def test_without_context_all_three_are_the_plain_network(kind, place):
 PLACES = {
     "add": lambda cell, **o: ContextAdd(cell, NZ, **o),
     "concat": lambda cell, **o: ContextConcat(cell, NZ, "tanh", **o),
-    "carry": lambda cell, **o: ContextConcat(cell, NZ, "tanh", carry=True, **o),
+    "output_is_state": lambda cell, **o: ContextConcat(cell, NZ, "tanh", output_is_state=True, **o),
     "mlp": lambda cell, **o: ContextMLP(cell, NZ, **o),
 }
 
@@ -149,7 +149,7 @@ def test_attention_gives_the_context_step_by_step_as_in_a_full_call(place, kind)
     memory = layer.prepare(tf.constant(MEMORY))
     state = layer.start(memory)
     for t in range(T):
-        before = layer.adapter.output_of(state["cell"])
+        before = layer.adapter.get_output(state["cell"])
         _, expected = layer.attention(before, MEMORY, return_attention_scores=True)
         output, context, weight, state = layer.step(tf.constant(X[:, t]), state, memory)
         np.testing.assert_allclose(np.array(weight), np.array(expected), atol=1e-12)
@@ -167,7 +167,7 @@ def test_dropout_of_the_wrapped_cell_is_drawn_before_the_loop(place):
     x, memory = X.astype("float32"), MEMORY.astype("float32")
     layer(x, memory)
 
-    @tf.function(jit_compile=place == "carry")
+    @tf.function(jit_compile=place == "output_is_state")
     def run(training):
         return layer(x, memory, training=training)
 
@@ -181,13 +181,13 @@ def test_dropout_of_the_wrapped_cell_is_refused_where_it_would_leak():
     layer = keras.layers.RNN(cell)
     inputs = np.concatenate([X, Z], axis=-1)
     layer(inputs)
-    with pytest.raises(ValueError, match="cannot draw the dropout.*cell.dropout=0.4"):
+    with pytest.raises(ValueError, match="cannot apply the dropout.*cell.dropout=0.4"):
         layer(inputs, training=True)
 
 
 def test_one_compiled_fit_with_unknown_batch_and_length():
     inputs = keras.Input((None, NI)), keras.Input((None, NZ))
-    cell = ContextConcat(keras.layers.LSTMCell(NH), NZ, "tanh", carry=True)
+    cell = ContextConcat(keras.layers.LSTMCell(NH), NZ, "tanh", output_is_state=True)
     both = keras.layers.Concatenate()(inputs)
     model = keras.Model(inputs, keras.layers.RNN(cell, return_sequences=True)(both))
     model.compile("sgd", "mse", jit_compile=True)
@@ -206,7 +206,7 @@ def test_bad_arguments_are_named():
         ContextMLP(keras.layers.GRUCell(NH), 0)
     with pytest.raises(ValueError, match="`cell` to be a Keras cell.*cell=3"):
         ContextAdd(3, NZ)
-    with pytest.raises(ValueError, match="wraps one cell"):
+    with pytest.raises(ValueError, match="wraps a single cell"):
         ContextConcat([keras.layers.GRUCell(NH)], NZ)
     cell = ContextAdd(keras.layers.GRUCell(NH), NZ)
     with pytest.raises(ValueError, match="z the last context_dim=4 .*inputs.shape=.None, 4"):

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_attention import AdditiveScorer, Attention, AttentionRNN, LocationSensitiveScorer
-from keras_attention.loop import run_loop
+from keras_attention._utils.loop import run_loop
 from keras_attention.scorers.location_sensitive import location_features
 
 B, Q, K, DQ, DK, U, F, SIZE = 2, 3, 7, 5, 11, 13, 4, 3

@@ -7,7 +7,7 @@ import tensorflow as tf
 from finite_differences import assert_gradients_are_right
 from transformer_reference import encoder_layer
 
-from keras_attention import RotaryPositions, TransformerEncoderLayer
+from keras_attention import RotaryEmbedding, TransformerEncoderLayer
 
 B, T, D, H, F = 3, 7, 10, 5, 11
 MASK = np.arange(T) < np.array([[7], [3], [0]])
@@ -86,7 +86,7 @@ def test_parameters_are_those_of_the_paper():
 
 
 def test_rotary_positions_tell_a_sequence_from_its_reverse():
-    plain, rotary = _made(0.0), _made(0.0, rotary=RotaryPositions(dtype="float64"))
+    plain, rotary = _made(0.0), _made(0.0, rotary=RotaryEmbedding(dtype="float64"))
     backwards = INPUTS[:, ::-1]
     np.testing.assert_allclose(plain(backwards), plain(INPUTS)[:, ::-1], atol=1e-10)
     assert np.abs(np.array(rotary(backwards)) - np.array(rotary(INPUTS))[:, ::-1]).max() > 1e-3
@@ -114,7 +114,7 @@ def test_the_weights_are_those_of_the_attention():
         ({"dropout": 1.0}, "Received: dropout=1.0"),
         ({"normalization": "middle"}, "one of 'post', 'pre'. Received: normalization='middle'"),
         ({"window": 4}, "`window` to be odd"),
-        ({"rotary": "yes"}, "`rotary` to be a `RotaryPositions` object or None"),
+        ({"rotary": "yes"}, "`rotary` to be a `RotaryEmbedding` object or None"),
     ],
 )
 def test_bad_arguments_are_refused(options, message):

@@ -110,7 +110,7 @@ def test_an_unknown_length_beyond_the_table_gets_the_last_row():
 
 
 def test_bad_arguments_are_refused():
-    with pytest.raises(ValueError, match="even width: .* Received: inputs.shape=\\(3, 5, 7\\)"):
+    with pytest.raises(ValueError, match="even width, .* Received: inputs.shape=\\(3, 5, 7\\)"):
         PositionalEncoding()(np.zeros((3, 5, 7)))
     with pytest.raises(ValueError, match="`base` .* Received: base=0.5"):
         PositionalEncoding(base=0.5)

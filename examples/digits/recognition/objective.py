@@ -10,7 +10,7 @@ look, and the second the baseline that makes the third less noisy. Code name -> 
 import tensorflow as tf
 
 from examples.training.objectives import Objective
-from keras_attention import checks
+from keras_attention._utils import validation
 
 
 class RecognitionObjective(Objective):
@@ -38,7 +38,9 @@ class RecognitionObjective(Objective):
     larger_is_better = {"loss": False, "error": False}
 
     def __init__(self, weight: float = 0.01):
-        self.weight = checks.number_in_range("RecognitionObjective", "weight", weight, 0.0)
+        self.weight = validation.check_number_in_range(
+            "RecognitionObjective", "weight", weight, 0.0
+        )
 
     def sums(self, outputs, labels):
         losses, wrong, shown = _judged(outputs, labels)

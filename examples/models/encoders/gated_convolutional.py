@@ -13,8 +13,8 @@ from keras_attention import (
     GatedConvBlock,
     WeightNormalizedDense,
 )
+from keras_attention._utils.initializers import PaddedNormal
 from keras_attention.convolutional import scaled_normal
-from keras_attention.initialization import PaddedNormal
 from keras_attention.transformer import LearnedPositionalEmbedding
 
 
@@ -64,7 +64,7 @@ def build(
     )(words)
     embedded = CounterDropout(dropout, seed=seed, dtype=dtype, name="embedding_dropout")(embedded)
 
-    outputs = _linear(convolutions[0][0], 1 - dropout, dtype, "enter")(embedded)
+    outputs = _linear(convolutions[0][0], 1 - dropout, dtype, "input_projection")(embedded)
     for index, (units, kernel_size) in enumerate(convolutions):
         outputs = GatedConvBlock(
             units,
@@ -74,7 +74,7 @@ def build(
             dtype=dtype,
             name=f"block_{index}",
         )(outputs)
-    outputs = _linear(embedding_dim, 1.0, dtype, "leave")(outputs)
+    outputs = _linear(embedding_dim, 1.0, dtype, "output_projection")(outputs)
 
     encoded = {"memory": outputs}
     if with_embeddings:
@@ -89,5 +89,5 @@ def build(
     return keras.Model(source, encoded, name="encoder")
 
 
-def _linear(units, keep, dtype, name):
-    return WeightNormalizedDense(units, scaled_normal(keep), dtype=dtype, name=name)
+def _linear(units, keep_prob, dtype, name):
+    return WeightNormalizedDense(units, scaled_normal(keep_prob), dtype=dtype, name=name)

@@ -9,7 +9,7 @@ A layer reads the tape of its own states, and the states below as its inputs.
 
 import keras
 
-from keras_attention import CounterDropout, IntraAttention
+from keras_attention import LSTMN, CounterDropout
 
 
 def build(vocabulary_size, units, embedding_dim, layers=1, dropout=0.0, seed=None, dtype=None):
@@ -34,7 +34,7 @@ def build(vocabulary_size, units, embedding_dim, layers=1, dropout=0.0, seed=Non
     )(source)
     states = CounterDropout(dropout, seed=seed, dtype=dtype)(states)
     for index in range(layers):
-        states = IntraAttention(units, dtype=dtype, name=f"lstmn_{index}")(states)
+        states = LSTMN(units, dtype=dtype, name=f"lstmn_{index}")(states)
         number = None if seed is None else seed + 1 + index
         states = CounterDropout(dropout, seed=number, dtype=dtype)(states)
     return keras.Model(source, {"memory": states}, name="encoder")

@@ -7,7 +7,7 @@ x_n = the n-th `TransformerEncoderLayer` of x_{n-1}             section 3.1
 import keras
 
 from keras_attention import (
-    RotaryPositions,
+    RotaryEmbedding,
     TransformerEmbedding,
     TransformerEncoderLayer,
 )
@@ -68,7 +68,7 @@ def build(
             dropout,
             normalization,
             window=window,
-            rotary=RotaryPositions(dtype=dtype) if positions == "rotary" else None,
+            rotary=RotaryEmbedding(dtype=dtype) if positions == "rotary" else None,
             seed=None if seed is None else seed + 1 + 2 * index,
             dtype=dtype,
             name=f"layer_{index}",

@@ -2,10 +2,10 @@
 
 import gzip
 import json
-import pathlib
 
 import numpy as np
 import pytest
+from data_folder import DATA
 
 from examples.classification import naive_bayes
 from examples.classification.batches import DocumentBatches, Encoded, encode_documents
@@ -13,9 +13,7 @@ from examples.classification.documents import Document, read_documents, split_se
 from examples.data.report import DataError
 from keras_attention.export.tokenizers import WordTokenizer
 
-REVIEWS = (
-    pathlib.Path(__file__).parents[4] / "shared/data/movie_reviews/movie_reviews.folds0-8.jsonl.gz"
-)
+REVIEWS = DATA / "movie_reviews" / "movie_reviews.folds0-8.jsonl.gz"
 GOOD = {"id": "a", "fold": 3, "label": "pos", "sentences": ["a good film .", "", "see it ."]}
 
 

@@ -1,12 +1,12 @@
 import gzip
-import pathlib
 
 import pytest
+from data_folder import DATA as DATA_FOLDER
 
 from examples.cloze.reading import Cloze, parse, read_cloze
 from examples.data.report import DataError
 
-DATA = pathlib.Path(__file__).parents[4] / "shared" / "data" / "cloze_en"
+DATA = DATA_FOLDER / "cloze_en"
 TEXT = """\
 1 She saw Ann and Bob .
 2 Ann ran .

@@ -12,7 +12,7 @@ from examples.training.history import read_history
 pytestmark = pytest.mark.thorough
 
 TINY = "--units 7 --no-jit --shapes 2 --epochs 2 --epoch-size 24 --batch-size 6".split()
-MACHINE = "--slots 11 --slot-dim 5 --size length=1:3".split()
+MACHINE = "--memory-size 11 --word-size 5 --size length=1:3".split()
 TIMES = ("seconds", "sequences_per_second")
 
 
@@ -135,7 +135,7 @@ def test_all_tasks_and_controllers_train(command, tmp_path):
     kinds = (["--controller", "feed_forward"], ["--layers", 2], ["--shift", "scalar"])
     for (task, given), kind in zip(sizes.items(), kinds, strict=True):
         run = tmp_path / task
-        options = [*TINY, *given, *kind, "--slots", 11, "--epochs", 1, "--epoch-size", 6]
+        options = [*TINY, *given, *kind, "--memory-size", 11, "--epochs", 1, "--epoch-size", 6]
         status, out, err = command("train", "ntm", "--task", task, "--run", run, *options)
         assert (status, err) == (0, ""), out
         assert np.isfinite(read_history(run / "history.csv")[0]["dev_loss"])
@@ -149,7 +149,7 @@ def test_all_tasks_and_controllers_train(command, tmp_path):
         ("--size length", 2, "Received: --size length"),
         ("--task sort", 2, "invalid choice: 'sort'"),
         ("--epoch-size 4", 2, "An epoch holds at least one batch"),
-        ("--slots 2", 1, "at least 3 slots, or a smaller reach"),
+        ("--memory-size 2", 1, "at least 3 slots, or a smaller max_shift"),
         ("--read-heads 0", 2, "expected a positive whole number"),
         ("--clip-norm -1", 2, "expected a number of at least 0"),
     ],
@@ -178,4 +178,4 @@ def test_a_translators_command_refuses_another_run(command, copy_run):
 
 def test_the_machine_comes_back_without_the_examples(copy_run):
     model = keras.saving.load_model(copy_run / "model.keras", compile=False)
-    assert model.get_layer("ntm").cell.slots == 11
+    assert model.get_layer("ntm").cell.memory_size == 11

@@ -12,7 +12,7 @@ from examples.translation import evaluate, plot, scoring, translate
 from examples.translation.translating import Translation
 
 ROOT = pathlib.Path(__file__).parents[3]
-GREEDY = ("--beam", 1)
+GREEDY = ("--beam-width", 1)
 BLOCK = """
 import sys
 
@@ -45,7 +45,13 @@ class Echo:
 
 def test_texts_may_follow_an_option_and_have_ranked_outputs(command, words_run):
     status, out, err = command(
-        "translate", words_run, "ein hund schläft .", "--all", "kein baum fällt .", "--beam", 3
+        "translate",
+        words_run,
+        "ein hund schläft .",
+        "--all",
+        "kein baum fällt .",
+        "--beam-width",
+        3,
     )
     assert (status, err) == (0, "")
     lines = out.splitlines()
@@ -193,7 +199,7 @@ def test_the_dates_drawn_by_default_spread_over_scripts():
 @pytest.mark.slow
 def test_exports_are_numbered_and_answer_without_the_library(command, words_run, tmp_path):
     base = tmp_path / "served"
-    status, out, err = command("export", words_run, base, "--beam", 2, "--version", 9)
+    status, out, err = command("export", words_run, base, "--beam-width", 2, "--version", 9)
     assert (status, out, err) == (0, f"{base / '9'}\n", "")
     (base / "10").mkdir()
     assert ask.newest_version(base) == base / "10"

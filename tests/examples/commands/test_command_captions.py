@@ -81,7 +81,14 @@ def test_a_run_says_what_its_scenes_were_and_measures_where_it_looks(captions_ru
 
 def test_evaluate_measures_written_captions_and_looks(command, captions_run, tmp_path):
     status, out, err = command(
-        "evaluate", captions_run, "--scenes", 50, "--beam", 2, "--json", tmp_path / "numbers.json"
+        "evaluate",
+        captions_run,
+        "--scenes",
+        50,
+        "--beam-width",
+        2,
+        "--json",
+        tmp_path / "numbers.json",
     )
     assert (status, err) == (0, "")
     numbers = json.loads((tmp_path / "numbers.json").read_text())

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.thorough
 
 TINY = (
     "--embedding-dim 5 --units 3 --attention-units 7 --no-jit --shapes 1 --batch-size 8"
-    " --minimum-count 1 --dropout 0 --learning-rate 0.05"
+    " --min-frequency 1 --dropout 0 --learning-rate 0.05"
 ).split()
 TIMES = ("seconds", "documents_per_second")
 WORDS = ("film", "plot", "cast", "scene", "it", "was", "the", "a")
@@ -223,7 +223,7 @@ def test_a_run_goes_on_to_the_same_numbers(command, han_run, documents, tmp_path
         ("--documents {} --folds 0-2 --dev-folds 9", 1, "no document of fold 9"),
         ("--documents {}.gone --folds 0 --dev-folds 1", 1, "does not exist"),
         ("--documents {} --folds 0 --dev-folds 1 --dropout 1", 2, "from 0 to below 1"),
-        ("--documents {} --folds 0 --dev-folds 1 --minimum-count 999", 1, "minimum_count"),
+        ("--documents {} --folds 0 --dev-folds 1 --min-frequency 999", 1, "min_frequency"),
     ],
 )
 def test_wrong_options_and_data_are_told_in_a_line(

@@ -10,7 +10,7 @@ from examples.training.history import read_history
 
 pytestmark = pytest.mark.thorough
 
-TINY = "--units 12 --embedding-dim 12 --dropout 0 --no-jit --shapes 1 --minimum-count 1".split()
+TINY = "--units 12 --embedding-dim 12 --dropout 0 --no-jit --shapes 1 --min-frequency 1".split()
 TRAINING = "--epochs 20 --batch-size 8 --learning-rate 0.02 --embedding-l2 0 --seed 1".split()
 THINGS, TIMES = ("ball", "book", "hat", "key"), ("seconds", "questions_per_second")
 

@@ -30,7 +30,7 @@ def assert_one_line(err, told):
         ("list more", "unrecognized arguments: more"),
         ("plot x", "the following arguments are required: --out"),
         ("translate x --max-length 0", "--max-length: expected a positive whole number, got '0'"),
-        ("translate x --beam 0", "--beam: expected a positive whole number, got '0'"),
+        ("translate x --beam-width 0", "--beam-width: expected a positive whole number, got '0'"),
         (
             "translate x --length-penalty 11",
             "expected average or a number from -10 to 10, got '11'",
@@ -91,7 +91,7 @@ def test_files_that_do_not_go_together_are_wrong_usage(command, tmp_path, option
 
 def test_minimum_count_is_not_for_subwords(command, tmp_path):
     (tmp_path / "pairs").write_text("a\tb\n" * 100)
-    options = ["--pairs", tmp_path / "pairs", "--minimum-count", 2]
+    options = ["--pairs", tmp_path / "pairs", "--min-frequency", 2]
     status, _, err = command("train", "rnnsearch", "--run", tmp_path / "run", *options)
     assert status == 2
     assert_one_line(err, "SentencePiece has --vocabulary-size")
@@ -225,7 +225,7 @@ def test_what_is_not_installed_is_named(command, monkeypatch):
     monkeypatch.setattr(listing, "run", lambda arguments: __import__("not_there"))
     status, _, err = command("list")
     assert status == 1
-    assert_one_line(err, "No module named 'not_there'. Install what the examples need: pip")
+    assert_one_line(err, "No module named 'not_there'. Install the packages of the examples: pip")
 
 
 def test_nothing_to_ask(capsys, tmp_path):

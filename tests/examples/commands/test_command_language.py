@@ -150,9 +150,9 @@ def test_the_control_trains_and_has_nothing_to_draw(command, options, tmp_path):
         (["--text", "{dev}", "--dev-text", "{dev}.none"], 1, "does not exist"),
         (["--text", "{bad}", "--dev-text", "{dev}"], 1, "bad:2: expected UTF-8"),
         (
-            "--text {dev} --dev-text {dev} --tokens sentencepiece --minimum-count 2".split(),
+            "--text {dev} --dev-text {dev} --tokens sentencepiece --min-frequency 2".split(),
             2,
-            "--minimum-count is for",
+            "--min-frequency is for",
         ),
     ],
 )

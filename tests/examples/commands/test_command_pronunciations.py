@@ -119,7 +119,18 @@ def test_commands_and_actions(command, tmp_path):
     saved = [run / f"{side}.tokenizer" / "vocab.txt" for side in ("source", "target")]
     assert saved[0].read_text() == saved[1].read_text()
     assert {"run", "I_RUN", "thrice"} <= set(saved[0].read_text().split())
-    line = ("evaluate", run, "--pairs", file, "--beam", 1, "--json", numbers, "--max-length", 5)
+    line = (
+        "evaluate",
+        run,
+        "--pairs",
+        file,
+        "--beam-width",
+        1,
+        "--json",
+        numbers,
+        "--max-length",
+        5,
+    )
     assert command(*line)[0] == 1  # for its last line, which the training left out
     line = (*line, "--on-bad-line", "skip")
     status, out, err = command(*line)
@@ -150,7 +161,7 @@ def test_a_joint_vocabulary_is_made_from_both_sides(kind):
         ("--joint-vocabulary --target-tokens words", "same tokens on both sides. Received: sente"),
         ("--average 0.9 --average-last 3", "--average-last: not allowed with argument --average"),
         ("--average-last 1", "expected a whole number of at least 2, got '1'"),
-        ("--minimum-count 2 --source-tokens sentencepiece", "SentencePiece has --vocabulary-size"),
+        ("--min-frequency 2 --source-tokens sentencepiece", "SentencePiece has --vocabulary-size"),
         ("--warmup 9", "--warmup is for --schedule noam"),
     ],
 )

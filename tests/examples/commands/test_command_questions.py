@@ -11,7 +11,7 @@ from examples.training.history import read_history
 
 pytestmark = pytest.mark.thorough
 
-TINY = "--units 13 --hops 2 --epochs 12 --linear-epochs 5 --batch-size 8 --seed 1".split()
+TINY = "--units 13 --num-hops 2 --epochs 12 --linear-epochs 5 --batch-size 8 --seed 1".split()
 TIMES = ("seconds", "questions_per_second")
 PEOPLE, PLACES = ("Ann", "Bob", "Cy"), ("park", "hall", "shed", "pond")
 
@@ -222,7 +222,7 @@ def test_a_run_goes_on_to_the_same_numbers_within_and_after_its_linear_start(
         (["--stories", "{bad}"], 1, "bad.txt:2: expected the number 2"),
         (["--stories", "{short}"], 1, "expected at least ten stories"),
         (["--stories", "{tasks}", "--monitor", "loss"], 2, "--no-linear-start"),
-        (["--stories", "{tasks}", "--noise", "1"], 2, "from 0 to below 1"),
+        (["--stories", "{tasks}", "--empty-memory-rate", "1"], 2, "from 0 to below 1"),
     ],
 )
 def test_wrong_options_and_files_are_told_in_a_line(

@@ -23,7 +23,7 @@ TINY = (
     "--pairs {data}/{part}.tsv --source-tokens characters --target-tokens words --no-jit --shapes 1"
     " --units 5 --embedding-dim 7 --maxout-units 3 --epochs 2 --batch-size 8"
 )
-TEST = "--pairs {data}/{part}.test.tsv --format targets --beam 1 --max-length 6"
+TEST = "--pairs {data}/{part}.test.tsv --format targets --beam-width 1 --max-length 6"
 TABLE = {
     one.name: one
     for one in (
@@ -176,7 +176,9 @@ def test_a_model_that_changed_is_measured_again(command, calls, data, tmp_path):
 
 def test_another_evaluation_is_made_anew(command, calls, data, tmp_path, monkeypatch):
     assert start(command, data, tmp_path, "whole")[0] == 0
-    other = dataclasses.replace(TABLE["whole"], evaluation=f"{TABLE['whole'].evaluation} --beam 2")
+    other = dataclasses.replace(
+        TABLE["whole"], evaluation=f"{TABLE['whole'].evaluation} --beam-width 2"
+    )
     monkeypatch.setattr(reproduce, "EXPERIMENTS", {"whole": other})
     assert start(command, data, tmp_path, "whole")[0] == 0
     assert [line[0] for line in calls] == ["train", "evaluate", "evaluate"]

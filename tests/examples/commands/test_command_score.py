@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from examples.data.batches import Batches
-from keras_attention import protocol
+from keras_attention._utils import decoder_protocol
 from keras_attention.export import runs
 
 pytestmark = pytest.mark.thorough
@@ -27,11 +27,11 @@ def scored(command, run, folder, *options):
 def full_call(directory):
     """The same from the model's call with the right tokens fed, one pair at a time."""
     run = runs.read_run(directory)
-    first = protocol.first_id(run.model.get_layer("decoder"))
+    first = decoder_protocol.get_decoder_start_id(run.model.get_layer("decoder"))
     sides = (run.source_tokenizer, run.target_tokenizer)
     found = []
     for pair in PAIRS:
-        batches = Batches.from_pairs([pair], *sides, batch_size=1, first_id=first)
+        batches = Batches.from_pairs([pair], *sides, batch_size=1, decoder_start_id=first)
         inputs, labels = next(iter(batches.epoch(0)))
         logits = np.array(run.model(inputs))[0].astype("float64")
         log_probs = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))

@@ -26,7 +26,7 @@ def trained(command, tmp_path):
         line = ["train", system, "--run", run, "--pairs", tmp_path / "train.tsv", *tokens]
         status, out, err = command(*line, "--embedding-dim", 32, "--layers", 1, *options)
         assert (status, err) == (0, ""), out
-        line = ["evaluate", run, "--pairs", tmp_path / "test.tsv", "--beam", 1]
+        line = ["evaluate", run, "--pairs", tmp_path / "test.tsv", "--beam-width", 1]
         line += ["--measure", "exact_match", "--json", tmp_path / "numbers.json"]
         status, out, err = command(*line, *evaluation)
         assert (status, err) == (0, ""), out

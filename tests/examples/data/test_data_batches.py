@@ -1,11 +1,11 @@
 """Batches: few shapes, every pair once an epoch, an order that can be taken up again."""
 
 import doctest
-import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from data_folder import DATA
 
 from examples.data import batches as batches_module
 from examples.data.batches import Batches
@@ -14,7 +14,7 @@ from examples.data.encoding import EncodedPairs, Ragged, encode_pairs
 from examples.data.parallel import read_pairs, read_parallel
 from examples.data.report import DataError, Report
 
-MULTI30K = pathlib.Path(__file__).parents[4] / "shared/data/multi30k/tok"
+MULTI30K = DATA / "multi30k" / "tok"
 
 
 class WordTokenizer:

@@ -258,9 +258,11 @@ def test_other_babel_is_told(monkeypatch):
         date_forms._babel()
 
 
-def test_missing_babel_names_the_extra(monkeypatch):
+def test_missing_babel_names_the_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "babel", None)
-    with pytest.raises(DataError, match=r'pip install "keras-attention-layers\[examples\]"'):
+    with pytest.raises(
+        DataError, match=r'pip install -e "\.\[export,fonts,plot,serve\]" --group examples'
+    ):
         date_forms._babel()
 
 
@@ -291,7 +293,7 @@ def test_tokenizer_of_the_export_keeps_the_year_where_the_span_says():
     assert batches.report.used == 211
     with_symbol = 0
     for inputs, labels, index in batches.evaluation():
-        tokens = source.tokens(inputs["source"]).numpy()
+        tokens = source.ids_to_tokens(inputs["source"]).numpy()
         written = target.decode(labels).numpy()
         for row, iso, place in zip(tokens, written, index.numpy(), strict=True):
             if place < 0:

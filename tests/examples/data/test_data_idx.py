@@ -1,15 +1,15 @@
 """MNIST's files: what they hold, and what is said of damaged ones."""
 
 import gzip
-import pathlib
 
 import numpy as np
 import pytest
+from data_folder import DATA
 
 from examples.data import idx
 from examples.data.report import DataError
 
-MNIST = pathlib.Path(__file__).parents[4] / "shared/data/mnist"
+MNIST = DATA / "mnist"
 
 
 def content(array):
@@ -83,7 +83,7 @@ def test_files_that_do_not_fit_each_other_are_refused(tmp_path):
         idx.read_mnist(tmp_path, "validation")
 
 
-@pytest.mark.skipif(not MNIST.is_dir(), reason="MNIST is not in ../shared/data")
+@pytest.mark.skipif(not MNIST.is_dir(), reason="MNIST is not in the data folder")
 def test_mnist_itself_is_read():
     images, labels = idx.read_mnist(MNIST, "test")
     assert images.shape == (10000, 28, 28)

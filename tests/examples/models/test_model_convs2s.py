@@ -9,7 +9,7 @@ from examples.models import assembly, convs2s
 from examples.models.encoders import bidirectional_gru, gated_convolutional
 from examples.training.steps import TrainingStep
 from keras_attention import BahdanauDecoder, ConvDecoder
-from keras_attention.decoding import check_decoder
+from keras_attention.decoders import check_decoder
 
 SOURCE = np.array([[5, 7, 4, 3, 0, 0], [9, 3, 0, 0, 0, 0], [6, 6, 8, 10, 4, 3]], "int32")
 TARGET = np.array([[2, 5, 6, 4, 0], [2, 4, 0, 0, 0], [2, 7, 4, 4, 9]], "int32")

@@ -4,15 +4,15 @@ import pytest
 
 from examples.models import memory_network
 
-SIZES = {"vocabulary_size": 13, "words": 3, "units": 5, "hops": 2, "memory_size": 7}
+SIZES = {"vocabulary_size": 13, "words": 3, "units": 5, "num_hops": 2, "max_memories": 7}
 STORY = np.array([[[4, 5, 0], [6, 0, 0], [7, 8, 9]], [[4, 0, 0], [0, 0, 0], [0, 0, 0]]])
 QUESTION = np.array([[10, 11, 0], [12, 0, 0]])
 
 
-@pytest.mark.parametrize("tying", memory_network.TYINGS)
+@pytest.mark.parametrize("weight_tying", memory_network.TYINGS)
 @pytest.mark.parametrize("encoding", ["bag", "paper", "centered"])
-def test_every_tying_and_encoding_answers_with_weights_over_the_story(tying, encoding):
-    model = memory_network.build(**SIZES, tying=tying, encoding=encoding, seed=1)
+def test_every_tying_and_encoding_answers_with_weights_over_the_story(weight_tying, encoding):
+    model = memory_network.build(**SIZES, weight_tying=weight_tying, encoding=encoding, seed=1)
     outputs = model.predict_on_batch({"story": STORY, "question": QUESTION})
     assert outputs["logits"].shape == (2, 13)
     assert outputs["weights"].shape == (2, 2, 3)
@@ -35,14 +35,14 @@ def test_the_order_of_words_counts_but_for_a_bag():
 def test_adjacent_tying_has_no_answer_matrix_of_its_own():
     tables = 13 * 5 + 7 * 5  # a table of words and one of times
     flag = 1  # whether the softmax is out
-    adjacent = memory_network.build(**SIZES, tying="adjacent")
+    adjacent = memory_network.build(**SIZES, weight_tying="adjacent")
     assert adjacent.count_params() == 3 * tables + flag
-    layer_wise = memory_network.build(**SIZES, tying="layer-wise")
+    layer_wise = memory_network.build(**SIZES, weight_tying="layer-wise")
     assert layer_wise.count_params() == 2 * tables + 5 * 5 + 2 * 13 * 5 + flag
 
 
 def test_a_saved_model_comes_back_without_the_examples(tmp_path):
-    model = memory_network.build(**SIZES, tying="layer-wise", seed=1)
+    model = memory_network.build(**SIZES, weight_tying="layer-wise", seed=1)
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras", compile=False)
     inputs = {"story": STORY, "question": QUESTION}

@@ -14,9 +14,10 @@ import tensorflow as tf
 from examples.models import luong, mixed, rnn_encoder_decoder, rnnsearch, seq2seq
 from examples.models.encoders import stacked_lstm
 from examples.models.sampling import schedule
-from keras_attention import protocol
-from keras_attention.decoding import beam_search, check_decoder
+from keras_attention._utils import decoder_protocol
+from keras_attention.decoders import check_decoder
 from keras_attention.export import export_translator, tokenizers
+from keras_attention.search import beam_search
 
 SOURCE = np.array([[5, 7, 4, 3, 0, 0], [9, 3, 0, 0, 0, 0], [6, 6, 8, 10, 4, 3]], "int32")
 TARGET = np.array([[2, 5, 6, 4, 0], [2, 4, 0, 0, 0], [2, 7, 4, 4, 9]], "int32")
@@ -161,16 +162,16 @@ def test_the_papers_attention_begins_with_the_same_weight_everywhere():
 def test_local_attention_tells_the_positions_it_predicts():
     model = build("luong-predictive", reverse=True)
     encoded = model.get_layer("encoder")(SOURCE)
-    _, alignment, details = model.get_layer("decoder")(
+    _, alignment, auxiliary_outputs = model.get_layer("decoder")(
         TARGET,
         encoded["memory"],
         initial_state=encoded["initial_state"],
         memory_mask=tf.constant(SOURCE != 0),
         return_attention_scores=True,
-        return_details=True,
+        return_auxiliary_outputs=True,
     )
     lengths = (SOURCE != 0).sum(axis=1)[:, None]
-    position = np.array(details["position"])
+    position = np.array(auxiliary_outputs["position"])
     assert position.shape == TARGET.shape and np.all((position > 0) & (position < lengths))
     # No weight further from the window's middle than its radius.
     far = np.abs(np.arange(6) - np.minimum(np.floor(position), lengths - 1)[:, :, None]) > 2
@@ -182,7 +183,9 @@ def test_scheduled_sampling_is_a_decoder_like_the_one_inside(name):
     plain, sampled = build(name), build(name, sampling="linear:0.01,0.25")
     np.testing.assert_array_equal(logits(sampled), logits(plain))
     decoder = sampled.get_layer("decoder")
-    assert protocol.first_id(decoder) == protocol.first_id(plain.get_layer("decoder"))
+    assert decoder_protocol.get_decoder_start_id(decoder) == decoder_protocol.get_decoder_start_id(
+        plain.get_layer("decoder")
+    )
     sampled({"source": SOURCE, "target": TARGET}, training=True)
     assert int(decoder.minibatches) == 1 and decoder.schedule.minimum == 0.25
 
@@ -316,14 +319,14 @@ def test_an_export_says_what_the_search_finds(name, tmp_path):
     encoder, decoder = model.get_layer("encoder"), model.get_layer("decoder")
     encoded = encoder(ids)
     memory = decoder.prepare(encoded["memory"], tf.constant(ids != 0))
-    state = protocol.started(decoder, memory, encoded.get("initial_state"), 5)
+    state = decoder_protocol.start_decoder(decoder, memory, encoded.get("initial_state"), 5)
     found = beam_search(
         decoder.step,
         state,
         memory,
         beam_width=beam,
         max_length=5,
-        start_id=protocol.first_id(decoder),
+        start_id=decoder_protocol.get_decoder_start_id(decoder),
     )
     expected = [target.decode(found["ids"][row]).numpy().tolist() for row in range(3)]
     np.testing.assert_array_equal(served["text"].numpy().tolist(), expected)

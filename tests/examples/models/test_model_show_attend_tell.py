@@ -35,7 +35,7 @@ def test_every_word_has_a_look_at_the_locations(model):
     assert outputs["logits"].shape == (3, 4, VOCABULARY)
     assert outputs["weights"].shape == (3, 4, 9)  # 24 points, 8 between two locations
     np.testing.assert_allclose(outputs["weights"].sum(axis=2), 1.0, rtol=1e-5)
-    is_hard = model.get_layer("decoder").attention.details
+    is_hard = model.get_layer("decoder").attention.auxiliary_outputs
     assert (outputs["weights"].max(axis=2) == 1).all() == bool(is_hard)
 
 

@@ -1,15 +1,15 @@
 import gzip
 import io
-import pathlib
 import random
 import tarfile
 
 import pytest
+from data_folder import DATA as DATA_FOLDER
 
 from examples.data.report import DataError
 from examples.questions.stories import Question, parse, read_questions, split
 
-DATA = pathlib.Path(__file__).parents[4] / "shared" / "data" / "babi"
+DATA = DATA_FOLDER / "babi"
 STORY = """\
 1 Ann is in the park.
 2 Bob left.

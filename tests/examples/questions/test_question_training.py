@@ -140,7 +140,7 @@ def test_each_matrix_is_clipped_by_itself_on_the_summed_cost():
 
 @pytest.fixture
 def reader():
-    layer = MemoryHops(vocabulary_size=11, units=3, hops=1, linear_start=True)
+    layer = MemoryHops(vocabulary_size=11, units=3, num_hops=1, linear_start=True)
     layer(np.ones((1, 2, 3), "int32"), np.ones((1, 3), "int32"))
     return layer
 
@@ -184,7 +184,9 @@ def test_without_a_linear_start_the_full_rate_halves_at_once(reader):
 
 def test_the_choice_is_the_error_then_the_loss_and_never_a_linear_model():
     keras.utils.set_random_seed(1)
-    model = memory_network.build(11, 3, units=5, hops=1, linear_start=True, noise=0.0)
+    model = memory_network.build(
+        11, 3, units=5, num_hops=1, linear_start=True, empty_memory_rate=0.0
+    )
     reader = model.get_layer("reader")
     inputs = {"story": np.full((2, 3, 3), 4), "question": np.full((2, 3), 5)}
     answers = model.predict_on_batch(inputs)["logits"].argmax(axis=1)

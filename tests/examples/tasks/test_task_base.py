@@ -122,5 +122,5 @@ def test_the_settings_are_those_printed_in_the_paper():
         forward, lstm = task.paper["feed_forward"], task.paper["lstm"]
         assert row[:4] == (forward["heads"], forward["units"], lstm["heads"], lstm["units"])
         assert {forward["learning_rate"], lstm["learning_rate"]} == {row[4]}
-        assert {(s["slots"], s["slot_dim"]) for s in (forward, lstm)} == {(128, 20)}
+        assert {(s["memory_size"], s["word_size"]) for s in (forward, lstm)} == {(128, 20)}
         assert task.published_parameters == {"feed_forward": row[5], "lstm": row[6]}

@@ -8,9 +8,9 @@ import pytest
 from examples.models import rnnsearch
 from examples.translation.arguments import add_search, length_penalty
 from examples.translation.opened import translator
-from keras_attention.decoding import AverageLengthPenalty
 from keras_attention.export import runs, text_translator
 from keras_attention.export.tokenizers import WordTokenizer
+from keras_attention.search import AverageLengthPenalty
 
 WORDS = WordTokenizer([*"abc"])
 
@@ -30,12 +30,12 @@ def test_other_penalties_are_refused(text):
 def test_the_search_is_given_what_was_asked(tmp_path, monkeypatch):
     given = []
 
-    monkeypatch.setattr(text_translator, "TranslatorFunctions", lambda *those: given.append(those))
+    monkeypatch.setattr(text_translator, "TranslatorSignatures", lambda *those: given.append(those))
     model = rnnsearch.build(WORDS.vocabulary_size, WORDS.vocabulary_size, 4, 3)
     run = runs.write_run(tmp_path / "run", model, {"system": "rnnsearch"}, WORDS, WORDS)
     parser = argparse.ArgumentParser()
     add_search(parser)
-    line = "--beam 3 --max-length 5 --length-penalty average"
+    line = "--beam-width 3 --max-length 5 --length-penalty average"
     translator(runs.read_run(run), parser.parse_args(line.split()))
     [(*_, max_length, options, _, _)] = given
     assert (max_length, options["beam_width"]) == (5, 3)

@@ -8,7 +8,7 @@ from examples.data.report import DataError
 from examples.models import convs2s, rnnsearch, transformer
 from examples.translation import train
 from examples.translation.corpora import held_out
-from keras_attention.export.limits import OUTPUT_LIMIT, default_limit
+from keras_attention.export._length_limits import DEFAULT_MAX_LENGTH, choose_max_length
 
 PAIRS = [(f"word {n}", f"{n} {k}") for n in range(30) for k in range(1 + n % 3)]
 
@@ -38,14 +38,14 @@ def test_too_few_sources_are_refused(share):
 def test_outputs_are_no_longer_than_the_positions_that_were_learned():
     sizes = {"units": 8, "layers": 1, "heads": 2}
     learned = transformer.build(11, 13, positions="learned", max_length=40, **sizes)
-    assert default_limit(learned, 12) == 24
-    assert default_limit(learned, 21) == 40
-    assert default_limit(learned, None) == 40
+    assert choose_max_length(learned, 12) == 24
+    assert choose_max_length(learned, 21) == 40
+    assert choose_max_length(learned, None) == 40
     free = transformer.build(11, 13, max_length=40, **sizes)
-    assert default_limit(free, 300) == 600
+    assert choose_max_length(free, 300) == 600
     convolutional = convs2s.build(11, 13, units=8, embedding_dim=8, max_length=31)
-    assert default_limit(convolutional, 20) == 31
-    assert default_limit(rnnsearch.build(11, 13, units=6), None) == OUTPUT_LIMIT
+    assert choose_max_length(convolutional, 20) == 31
+    assert choose_max_length(rnnsearch.build(11, 13, units=6), None) == DEFAULT_MAX_LENGTH
 
 
 def test_shared_embeddings_need_a_joint_vocabulary():

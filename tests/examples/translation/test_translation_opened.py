@@ -8,7 +8,7 @@ from examples.models import convs2s, mixed, rnn_encoder_decoder, rnnsearch, seq2
 from examples.translation import plot
 from examples.translation.opened import has_attention
 from keras_attention.export import runs
-from keras_attention.export.limits import default_limit, learned_positions
+from keras_attention.export._length_limits import choose_max_length, count_learned_positions
 from keras_attention.export.tokenizers import WordTokenizer
 
 WORDS = WordTokenizer([*"abc"])
@@ -34,8 +34,8 @@ def build(module, options):
 )
 def test_learned_positions_are_those_of_each_side(module, options, positions):
     model = build(module, options)
-    assert learned_positions(model) == positions
-    assert default_limit(model, 20) == min(40, positions.get("target", 40))
+    assert count_learned_positions(model) == positions
+    assert choose_max_length(model, 20) == min(40, positions.get("target", 40))
     assert has_attention(model)
 
 

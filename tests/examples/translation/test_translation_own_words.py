@@ -7,8 +7,8 @@ from examples.data.batches import Batches
 from examples.models import rnnsearch, seq2seq, transformer
 from examples.training.evaluation import Evaluation
 from examples.translation.own_words import own_words_perplexity
+from keras_attention._utils.decoder_protocol import get_decoder_start_id
 from keras_attention.export.tokenizers import WordTokenizer
-from keras_attention.protocol import first_id
 
 pytestmark = pytest.mark.thorough
 
@@ -24,7 +24,7 @@ MODELS = {
 
 def log_probs(model, source, reference):
     """Of each token of a reference, by the full call, one pair and one word at a time."""
-    first = first_id(model.get_layer("decoder"))
+    first = get_decoder_start_id(model.get_layer("decoder"))
     found, fed = [], [first]
     for token in reference:
         inputs = {"source": np.array([source]), "target": np.array([fed])}
@@ -42,8 +42,10 @@ def test_references_are_scored_after_the_models_own_words(name):
     rng = np.random.default_rng(3)
     for variable in model.trainable_variables:  # words that differ, ends in the middle
         variable.assign(rng.normal(0, 1, variable.shape))
-    first = first_id(model.get_layer("decoder"))
-    batches = Batches.from_pairs(PAIRS, WORDS, WORDS, batch_size=3, max_shapes=1, first_id=first)
+    first = get_decoder_start_id(model.get_layer("decoder"))
+    batches = Batches.from_pairs(
+        PAIRS, WORDS, WORDS, batch_size=3, max_shapes=1, decoder_start_id=first
+    )
     rows = zip(batches.encoded.source, batches.encoded.target, strict=True)
     assert len(batches.encoded) == 4  # so that two rows of the second batch are empty
     found = [log_probs(model, source, reference) for source, reference in rows]

@@ -41,7 +41,10 @@ def test_distances_are_those_of_real_tokens(local, batch):
         source, target = (inputs[side][row : row + 1, :n] for side, n in
                           (("source", length), ("target", steps + 1)))  # fmt: skip
         results = []
-        for model, wanted in ((local, "return_details"), (free, "return_attention_scores")):
+        for model, wanted in (
+            (local, "return_auxiliary_outputs"),
+            (free, "return_attention_scores"),
+        ):
             encoded = model.get_layer("encoder")(source)
             decoder = model.get_layer("decoder")
             state = encoded["initial_state"]

@@ -12,10 +12,10 @@ from tiny_model import write_warm_up
 from toy_export import Offline, warm_up_file
 from toy_translator import toy_translator
 
-from keras_attention.export import export_translator, tokenizers, warmup
-from keras_attention.export.serving import tensors
-from keras_attention.export.serving.warm_up import requests_of
-from keras_attention.export.wire import WARM_UP_FILE
+from keras_attention.export import _warmup_requests, export_translator, tokenizers
+from keras_attention.export._wire_format import WARMUP_FILE
+from keras_attention.export.serving import _tensor_protos
+from keras_attention.export.serving._warmup_replay import read_predict_requests
 
 DTYPES = {1: "float32", 3: "int32", 7: object}
 
@@ -34,7 +34,7 @@ def _array(dtype, shape, values):
 def assert_agrees(offline, request, answer):
     """Texts and numbers of tokens are the same, scores are within 1e-5."""
     assert answer["signature"] == request.model_spec.signature_name
-    inputs = {name: tensors.array_of(proto) for name, proto in request.inputs.items()}
+    inputs = {name: _tensor_protos.proto_to_array(proto) for name, proto in request.inputs.items()}
     expected = offline(answer["signature"], **inputs)
     found = arrays(answer)
     assert set(found) == set(request.output_filter or expected)
@@ -47,9 +47,13 @@ def assert_agrees(offline, request, answer):
 
 
 REQUESTS = [
-    ("serving_default", {"text": tensors.bytes_of(["abc", "", b"\xff\0 hij", "ä 👩‍🚀"])}, ()),
-    ("serving_default", {"text": tensors.bytes_of(["<de> klm"])}, ("text",)),
-    ("serving_default", {"text": tensors.bytes_of([])}, ()),
+    (
+        "serving_default",
+        {"text": _tensor_protos.encode_strings(["abc", "", b"\xff\0 hij", "ä 👩‍🚀"])},
+        (),
+    ),
+    ("serving_default", {"text": _tensor_protos.encode_strings(["<de> klm"])}, ("text",)),
+    ("serving_default", {"text": _tensor_protos.encode_strings([])}, ()),
     (
         "ids",
         {"ids": np.array([[5, 6, 7], [8, -3, 99]], "int32"), "length": np.array([9, 1], "int32")},
@@ -61,9 +65,9 @@ REQUESTS = [
 @pytest.mark.thorough
 def test_an_export_runs_without_python(probe, toy_path, tmp_path):
     write_warm_up(tmp_path, [*REQUESTS, ("none", {}, ()), ("serving_default", {}, ())])
-    *answers, unknown, short = probe(toy_path, tmp_path / WARM_UP_FILE)
+    *answers, unknown, short = probe(toy_path, tmp_path / WARMUP_FILE)
     offline = Offline(toy_path)
-    requests = list(requests_of(tmp_path / WARM_UP_FILE))
+    requests = list(read_predict_requests(tmp_path / WARMUP_FILE))
     for request, answer in zip(requests[:-2], answers, strict=True):
         assert_agrees(offline, request, answer)
     assert "no signature none" in unknown["error"]
@@ -72,7 +76,7 @@ def test_an_export_runs_without_python(probe, toy_path, tmp_path):
 
 @pytest.mark.thorough
 def test_the_warm_up_file_is_answered_without_python(probe, toy_path):
-    requests = list(requests_of(warm_up_file(toy_path)))
+    requests = list(read_predict_requests(warm_up_file(toy_path)))
     answers = probe(toy_path, warm_up_file(toy_path))
     offline = Offline(toy_path)
     assert {request.model_spec.signature_name for request in requests} == set(offline.names)
@@ -83,13 +87,15 @@ def test_the_warm_up_file_is_answered_without_python(probe, toy_path):
 @pytest.mark.thorough
 def test_subwords_are_read_and_written_without_python(probe, tmp_path, monkeypatch):
     """SentencePiece and WordPiece, the ops of TensorFlow Text that the toy does not have."""
-    monkeypatch.setattr(warmup, "replay", lambda directory, requests: [])  # asked below
+    monkeypatch.setattr(
+        _warmup_requests, "replay_requests", lambda directory, requests: []
+    )  # asked below
     source = tokenizers.train("sentencepiece", LINES, vocabulary_size=53)
     target = tokenizers.train("wordpiece", LINES)
     model = toy_translator(source.vocabulary_size, target.vocabulary_size)
     options = {"source": source, "target": target, "beam_width": 2, "max_length": 5}
     path = export_translator(model, tmp_path / "base", **options)
-    texts = tensors.bytes_of(["der Hund läuft .", "", "Tag 👩‍🚀 ☃"])
+    texts = _tensor_protos.encode_strings(["der Hund läuft .", "", "Tag 👩‍🚀 ☃"])
     write_warm_up(
         tmp_path,
         [
@@ -98,8 +104,8 @@ def test_subwords_are_read_and_written_without_python(probe, tmp_path, monkeypat
         ],
     )
     offline = Offline(path)
-    requests = requests_of(tmp_path / WARM_UP_FILE)
-    answers = probe(path, tmp_path / WARM_UP_FILE)
+    requests = read_predict_requests(tmp_path / WARMUP_FILE)
+    answers = probe(path, tmp_path / WARMUP_FILE)
     for request, answer in zip(requests, answers, strict=True):
         assert_agrees(offline, request, answer)
 
@@ -111,7 +117,7 @@ def test_xla_is_refused_as_the_server_refuses_it(probe, tmp_path):
     model.compiled = tf.function(lambda x: {"y": 2 * x + 1}, input_signature=[x], jit_compile=True)
     tf.saved_model.save(model, str(tmp_path), signatures={"compiled": model.compiled})
     write_warm_up(tmp_path, [("compiled", {"x": np.array([1, 2.5], "float32")}, ())])
-    (refused,) = probe(tmp_path, tmp_path / WARM_UP_FILE)
+    (refused,) = probe(tmp_path, tmp_path / WARMUP_FILE)
     assert "XLA" in refused["error"]
-    (answer,) = probe(tmp_path, tmp_path / WARM_UP_FILE, "--xla")
+    (answer,) = probe(tmp_path, tmp_path / WARMUP_FILE, "--xla")
     assert arrays(answer)["y"].tolist() == [3.0, 6.0]

@@ -29,11 +29,11 @@ SERVERS = ["ours"] + ["tensorflow_model_server"] * bool(model_server.COMMAND)
 
 @pytest.fixture(scope="session", params=SERVERS)
 def endpoint(request, tiny_base):
-    """A server that answers for the model `tiny`, with its `grpc_port` and `rest_port`."""
+    """A server that answers for the model `tiny`, with its `grpc_port` and `rest_api_port`."""
     if request.param == "ours":
         from keras_attention.export.serving import Server
 
-        with Server({"tiny": tiny_base}, grpc_port=0, rest_port=0, poll_seconds=0.05) as server:
+        with Server({"tiny": tiny_base}, grpc_port=0, rest_api_port=0, poll_seconds=0.05) as server:
             yield server
     else:
         with model_server.running("tiny", tiny_base) as server:
@@ -43,7 +43,7 @@ def endpoint(request, tiny_base):
 @pytest.fixture(params=["grpc", "http"])
 def url(request, endpoint):
     """Where a `Client` finds `endpoint`, over each protocol."""
-    port = endpoint.grpc_port if request.param == "grpc" else endpoint.rest_port
+    port = endpoint.grpc_port if request.param == "grpc" else endpoint.rest_api_port
     return f"{request.param}://127.0.0.1:{port}"
 
 
@@ -57,7 +57,7 @@ def toy(tmp_path_factory):
     from keras_attention.export.serving import Server
 
     path = shared_toy(tmp_path_factory)
-    with Server({"toy": path.parent}, grpc_port=0, rest_port=0) as server:
+    with Server({"toy": path.parent}, grpc_port=0, rest_api_port=0) as server:
         _, signatures = server.service.metadata("toy", None, None)
         yield types.SimpleNamespace(
             path=path, offline=Offline(path), server=server, signatures=signatures
@@ -69,7 +69,7 @@ BATCHING = "tensorflow_model_server, batching"
 
 @pytest.fixture(scope="session", params=[*SERVERS, *[BATCHING] * bool(model_server.COMMAND)])
 def toy_endpoint(request, toy, tmp_path_factory):
-    """A server that answers for the model `toy`, with its `grpc_port` and `rest_port`.
+    """A server that answers for the model `toy`, with its `grpc_port` and `rest_api_port`.
 
     The model server warms the toy up; under batching it reads the configuration of the export.
     """

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from keras_attention.export.serving.tensors import bytes_of
+from keras_attention.export.serving._tensor_protos import encode_strings
 
 LETTERS = "abcdefghijklm <de>."
 ODD = [*"\0äé犬\u202e\u200b\ufeff\t\nßX", "e\u0301", "👩‍🚀", "שלום"]
@@ -77,7 +77,7 @@ def broken(generator, request: Request) -> Request:
         inputs[name] = array[None]
     elif rule == 3:
         strings = array.dtype.kind == "O"
-        inputs[name] = np.zeros(array.shape, "float32") if strings else bytes_of([b"a"])
+        inputs[name] = np.zeros(array.shape, "float32") if strings else encode_strings([b"a"])
         if not strings:
             inputs[name] = np.broadcast_to(inputs[name][0], array.shape).astype(object)
     elif rule == 4:
@@ -98,7 +98,7 @@ def filled(generator, row, widest: int):
 def stacked(values, info=None) -> np.ndarray:
     """Returns rows of one input as an array, of the dtype in `info` where there are none."""
     if info is not None and info.dtype == 7 or values and isinstance(values[0], bytes):
-        return bytes_of(values)
+        return encode_strings(values)
     dtype = None if info is None else {1: "float32", 3: "int32"}[info.dtype]
     return np.array(values, dtype)
 

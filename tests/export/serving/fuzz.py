@@ -33,7 +33,7 @@ from tiny_model import predict_request  # noqa: E402
 from toy_export import same_row, write_toy  # noqa: E402
 
 from keras_attention.export.serving import Client, Server, ServingError  # noqa: E402
-from keras_attention.export.serving.tensors import array_of, bytes_of  # noqa: E402
+from keras_attention.export.serving._tensor_protos import encode_strings, proto_to_array  # noqa: E402
 
 REFUSALS = {"INVALID_ARGUMENT", "FAILED_PRECONDITION"}
 
@@ -141,7 +141,7 @@ def asking(server, over: str):
             stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
             yield lambda *request: _over_grpc(stub, *request)
         return
-    with Client(f"http://127.0.0.1:{server.rest_port}", "toy", retries=0) as client:
+    with Client(f"http://127.0.0.1:{server.rest_api_port}", "toy", retries=0) as client:
         client.signatures()
         yield lambda *request: _over_rest(client, *request)
 
@@ -166,13 +166,14 @@ def _over_grpc(stub, signature, inputs, output_filter):
         response = stub.Predict(message, timeout=60)
     except grpc.RpcError as error:
         raise ServingError(error.code().name, error.details()) from None
-    return {name: array_of(proto) for name, proto in response.outputs.items()}
+    return {name: proto_to_array(proto) for name, proto in response.outputs.items()}
 
 
 def _over_rest(client, signature, inputs, output_filter):
     found = client.predict(signature, output_filter=output_filter, **inputs)
     return {
-        name: bytes_of(array) if array.dtype.kind == "O" else array for name, array in found.items()
+        name: encode_strings(array) if array.dtype.kind == "O" else array
+        for name, array in found.items()
     }
 
 
@@ -217,7 +218,7 @@ def main(arguments=None) -> int:
                 print(f"{count:,} requests, {failures} failures, {rate:,.0f}/s", flush=True)
 
         models = {"toy": path.parent}
-        with Server(models, grpc_port=0, rest_port=0) as server:
+        with Server(models, grpc_port=0, rest_api_port=0) as server:
             _, signatures = server.service.metadata("toy", None, None)
             fuzzer = Fuzzer(oracle, signatures, options.seed, options.pool)
             numbers = range(options.requests) if options.only is None else [options.only]

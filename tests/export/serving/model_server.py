@@ -18,15 +18,15 @@ MISSING = (
 
 @contextlib.contextmanager
 def running(name, base, *flags):
-    """Runs it on free ports of the loopback; yields `grpc_port` and `rest_port`."""
-    grpc_port, rest_port = _free_ports(2)
-    command = [COMMAND, f"--port={grpc_port}", f"--rest_api_port={rest_port}"]
+    """Runs it on free ports of the loopback; yields `grpc_port` and `rest_api_port`."""
+    grpc_port, rest_api_port = _free_ports(2)
+    command = [COMMAND, f"--port={grpc_port}", f"--rest_api_port={rest_api_port}"]
     command += ["--grpc_socket_path=", f"--model_name={name}", f"--model_base_path={base}", *flags]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
-            _wait_until_open(process, rest_port, log)
-            yield types.SimpleNamespace(grpc_port=grpc_port, rest_port=rest_port)
+            _wait_until_open(process, rest_api_port, log)
+            yield types.SimpleNamespace(grpc_port=grpc_port, rest_api_port=rest_api_port)
         finally:
             process.terminate()
             process.wait()

@@ -11,8 +11,8 @@ import tensorflow as tf
 from served_translators import begin_alone
 from toy_export import BEAM_WIDTH, MAX_LENGTH, SOURCE_LIMIT, toy_parts
 
-from keras_attention import decoding
-from keras_attention.export import model_card, runs
+from keras_attention import search
+from keras_attention.export import _model_card, runs
 
 UNKNOWN, END = 1, 3
 
@@ -37,7 +37,7 @@ class Oracle:
     def __call__(self, signature, **inputs) -> dict[str, np.ndarray]:
         row = {name: array[0] for name, array in inputs.items()}
         if signature == "ids":
-            source = self._known(row["ids"][: row["length"]])
+            source = self._replace_unknown(row["ids"][: row["length"]])
         else:
             source = self.source.encode(tf.constant([row["text"]]))[0].numpy()[0].tolist()
         ids, begun = begin_alone(self, source)
@@ -46,13 +46,13 @@ class Oracle:
         found = method(ids, begun, **rest)
         return {name: np.asarray(value)[None] for name, value in found.items()}
 
-    def _known(self, ids):
+    def _replace_unknown(self, ids):
         """Ids in which special and foreign ones are unknown."""
         known = range(END + 1, self.source.vocabulary_size)
         return [int(i) if i in known else UNKNOWN for i in ids]
 
     def _beams(self, ids, begun, **options):
-        found = decoding.beam_search(
+        found = search.beam_search(
             *begun, memory_mask=tf.ones_like(ids, tf.bool), **(self.search | options)
         )
         found = {name: value.numpy()[0] for name, value in found.items()}
@@ -72,17 +72,17 @@ class Oracle:
         return {
             "text": self._texts(found["ids"]),
             "score": found["scores"],
-            "tokens": self.target.tokens(found["ids"]).numpy(),
+            "tokens": self.target.ids_to_tokens(found["ids"]).numpy(),
             "length": found["lengths"],
             "alignment": found["alignments"][:, : found["columns"]],
-            "source_tokens": self.source.tokens(ids).numpy()[0],
+            "source_tokens": self.source.ids_to_tokens(ids).numpy()[0],
             "source_length": np.int32(ids.shape[1]),
         }
 
     def _search(self, ids, begun, length_penalty, max_length):
         alpha = float(np.clip(np.nan_to_num(length_penalty, nan=0.0), -5, 5))
         limit = int(np.clip(max_length, 1, self.search["max_length"]))
-        options = {"length_penalty": decoding.GNMTLengthPenalty(alpha), "max_length": limit}
+        options = {"length_penalty": search.GNMTLengthPenalty(alpha), "max_length": limit}
         found = self._beams(ids, begun, **options)
         return {
             "text": self._texts(found["ids"]),
@@ -91,11 +91,11 @@ class Oracle:
         }
 
     def _greedy(self, ids, begun):
-        return self._single(decoding.greedy_search(*begun, **self._constraints()))
+        return self._single(search.greedy_search(*begun, **self._constraints()))
 
     def _sample(self, ids, begun, seed, temperature):
         temperature = np.clip(np.nan_to_num(temperature, nan=0.0), 0.0, 100.0)
-        found = decoding.sample_search(
+        found = search.sample_search(
             *begun,
             seed=tf.constant([seed]),
             temperature=tf.constant([temperature], "float32"),
@@ -106,7 +106,7 @@ class Oracle:
     def _score(self, ids, begun, target):
         tokens = self.target.encode(tf.constant([target]))[0].numpy()[0].tolist()
         tokens = [*tokens, END][: self.search["max_length"]]
-        found = decoding.score_sequences(*begun, tf.constant([tokens]))
+        found = search.score_sequences(*begun, tf.constant([tokens]))
         return {
             "log_prob": found["log_probs"].numpy()[0],
             "token_log_prob": found["token_log_probs"].numpy()[0],
@@ -114,7 +114,7 @@ class Oracle:
         }
 
     def _constraints(self):
-        names = ("max_length", "min_length", "banned_ids", "no_repeat_ngram")
+        names = ("max_length", "min_length", "suppress_ids", "no_repeat_ngram_size")
         return {name: self.search[name] for name in names if name in self.search}
 
     def _single(self, found):
@@ -136,8 +136,8 @@ def oracle_of_toy() -> Oracle:
 
 def oracle_of_run(run, version) -> Oracle:
     """The oracle of a run and the options, without penalties, that its export says it has."""
-    run, options = runs.read_run(run), model_card.read(version)["options"]
-    names = ("beam_width", "max_length", "min_length", "banned_ids", "no_repeat_ngram")
+    run, options = runs.read_run(run), _model_card.read(version)["options"]
+    names = ("beam_width", "max_length", "min_length", "suppress_ids", "no_repeat_ngram_size")
     search = {name: options[name] for name in names}
     tokenizers = run.source_tokenizer, run.target_tokenizer
     return Oracle(run.model, *tokenizers, options["max_source_length"], search)

@@ -5,7 +5,7 @@ import pytest
 from merging import cut, joined, merged, split
 from toy_export import SOURCE_LIMIT, same_row
 
-from keras_attention.export.serving.tensors import bytes_of
+from keras_attention.export.serving._tensor_protos import encode_strings
 
 IDS = [
     {"ids": [[9, 5, 7]], "length": [3]},
@@ -22,7 +22,7 @@ def ids_requests():
 
 
 def text_requests():
-    return [{"text": bytes_of(texts)} for texts in TEXTS]
+    return [{"text": encode_strings(texts)} for texts in TEXTS]
 
 
 def row_of(outputs, row):
@@ -74,7 +74,7 @@ def test_every_signature_takes_batches_and_gives_as_many_rows(toy):
 
 def test_parts_of_a_request_are_only_safe_where_outputs_have_one_width(toy):
     """Why the example configuration has no `enable_large_batch_splitting`."""
-    texts = {"text": bytes_of(["abc defg abc", "", "a", "hij klm", "b"])}
+    texts = {"text": encode_strings(["abc defg abc", "", "a", "hij klm", "b"])}
     for signature, safe in (("serving_default", True), ("translate_with_alignment", False)):
         whole = toy.offline(signature, **texts)
         found = joined([toy.offline(signature, **part) for part in cut(texts, 2)])

@@ -13,8 +13,8 @@ import pytest
 from keras_attention.export import client as command
 from keras_attention.export.serving import Client, ServingError
 from keras_attention.export.serving import client as client_module
-from keras_attention.export.serving.rest_transport import RestTransport
-from keras_attention.export.serving.table import plain
+from keras_attention.export.serving._answer_table import format_table
+from keras_attention.export.serving._rest_client import RestClient
 
 
 @pytest.fixture
@@ -206,10 +206,10 @@ def test_who_is_no_model_server_is_told_as_such(body, capsys):
         url = f"http://127.0.0.1:{server.server_port}"
         with Client(url, "tiny", retries=0) as client:
             for call in (client.status, client.signatures, lambda: client.translate(["a"])):
-                with pytest.raises(ServingError, match="INTERNAL.* does not answer as a model"):
+                with pytest.raises(ServingError, match="INTERNAL.* does not respond as a model"):
                     call()
         assert command.main(["--url", url, "a"]) == 1
-        assert "does not answer as a model server" in capsys.readouterr().err
+        assert "does not respond as a model server" in capsys.readouterr().err
         server.shutdown()
 
 
@@ -284,7 +284,7 @@ def test_only_503_is_repeated(statuses, code, left):
         server.server_close()
 
 
-class Reloaded(RestTransport):
+class Reloaded(RestClient):
     """A server whose signature changes: `outputs` holds the values that it answers with now."""
 
     misleads = False
@@ -332,7 +332,7 @@ def test_an_answer_that_never_fits_the_metadata_is_an_error():
     client._transport = server = Reloaded(y=[1.5])
     client.signatures()
     server.misleads = True
-    with pytest.raises(ServingError, match="INTERNAL: The outputs are not those"):
+    with pytest.raises(ServingError, match="INTERNAL: The outputs do not match"):
         client.predict(x=[1])
 
 
@@ -396,7 +396,7 @@ def test_the_command_says_what_went_wrong(capsys):
 
 
 def test_wide_letters_take_two_columns():
-    assert plain(("a", "b"), [("犬", "1"), ("e\u0301", "2")]).splitlines() == [
+    assert format_table(("a", "b"), [("犬", "1"), ("e\u0301", "2")]).splitlines() == [
         "a   b",
         "--  -",
         "犬  1",

@@ -93,8 +93,8 @@ def test_damaged_json_is_an_answer_or_an_error(tiny_base):
         b'{"signature_name": "several", "instances": [{"x": [1.5, 2], "n": 3}]}',
         b'{"signature_name": "several", "inputs": {"x": [[1, -2e3]], "n": [1]}}',
     ]
-    with Server({"tiny": tiny_base}, grpc_port=None, rest_port=0) as server:
-        connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=30)
+    with Server({"tiny": tiny_base}, grpc_port=None, rest_api_port=0) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.rest_api_port, timeout=30)
         statuses = set()
         for number in range(600):
             body = _damaged(generator, bodies[number % 3])

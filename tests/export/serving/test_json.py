@@ -2,6 +2,7 @@
 
 import gc
 import json
+import threading
 import time
 
 import numpy as np
@@ -11,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from keras_attention.export.serving import ServingError, json_responses
-from keras_attention.export.serving.allocator import pause_collections
-from keras_attention.export.serving.json_requests import inputs_of, parse, signature_name
-from keras_attention.export.serving.json_responses import JsonWriter, dumped, response_of
+from keras_attention.export.serving import ServingError, _json_requests, _json_responses
+from keras_attention.export.serving._allocator import pause_garbage_collection
+from keras_attention.export.serving._json_requests import parse, parse_inputs, signature_name
+from keras_attention.export.serving._json_responses import JsonWriter, dump_json, write_response
 
 
 def infos(**dtypes):
@@ -30,14 +31,14 @@ SEVERAL = infos(x=tf.float32, n=tf.int32)
 
 
 def arrays(body, signature):
-    return inputs_of(parse(body), signature)
+    return parse_inputs(parse(body), signature)
 
 
 def error(body, signature):
     with pytest.raises(ServingError) as raised:
         document = parse(body)
         signature_name(document)
-        inputs_of(document, signature)
+        parse_inputs(document, signature)
     assert raised.value.code == "INVALID_ARGUMENT"
     return raised.value.message
 
@@ -85,7 +86,7 @@ def test_bytes_come_as_base64_with_padding_or_without_and_with_nul_at_the_end():
 def test_non_finite_numbers_are_read_and_written_as_the_server_does():
     found, _ = arrays(b'{"inputs": [NaN, Infinity, -Infinity]}', FLOATS)
     assert np.isnan(found["x"][0]) and found["x"][1:].tolist() == [np.inf, -np.inf]
-    assert response_of(found, rows=False) == b'{"outputs": [NaN, Infinity, -Infinity]}'
+    assert write_response(found, rows=False) == b'{"outputs": [NaN, Infinity, -Infinity]}'
 
 
 def test_all_spellings_of_what_is_not_finite_are_read_outside_of_strings():
@@ -178,7 +179,21 @@ def test_the_first_of_repeated_keys_counts():
 def test_what_a_request_may_not_be(body, signature, message):
     found = error(body, signature)
     assert message in found
-    assert json.loads(dumped({"error": found}))["error"]
+    assert json.loads(dump_json({"error": found}))["error"]
+
+
+def nest(depth):
+    return b"[" * depth + b"1" + b"]" * depth
+
+
+def test_lists_are_nested_as_deep_as_arrays_are():
+    for body in (b'{"instances": [%s]}' % nest(63), b'{"inputs": %s}' % nest(64)):
+        assert arrays(body, FLOATS)[0]["x"].shape == (1,) * 64
+    message = "lists are nested 64 deep, at most 63 are possible"
+    assert message in error(b'{"instances": [%s]}' % nest(64), FLOATS)
+    assert message in error(b'{"instances": [{"x": %s}]}' % nest(64), FLOATS)
+    message = "lists are nested 65 deep, at most 64 are possible"
+    assert message in error(b'{"inputs": %s}' % nest(65), FLOATS)
 
 
 @pytest.mark.parametrize("dtype", [tf.int8, tf.int16, tf.int64, tf.uint8, tf.uint32, tf.uint64])
@@ -189,29 +204,29 @@ def test_integers_keep_their_dtype(dtype):
 
 def test_several_outputs_are_named_and_one_is_not():
     outputs = {"b": np.array([1, 2]), "a": np.array([[True], [False]])}
-    assert json.loads(response_of(outputs, rows=True)) == {
+    assert json.loads(write_response(outputs, rows=True)) == {
         "predictions": [{"a": [True], "b": 1}, {"a": [False], "b": 2}]
     }
-    assert json.loads(response_of(outputs, rows=False)) == {
+    assert json.loads(write_response(outputs, rows=False)) == {
         "outputs": {"a": [[True], [False]], "b": [1, 2]}
     }
     del outputs["a"]
-    assert json.loads(response_of(outputs, rows=True)) == {"predictions": [1, 2]}
-    assert json.loads(response_of(outputs, rows=False)) == {"outputs": [1, 2]}
+    assert json.loads(write_response(outputs, rows=True)) == {"predictions": [1, 2]}
+    assert json.loads(write_response(outputs, rows=False)) == {"outputs": [1, 2]}
 
 
 def test_floats_are_written_with_the_fewest_digits_that_say_them():
     values = np.array([0.1, 2.0, -1e9, 1 / 3], "float32")
-    assert response_of({"x": values}, rows=True) == (
+    assert write_response({"x": values}, rows=True) == (
         b'{"predictions": [0.1, 2.0, -1000000000.0, 0.33333334]}'
     )
 
 
 def test_strings_are_written_raw_and_as_base64_where_the_name_says_bytes():
     text = np.array([b"\xc3\xa4\xff", b"\x00"], dtype=object)
-    raw = response_of({"text": text}, rows=True)
+    raw = write_response({"text": text}, rows=True)
     assert raw == b'{"predictions": ["\xc3\xa4\xff", "\\u0000"]}'
-    coded = json.loads(response_of({"text_bytes": text}, rows=True))
+    coded = json.loads(write_response({"text_bytes": text}, rows=True))
     assert coded == {"predictions": [{"b64": "w6T/"}, {"b64": "AA=="}]}
 
 
@@ -220,7 +235,7 @@ def test_strings_are_written_raw_and_as_base64_where_the_name_says_bytes():
 def test_any_float32_is_written_with_the_digits_of_numpy(bits):
     values = np.array(bits, "uint32").view("float32")
     expected = [float(str(value)) for value in values]
-    found = json.loads(response_of({"x": values}, rows=False))["outputs"]
+    found = json.loads(write_response({"x": values}, rows=False))["outputs"]
     assert np.array_equal(found, expected, equal_nan=True)
 
 
@@ -238,12 +253,12 @@ def test_pieces_are_together_what_one_piece_is(num_rows, first, second, rows):
         "c": texts[generator.integers(4, size=num_rows)],
         "d_bytes": texts[generator.integers(4, size=num_rows)],
     }
-    whole = response_of(outputs, rows)
+    whole = write_response(outputs, rows)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(json_responses, "PIECE", 5)
-        assert response_of(outputs, rows) == whole
+        patched.setattr(_json_responses, "MAX_PIECE_VALUES", 5)
+        assert write_response(outputs, rows) == whole
         for name, array in outputs.items():
-            (found,) = json.loads(response_of({name: array}, rows)).values()
+            (found,) = json.loads(write_response({name: array}, rows)).values()
             expected = json.loads(whole)["predictions" if rows else "outputs"]
             expected = [row[name] for row in expected] if rows else expected[name]
             assert found == expected
@@ -266,7 +281,7 @@ def test_the_size_of_an_answer_is_known_before_it_is_written(dtype):
         outputs = {dtype: np.array(strings, dtype=object).reshape(values.shape)}
     else:
         outputs = {"x": values.astype(dtype)}
-    size = len(response_of(outputs, rows=True))
+    size = len(write_response(outputs, rows=True))
     # What an object in base64 has around its digits is not counted.
     assert 0.9 * size < JsonWriter(rows=True).size(outputs) < 1.1 * size or dtype == "raw_bytes"
 
@@ -282,7 +297,7 @@ def test_the_size_of_an_answer_is_known_before_it_is_written(dtype):
 )
 def test_what_rows_cannot_be_made_of(outputs, message):
     with pytest.raises(ServingError, match=message):
-        response_of(outputs, rows=True)
+        write_response(outputs, rows=True)
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0), (2, 0, 3), (2, 3, 5)])
@@ -290,7 +305,7 @@ def test_what_rows_cannot_be_made_of(outputs, message):
 def test_outputs_of_any_size_come_back(shape, dtype):
     array = np.full(shape, b"a" if dtype is object else 7, dtype)
     expected = np.full(shape, "a" if dtype is object else 7, dtype).tolist()
-    assert json.loads(response_of({"x": array}, rows=False)) == {"outputs": expected}
+    assert json.loads(write_response({"x": array}, rows=False)) == {"outputs": expected}
 
 
 JSON_VALUES = st.recursive(
@@ -379,6 +394,73 @@ def test_a_string_that_nothing_ends_is_refused_at_once():
     assert seconds_for(body, TEXT) < 0.05
 
 
+def test_an_unterminated_string_lets_other_threads_run():
+    """One match over all of it held the interpreter for half a second."""
+    body = b'{"instances": ["Inf' + b'\\"' * 4_000_000
+
+    def measure_longest_wait():
+        longest, last, done = 0.0, time.monotonic(), threading.Event()
+
+        def refuse():
+            with pytest.raises(ServingError, match=r"Unterminated string .* offset: 15"):
+                parse(body)
+            done.set()
+
+        reader = threading.Thread(target=refuse)
+        reader.start()
+        while not done.is_set():
+            time.sleep(0.001)
+            longest, last = max(longest, time.monotonic() - last), time.monotonic()
+        reader.join()
+        return longest
+
+    assert min(measure_longest_wait() for _ in range(3)) < 0.15
+
+
+@pytest.mark.parametrize("size", [12, 13, 29])
+def test_slices_divide_no_spelling_and_no_escape(size, monkeypatch):
+    body = b'{"inputs": [1,-Infinity,Inf,-NaN,Infinity,-Inf], "%s": ["%s"]}' % (
+        b'Inf\\"\\u00e4\\\\-NaN' * 9,
+        b"\\ud83d\\ude80\\\\udc80\\ud83d" * 9,
+    )
+    expected = parse(body)
+    assert expected["inputs"][1:3] == [-np.inf, np.inf] and len(expected) == 2
+    monkeypatch.setattr(_json_requests, "MAX_SLICE", size)
+    for start in range(size):
+        found = parse(b'{"%s":0,' % (b"x" * start) + body[1:])
+        del found["x" * start]
+        np.testing.assert_equal(found, expected)
+        with pytest.raises(ServingError, match="surrogate pair"):
+            parse(b'{"a": ["%s\\ud83d\\n\\ude80"]}' % (b"x" * start))
+
+
+def test_a_quote_behind_the_document_is_not_read():
+    assert parse(b'{"a": -Inf} "and more') == {"a": -np.inf}
+
+
+def test_reading_a_body_ends_with_its_deadline():
+    passed = time.monotonic()
+    with pytest.raises(ServingError, match="DEADLINE_EXCEEDED: .* while the request was read"):
+        parse(b'{"inputs": "Inf"}', passed)
+    for document in ({"inputs": [[1] * 5]}, {"instances": [[1] * 5]}):
+        with pytest.raises(ServingError, match="DEADLINE_EXCEEDED: .* while the request was read"):
+            parse_inputs(document, FLOATS, 7, passed)
+
+
+@pytest.mark.parametrize("key", ["instances", "inputs"])
+@pytest.mark.parametrize("name", [None, "x"])
+def test_rows_are_counted_before_they_are_read(key, name, monkeypatch):
+    rows = [[1.0]] * 8
+    if name:
+        rows = [{name: row} for row in rows] if key == "instances" else {name: rows}
+    assert parse_inputs({key: rows}, FLOATS, 8)[0]["x"].shape == (8, 1)
+    monkeypatch.setattr(_json_requests, "convert_scalar", None)
+    with pytest.raises(
+        ServingError, match="input x has 8 examples, more than 7. Send them in several"
+    ):
+        parse_inputs({key: rows}, FLOATS, 7)
+
+
 def test_a_spelling_is_read_as_far_as_it_goes():
     assert "JSON Parse error" in error(b'{"inputs": [Infinit]}', FLOATS)
     assert "JSON Parse error" in error(b'{"inputs": [-Nan]}', FLOATS)
@@ -389,8 +471,8 @@ def test_a_spelling_is_read_as_far_as_it_goes():
 def test_reading_pauses_the_collector_and_leaves_it_as_it_was():
     parse(b'{"a": [[]]}')
     assert gc.isenabled()
-    with pause_collections():
-        with pause_collections():
+    with pause_garbage_collection():
+        with pause_garbage_collection():
             pass
         assert not gc.isenabled()
     assert gc.isenabled()

@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 import time
+import weakref
 
 import grpc
 import numpy as np
@@ -17,9 +18,17 @@ from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 from tiny_model import predict_request
 
-from keras_attention.export.serving import Client, Server, ServingError, tensors
-from keras_attention.export.serving.admission import Admission
-from keras_attention.export.serving.loaded import LoadedVersion
+from keras_attention.export.serving import (
+    Client,
+    Server,
+    ServingError,
+    _json_requests,
+    _rest_server,
+    _tensor_protos,
+)
+from keras_attention.export.serving._allocator import pause_garbage_collection
+from keras_attention.export.serving._loaded_version import LoadedVersion
+from keras_attention.export.serving._request_queue import RequestQueue
 
 NEVER = 2_000_000_000
 LIMIT = 1 << 16
@@ -28,14 +37,14 @@ LIMIT = 1 << 16
 @pytest.fixture(scope="module")
 def server(tiny_base):
     """One request runs, one waits; a REST request has one second."""
-    options = {"grpc_port": 0, "rest_port": 0, "running": 1, "waiting": 1}
+    options = {"grpc_port": 0, "rest_api_port": 0, "max_concurrency": 1, "max_queue": 1}
     with Server({"tiny": tiny_base}, **options, seconds=1.0, max_request_bytes=LIMIT) as server:
         yield server
 
 
 @pytest.fixture(params=["grpc", "http"])
 def client(request, server):
-    port = server.grpc_port if request.param == "grpc" else server.rest_port
+    port = server.grpc_port if request.param == "grpc" else server.rest_api_port
     with Client(f"{request.param}://127.0.0.1:{port}", "tiny", retries=0) as client:
         client.signatures()
         yield client
@@ -43,7 +52,7 @@ def client(request, server):
 
 def exchange(server, request):
     """The status line of the answer to raw bytes."""
-    with socket.create_connection(("127.0.0.1", server.rest_port), 10) as connection:
+    with socket.create_connection(("127.0.0.1", server.rest_api_port), 10) as connection:
         connection.sendall(request)
         return connection.recv(1 << 16).partition(b"\r\n")[0]
 
@@ -68,7 +77,7 @@ def test_a_body_that_never_comes_is_given_up(server):
 
 def test_a_string_that_nothing_ends_keeps_nobody_waiting(tiny_base):
     body = b'{"instances": ["Inf' + b'\\"' * 40_000
-    with Server({"tiny": tiny_base}, grpc_port=None, rest_port=0) as server:
+    with Server({"tiny": tiny_base}, grpc_port=None, rest_api_port=0) as server:
         with concurrent.futures.ThreadPoolExecutor(4) as threads:
             hostile = [threads.submit(post, server, body) for _ in range(8)]
             slowest = 0.0
@@ -80,9 +89,67 @@ def test_a_string_that_nothing_ends_keeps_nobody_waiting(tiny_base):
         assert slowest < 2  # 14 seconds, where one expression holds the interpreter
 
 
+def test_large_bodies_are_read_one_at_a_time_and_in_time(tiny_base, monkeypatch):
+    """Small requests pass them; one that waits too long is given up."""
+    body = json.dumps({"instances": ["a"], "more": "a" * (1 << 20)}).encode()
+    parse, entered, leave, trims = _json_requests.parse, [], threading.Event(), []
+
+    def wait_and_parse(body, deadline):
+        if len(body) > 1 << 20:
+            entered.append(body)
+            leave.wait(10)
+        return parse(body, deadline)
+
+    monkeypatch.setattr(_json_requests, "parse", wait_and_parse)
+    monkeypatch.setattr(_rest_server, "schedule_trim", lambda: trims.append(1))
+    with Server({"tiny": tiny_base}, grpc_port=None, rest_api_port=0, seconds=1.0) as server:
+        with concurrent.futures.ThreadPoolExecutor(2) as threads:
+            large = [threads.submit(post, server, body) for _ in range(2)]
+            assert post(server, b'{"instances": ["a"]}')[0] == 200
+            done, _ = concurrent.futures.wait(large, 8, concurrent.futures.FIRST_COMPLETED)
+            assert [future.result()[0] for future in done] == [504] and len(entered) == 1
+            leave.set()
+            concurrent.futures.wait(large)
+        assert len(entered) == 1 and len(trims) == 2
+        assert post(server, body)[0] == 200
+
+
+def test_a_body_of_very_many_rows_is_refused_before_they_are_read(tiny_base):
+    body = b'{"signature_name":"several","inputs":{"x":[' + b"[1]," * 250_000 + b'[1]],"n":[1]}}'
+    with Server({"tiny": tiny_base}, grpc_port=None, rest_api_port=0) as server:
+        begun = time.process_time()
+        status, answer = post(server, body)
+        assert time.process_time() - begun < 0.7
+        assert status == 400 and b"input x has 250001 examples, more than 4096" in answer
+
+
+def test_a_refused_body_is_freed_without_the_garbage_collector(tiny_base, monkeypatch):
+    """Its millions of values would stay until the collector looks at the oldest objects."""
+
+    class Document(dict):
+        pass
+
+    parse, documents = _json_requests.parse, []
+
+    def parse_and_watch(body, deadline):
+        document = Document(parse(body, deadline))
+        documents.append(weakref.ref(document))
+        return document
+
+    monkeypatch.setattr(_json_requests, "parse", parse_and_watch)
+    with Server({"tiny": tiny_base}, grpc_port=None, rest_api_port=0) as server:
+        with pause_garbage_collection():
+            assert post(server, b'{"instances": [7]}')[0] == 400
+            assert post(server, b'{"instances": ["a"]}')[0] == 200
+            until = time.monotonic() + 2
+            while any(document() for document in documents) and time.monotonic() < until:
+                time.sleep(0.01)
+            assert [document() for document in documents] == [None, None]
+
+
 def post(server, body, path="/v1/models/tiny:predict"):
     """The status of an answer, and the answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_api_port, timeout=60)
     connection.request("POST", path, body)
     response = connection.getresponse()
     found = response.status, response.read()
@@ -134,7 +201,7 @@ def test_a_deadline_that_passed_in_the_queue_is_named_so(tiny_base):
 
 
 def test_states_are_told_while_all_are_busy(server):
-    with Client(f"http://127.0.0.1:{server.rest_port}", "tiny", timeout=1.0) as client:
+    with Client(f"http://127.0.0.1:{server.rest_api_port}", "tiny", timeout=1.0) as client:
         busy = threading.Thread(target=_code, args=(client,))
         busy.start()
         time.sleep(0.2)
@@ -165,6 +232,7 @@ def proto(dtype, sizes, **values):
         proto(9999, [1]),
         proto(types_pb2.DT_STRING, []),
         proto(types_pb2.DT_STRING, [1 << 20], string_val=[b"a"]),
+        proto(types_pb2.DT_STRING, [0, 1 << 28]),
     ],
 )
 def test_tensors_that_lie_are_refused(server, message):
@@ -181,8 +249,19 @@ def test_a_tensor_of_very_many_dimensions_is_refused_at_once():
     message = proto(types_pb2.DT_STRING, [1 << 62] * 200_000, string_val=[b"a"])
     begun = time.process_time()
     with pytest.raises(ServingError, match="tensor of 200000 dimensions, at most 64"):
-        tensors.array_of(message)
+        _tensor_protos.proto_to_array(message)
     assert time.process_time() - begun < 1  # their product alone takes a minute
+
+
+@pytest.mark.parametrize("sizes", [(0, 2**28), (2**28, 0), (2**14, 0, 2**14), (0, 2**63 - 1)])
+def test_an_empty_dimension_does_not_hide_the_size_of_the_others(sizes):
+    with pytest.raises(ServingError, match="more than 67108864 elements"):
+        _tensor_protos.proto_to_array(proto(types_pb2.DT_INT32, sizes))
+
+
+def test_an_empty_tensor_keeps_its_shape():
+    found = _tensor_protos.proto_to_array(proto(types_pb2.DT_INT32, [0, 100_000]))
+    assert found.shape == (0, 100_000) and found.dtype == np.int32
 
 
 PROTOS = st.builds(
@@ -202,17 +281,87 @@ PROTOS = st.builds(
 @given(PROTOS)
 def test_any_tensor_is_read_or_refused(message):
     try:
-        array = tensors.array_of(message)
+        array = _tensor_protos.proto_to_array(message)
     except ServingError as refused:
         assert refused.code == "INVALID_ARGUMENT"
         return
     assert array.shape == tuple(dimension.size for dimension in message.tensor_shape.dim)
-    assert tensors.dtype_of(array).as_datatype_enum == message.dtype
+    assert _tensor_protos.get_dtype(array).as_datatype_enum == message.dtype
 
 
 def test_one_value_may_stand_for_a_whole_tensor():
     message = proto(types_pb2.DT_STRING, [2, 3], string_val=[b"a"])
-    assert tensors.array_of(message).tolist() == [[b"a"] * 3] * 2
+    assert _tensor_protos.proto_to_array(message).tolist() == [[b"a"] * 3] * 2
+
+
+def refuse_over_grpc(server, request):
+    """The message that a request is refused with."""
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        with pytest.raises(grpc.RpcError) as raised:
+            stub.Predict(request, timeout=10)
+    assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    return raised.value.details()
+
+
+@pytest.fixture
+def num_expanded(monkeypatch):
+    """A list that grows with every tensor that is made of a message."""
+    expand, names = _tensor_protos.proto_to_array, []
+
+    def count(message):
+        names.append(message.dtype)
+        return expand(message)
+
+    monkeypatch.setattr(_tensor_protos, "proto_to_array", count)
+    return names
+
+
+def test_inputs_that_a_signature_does_not_have_are_not_expanded(server, num_expanded):
+    request = predict_request("", {})
+    for number in range(2000):
+        message = proto(types_pb2.DT_DOUBLE, [1 << 16], double_val=[1.0])
+        request.inputs[f"x{number}"].CopyFrom(message)
+    assert "input size does not match signature: 2000!=1." in refuse_over_grpc(server, request)
+    del request.inputs["x7"]
+    request.model_spec.signature_name = "none"
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        with pytest.raises(grpc.RpcError, match='Serving signature key "none" not found'):
+            stub.Predict(request, timeout=10)
+    assert not num_expanded
+
+
+def test_rows_are_counted_before_tensors_are_expanded(server, num_expanded):
+    request = predict_request("", {})
+    request.inputs["text"].CopyFrom(proto(types_pb2.DT_STRING, [4097], string_val=[b"a"]))
+    assert "input text has 4097 examples, more than 4096" in refuse_over_grpc(server, request)
+    assert not num_expanded
+
+
+def test_all_inputs_share_what_values_may_be_repeated():
+    half = proto(types_pb2.DT_FLOAT, [1 << 15], float_val=[1.0])
+    found = _tensor_protos.protos_to_arrays({"x": half, "y": half}, max_rows=1 << 15)
+    assert {name: array.shape for name, array in found.items()} == {
+        "x": (1 << 15,),
+        "y": (1 << 15,),
+    }
+    for last in (half, proto(types_pb2.DT_FLOAT, [0, 1 << 16])):
+        with pytest.raises(ServingError, match="repeated up to 65536 times in a request"):
+            _tensor_protos.protos_to_arrays({"x": half, "y": half, "z": last}, max_rows=1 << 15)
+
+
+def test_a_long_string_is_not_repeated_often():
+    message = proto(types_pb2.DT_STRING, [4096], string_val=[b"a" * (1 << 15)])
+    with pytest.raises(ServingError, match="strings up to 67,108,864 bytes"):
+        _tensor_protos.protos_to_arrays({"text": message}, max_rows=4096)
+
+
+def test_a_deadline_that_passed_expands_no_tensor(num_expanded):
+    message = proto(types_pb2.DT_FLOAT, [3], float_val=[1.0])
+    with pytest.raises(ServingError, match="DEADLINE_EXCEEDED: .* while the request was read"):
+        _tensor_protos.protos_to_arrays({"x": message}, 4096, deadline=time.monotonic())
+    assert not num_expanded
 
 
 def test_a_request_of_very_many_rows_is_refused(server):
@@ -221,7 +370,7 @@ def test_a_request_of_very_many_rows_is_refused(server):
         return server.service.predict("tiny", None, None, "", inputs)[1]["text"]
 
     assert len(ask(4096)) == 4096
-    with pytest.raises(ServingError, match="input text has 4097 rows, more than 4096"):
+    with pytest.raises(ServingError, match="input text has 4097 examples, more than 4096"):
         ask(4097)
 
 
@@ -272,7 +421,7 @@ def test_the_initialization_is_no_signature(server, client):
     ],
 )
 def test_no_path_leads_out_of_the_table(server, path):
-    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_api_port, timeout=10)
     connection.request("POST", path, b'{"instances": ["a"]}')
     response = connection.getresponse()
     assert response.status in (400, 404)
@@ -293,8 +442,8 @@ def test_the_servers_own_mistakes_tell_no_details(server, client, monkeypatch, c
 
 
 def test_many_clients_get_their_own_answers(tiny_base):
-    with Server({"tiny": tiny_base}, grpc_port=0, rest_port=0) as server:
-        urls = f"grpc://127.0.0.1:{server.grpc_port}", f"http://127.0.0.1:{server.rest_port}"
+    with Server({"tiny": tiny_base}, grpc_port=0, rest_api_port=0) as server:
+        urls = f"grpc://127.0.0.1:{server.grpc_port}", f"http://127.0.0.1:{server.rest_api_port}"
         clients = [Client(url, "tiny") for url in urls]
 
         def ask(index):
@@ -310,22 +459,22 @@ def test_many_clients_get_their_own_answers(tiny_base):
 
 def test_a_taken_port_is_an_error(server, tiny_base):
     with pytest.raises(OSError, match="REST cannot listen"):
-        Server({"tiny": tiny_base}, grpc_port=None, rest_port=server.rest_port).start()
+        Server({"tiny": tiny_base}, grpc_port=None, rest_api_port=server.rest_api_port).start()
     with pytest.raises(OSError, match="gRPC cannot listen"):
-        Server({"tiny": tiny_base}, grpc_port=server.grpc_port, rest_port=None).start()
+        Server({"tiny": tiny_base}, grpc_port=server.grpc_port, rest_api_port=None).start()
 
 
 def test_admission_counts_whoever_waits():
-    admission = Admission(running=1, waiting=1)
-    with admission.slot():
+    request_queue = RequestQueue(max_concurrency=1, max_queue=1)
+    with request_queue.acquire_slot():
         with pytest.raises(ServingError, match="DEADLINE_EXCEEDED"):
-            with admission.slot(time.monotonic() + 0.05):
+            with request_queue.acquire_slot(time.monotonic() + 0.05):
                 pass
-    with admission.slot(time.monotonic() + 1):
+    with request_queue.acquire_slot(time.monotonic() + 1):
         pass
-    for running, waiting in ((0, 1), (1, -1), (1.5, 1)):
-        with pytest.raises(ValueError, match="Admission expects"):
-            Admission(running, waiting)
+    for max_concurrency, max_queue in ((0, 1), (1, -1), (1.5, 1)):
+        with pytest.raises(ValueError, match="RequestQueue expects"):
+            RequestQueue(max_concurrency, max_queue)
 
 
 @pytest.mark.parametrize("seconds", [-1.0, 0.0, 0.2])

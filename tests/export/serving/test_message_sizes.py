@@ -59,13 +59,13 @@ def test_the_size_must_be_a_positive_int(size):
 
 
 def test_the_command_limits_messages(endpoint, capsys):
-    url = f"http://127.0.0.1:{endpoint.rest_port}"
+    url = f"http://127.0.0.1:{endpoint.rest_api_port}"
     line = ["--url", url, "--model", "tiny", "--max-message-mib", "0.01", "a" * 20_000]
     assert command.main(line) == 1
     assert "RESOURCE_EXHAUSTED: Sent message larger than max" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         command.main([*line[:-2], "-5", "a"])
-    assert "expected a number above 0, 1024 at most, got '-5'" in capsys.readouterr().err
+    assert "expected a number above 0 and at most 1024, got '-5'" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         command.main([*line[:-2], "1e-9", "a"])
     assert "Received: max_message_bytes=0" in capsys.readouterr().err

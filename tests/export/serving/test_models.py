@@ -15,14 +15,20 @@ import pytest
 import tensorflow as tf
 from tiny_model import write_version, write_warm_up
 
-from keras_attention.export.manifest import MANIFEST_FILE, write_manifest
-from keras_attention.export.serving import Client, Server, ServingError, json_requests, models
-from keras_attention.export.serving.loaded import LoadedVersion
-from keras_attention.export.serving.models import ServedModel
+from keras_attention.export._manifest import MANIFEST_FILE, write_manifest
+from keras_attention.export.serving import (
+    Client,
+    Server,
+    ServingError,
+    _json_requests,
+    served_model,
+)
+from keras_attention.export.serving._loaded_version import LoadedVersion
+from keras_attention.export.serving._tensor_protos import encode_strings
+from keras_attention.export.serving.served_model import ServedModel
 from keras_attention.export.serving.server import LOADING_NICENESS
-from keras_attention.export.serving.tensors import bytes_of
 
-TEXT = {"text": bytes_of(["a", "b"])}
+TEXT = {"text": encode_strings(["a", "b"])}
 
 
 @pytest.fixture(scope="module")
@@ -246,10 +252,10 @@ def test_a_server_answers_for_what_it_loads(written, base, monkeypatch):
         assert go_on.wait(timeout=20)
         return 17
 
-    monkeypatch.setattr(models, "warm_up", slowly)
-    server = Server({"tiny": base}, grpc_port=0, rest_port=0)
+    monkeypatch.setattr(served_model, "warm_up", slowly)
+    server = Server({"tiny": base}, grpc_port=0, rest_api_port=0)
     server.listen()
-    urls = f"grpc://127.0.0.1:{server.grpc_port}", f"http://127.0.0.1:{server.rest_port}"
+    urls = f"grpc://127.0.0.1:{server.grpc_port}", f"http://127.0.0.1:{server.rest_api_port}"
     clients = [Client(url, "tiny", retries=0) for url in urls]
     try:
         assert [client.status() for client in clients] == [{1: "START"}] * 2
@@ -279,7 +285,7 @@ def test_a_server_answers_for_what_it_loads(written, base, monkeypatch):
 
 def test_a_damaged_version_takes_no_server_with_it(written, base):
     put(written, base, 1)
-    with Server({"tiny": base}, grpc_port=0, rest_port=0, poll_seconds=0.02) as server:
+    with Server({"tiny": base}, grpc_port=0, rest_api_port=0, poll_seconds=0.02) as server:
         shutil.copytree(written / "2", base / ".coming")
         file = base / ".coming" / "saved_model.pb"
         file.write_bytes(file.read_bytes()[:-7])
@@ -299,32 +305,32 @@ def test_a_damaged_version_takes_no_server_with_it(written, base):
 
 def test_a_server_that_ends_gives_up_what_it_loads(written, base, monkeypatch):
     put(written, base, 1)
-    running, steps = threading.Event(), []
+    max_concurrency, steps = threading.Event(), []
 
     def endless(version, path, report):
         while True:
-            running.set()
+            max_concurrency.set()
             report("again", False)
             steps.append(time.sleep(0.01))
 
-    with Server({"tiny": base}, grpc_port=None, rest_port=0, poll_seconds=0.02) as server:
-        monkeypatch.setattr(models, "warm_up", endless)
+    with Server({"tiny": base}, grpc_port=None, rest_api_port=0, poll_seconds=0.02) as server:
+        monkeypatch.setattr(served_model, "warm_up", endless)
         put(written, base, 2)
-        assert running.wait(timeout=20)
+        assert max_concurrency.wait(timeout=20)
     assert states(server.service.models["tiny"]) == {1: "END", 2: "END"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have a priority of their own on Linux")
 def test_new_versions_are_loaded_at_a_low_priority(written, base, monkeypatch):
-    found, load = [], models.LoadedVersion
+    found, load = [], served_model.LoadedVersion
 
     def noticed(path, report):
         found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
         return load(path, report)
 
-    monkeypatch.setattr(models, "LoadedVersion", noticed)
+    monkeypatch.setattr(served_model, "LoadedVersion", noticed)
     before = os.getpriority(os.PRIO_PROCESS, 0)
-    with Server({"tiny": base}, grpc_port=None, rest_port=0, poll_seconds=0.02) as server:
+    with Server({"tiny": base}, grpc_port=None, rest_api_port=0, poll_seconds=0.02) as server:
         for version in (1, 2):
             put(written, base, version)
             until = time.monotonic() + 20
@@ -336,7 +342,7 @@ def test_new_versions_are_loaded_at_a_low_priority(written, base, monkeypatch):
     assert found == [before, max(before, LOADING_NICENESS)]
 
 
-def test_outputs_of_few_rows_come_from_what_is_prepared(written, monkeypatch):
+def test_outputs_come_from_what_is_prepared(written, monkeypatch):
     """Another set of outputs would have to be prepared first, for seconds."""
     loaded, fetched = LoadedVersion(written / "1"), []
     run = loaded._session.run
@@ -355,16 +361,17 @@ def test_outputs_of_few_rows_come_from_what_is_prepared(written, monkeypatch):
 
     assert ask(1, "sum") == ["sum"]  # nothing is prepared yet
     assert ask(1, prepare=True) == ["double", "sum"]
-    assert ask(16, "double") == ["double"]
-    assert ask(17, "double") == ["double"]  # computing the others may cost more
-    assert ask(1, "double") == ["double"]
-    assert fetched == [["sum"], ["double", "sum"], ["double", "sum"], ["double"], ["double"]]
+    for rows in (1, 17, 1000):
+        assert ask(rows, "double") == ["double"]
+    assert ask(1, "double", prepare=True) == ["double"]
+    assert ask(17, "double") == ["double"]
+    assert fetched == [["sum"], *[["double", "sum"]] * 4, *[["double"]] * 2]
     loaded.close()
 
 
 def test_no_request_fails_while_versions_change(written, base):
     put(written, base, 1)
-    with Server({"tiny": base}, grpc_port=0, rest_port=None, poll_seconds=0.02) as server:
+    with Server({"tiny": base}, grpc_port=0, rest_api_port=None, poll_seconds=0.02) as server:
         seen = []
 
         def ask():
@@ -388,17 +395,19 @@ def test_a_rest_request_is_run_by_the_version_that_it_was_read_for(written, base
     """A version with other inputs comes up while the request waits for its turn."""
     put(written, base, 1)
     read = threading.Event()
-    inputs_of = json_requests.inputs_of
+    inputs_of = _json_requests.parse_inputs
 
     def noticed(*arguments):
         found = inputs_of(*arguments)
         read.set()
         return found
 
-    monkeypatch.setattr(json_requests, "inputs_of", noticed)
-    server = Server({"tiny": base}, grpc_port=None, rest_port=0, running=1, poll_seconds=0.02)
+    monkeypatch.setattr(_json_requests, "parse_inputs", noticed)
+    server = Server(
+        {"tiny": base}, grpc_port=None, rest_api_port=0, max_concurrency=1, poll_seconds=0.02
+    )
     with server, concurrent.futures.ThreadPoolExecutor(1) as threads:
-        with server.service.admission.slot():
+        with server.service.request_queue.acquire_slot():
             answer = threads.submit(ask_over_rest, server)
             assert read.wait(timeout=10)
             beside = base / ".coming"
@@ -419,7 +428,7 @@ class Other(tf.Module):
 
 
 def ask_over_rest(server, method="POST", path="/v1/models/tiny:predict"):
-    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_api_port, timeout=30)
     connection.request(method, path, b'{"instances": ["a"]}' if method == "POST" else None)
     response = connection.getresponse()
     status, body = response.status, response.read()

@@ -19,14 +19,14 @@ from tensorflow_serving.apis import (
 )
 from tiny_model import predict_request
 
-from keras_attention.export.serving import tensors
+from keras_attention.export.serving import _tensor_protos
 
 INVALID, FAILED = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION
 NOT_FOUND = grpc.StatusCode.NOT_FOUND
 
 
 def strings(*texts):
-    return tensors.bytes_of(texts)
+    return _tensor_protos.encode_strings(texts)
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def stub(endpoint):
 
 
 def rest(endpoint, method, path, body=None):
-    connection = http.client.HTTPConnection("127.0.0.1", endpoint.rest_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", endpoint.rest_api_port, timeout=30)
     content = json.dumps(body) if isinstance(body, dict) else body
     connection.request(method, path, content)
     response = connection.getresponse()
@@ -51,13 +51,13 @@ def predict(endpoint, body, model="/v1/models/tiny"):
 
 @pytest.mark.skipif(not model_server.COMMAND, reason=model_server.MISSING)
 def test_the_model_server_is_asked_too(endpoint):
-    assert endpoint.rest_port
+    assert endpoint.rest_api_port
 
 
 def test_a_text_is_answered_over_both_protocols(endpoint, stub):
     response = stub.Predict(predict_request("", {"text": strings("a", "", "ä\0")}), timeout=30)
     expected = [b"a!", b"!", "ä\0!".encode()]
-    assert tensors.array_of(response.outputs["text"]).tolist() == expected
+    assert _tensor_protos.proto_to_array(response.outputs["text"]).tolist() == expected
     assert response.model_spec.version.value == 3
     assert response.model_spec.signature_name == "serving_default"
     body = {"instances": ["a", "", "ä\0"]}
@@ -89,7 +89,7 @@ def test_every_dtype_goes_there_and_back(endpoint, stub):
     }
     response = stub.Predict(predict_request("kinds", values), timeout=30)
     for name, array in values.items():
-        found = tensors.array_of(response.outputs[name])
+        found = _tensor_protos.proto_to_array(response.outputs[name])
         assert found.dtype == array.dtype and found.tolist() == array.tolist()
     columns = {name: array.tolist() for name, array in values.items()}
     status, answer = predict(endpoint, {"signature_name": "kinds", "inputs": columns})

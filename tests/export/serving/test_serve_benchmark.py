@@ -8,7 +8,7 @@ from tiny_model import write_version
 
 from benchmarks import report as reports
 from benchmarks import serve
-from keras_attention.export.serving import Server, tensors
+from keras_attention.export.serving import Server, _tensor_protos
 
 TEXTS = ["abc", "de", "", "f g"]
 
@@ -17,7 +17,7 @@ TEXTS = ["abc", "de", "", "f g"]
 def server(tmp_path_factory):
     base = tmp_path_factory.mktemp("benchmarked")
     write_version(base, 1, "!")
-    with Server({serve.MODEL: base}, grpc_port=0, rest_port=0) as server:
+    with Server({serve.MODEL: base}, grpc_port=0, rest_api_port=0) as server:
         yield server
 
 
@@ -35,9 +35,9 @@ def without_scores(monkeypatch):
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_every_request_is_asked_once_and_checked(server, protocol):
-    port = server.grpc_port if protocol == "grpc" else server.rest_port
-    expected = [{"text": tensors.bytes_of([f"{text}!"])} for text in TEXTS]
-    expected[2] = {"text": tensors.bytes_of(["another answer"])}
+    port = server.grpc_port if protocol == "grpc" else server.rest_api_port
+    expected = [{"text": _tensor_protos.encode_strings([f"{text}!"])} for text in TEXTS]
+    expected[2] = {"text": _tensor_protos.encode_strings(["another answer"])}
     load = serve.Load(f"{protocol}://127.0.0.1:{port}", TEXTS, expected)
     result = load.run(40, clients=3)
     assert (len(result["seconds"]), result["errors"], result["mixed_up"]) == (40, 0, 10)
@@ -77,7 +77,10 @@ def test_made_up_words_are_different():
 
 def test_the_same_answer_is_the_same_text_and_score(monkeypatch):
     monkeypatch.undo()
-    expected = {"text": tensors.bytes_of([["a", "ä"]]), "score": np.array([[-1.0, -2.0]])}
+    expected = {
+        "text": _tensor_protos.encode_strings([["a", "ä"]]),
+        "score": np.array([[-1.0, -2.0]]),
+    }
     found = {"text": np.array([["a", "ä"]], object), "score": np.array([[-1.0, -2.0]])}
     assert serve.same(found, expected)
     assert not serve.same({**found, "text": np.array([["ä", "a"]], object)}, expected)

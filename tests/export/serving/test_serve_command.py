@@ -11,11 +11,13 @@ import time
 import pytest
 
 from keras_attention.export import serve
-from keras_attention.export.serving import Client, Server, addresses
+from keras_attention.export.serving import Client, Server, _sockets
 
 
 def models(*arguments):
-    return serve.served_models(serve._parser().parse_args([str(each) for each in arguments]))
+    return serve.make_served_models(
+        serve._make_parser().parse_args([str(each) for each in arguments])
+    )
 
 
 @pytest.fixture
@@ -48,17 +50,24 @@ def test_a_folder_of_base_directories_is_several_models(folder):
         (["none"], "none is not a directory"),
         ([], "expected a DIR or --model NAME=DIR"),
         (["", "--name", "one"], "--name names one model, there are 2"),
-        (["de-en", "--model", "de-en={}/fr-en"], "two models are called 'de-en'"),
+        (["de-en", "--model", "de-en={}/fr-en"], "two models have the name 'de-en'"),
         (["de-en", "--model", "none"], "expected NAME=DIR with an existing DIR"),
         (["de-en", "--label", "stable"], "expected LABEL=VERSION"),
         (["de-en", "--label", "stable=9"], "--label stable=9: no model serves version 9 now"),
         (["de-en", "--versions", "newest"], 'expected "latest", "all" or numbers'),
         (["de-en", "--port", "70000"], "expected a port, 0 to 65535, got '70000'"),
-        (["de-en", "--port", "8501"], "Received: grpc_port=8501, rest_port=8501"),
+        (["de-en", "--port", "8501"], "Received: grpc_port=8501, rest_api_port=8501"),
         (["de-en", "--host", ""], "expected a name or an address"),
-        (["de-en", "--waiting", "0"], "expected a positive integer"),
-        (["de-en", "--max-request-mib", "nan"], "a number above 0, 1024 at most, got 'nan'"),
-        (["de-en", "--timeout", "inf"], "a number above 0, 3600 at most, got 'inf'"),
+        (["de-en", "--max-queue", "0"], "expected a positive integer, got '0'"),
+        (["de-en", "--max-queue", "9" * 20], "expected a positive integer of at most 65536, got"),
+        (["de-en", "--max-concurrency", "100000000"], "at most 1024, got '100000000'"),
+        (["de-en", "--versions", "3," + "9" * 23], f"of at most {2**63 - 1}, got '9999"),
+        (["de-en", "--versions", "9" * 5000], f"got '{'9' * 40}'...\n"),
+        (["de-en", "--label", "stable=" + "9" * 23], f"of at most {2**63 - 1}, got '9999"),
+        (["de-en", "--port", "9" * 5000], f"got '{'9' * 40}'...\n"),
+        (["de-en", "--timeout", "9" * 5000], f"got '{'9' * 40}'...\n"),
+        (["de-en", "--max-request-mib", "nan"], "a number above 0 and at most 1024, got 'nan'"),
+        (["de-en", "--timeout", "inf"], "a number above 0 and at most 3600, got 'inf'"),
     ],
 )
 def test_wrong_usage_is_told(folder, capsys, arguments, message):
@@ -71,8 +80,8 @@ def test_wrong_usage_is_told(folder, capsys, arguments, message):
 
 
 def test_a_taken_port_is_told(tiny_base, endpoint, capsys):
-    port = str(endpoint.rest_port)
-    assert serve.main([str(tiny_base), "--port", "0", "--rest-port", port]) == 1
+    port = str(endpoint.rest_api_port)
+    assert serve.main([str(tiny_base), "--port", "0", "--rest-api-port", port]) == 1
     assert f"REST cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
 
 
@@ -80,10 +89,13 @@ def test_a_taken_port_is_told(tiny_base, endpoint, capsys):
     "place, message",
     [
         (["--host", "999.9.9.9"], "the host '999.9.9.9' cannot be resolved"),
-        (["--host", "203.0.113.7"], "the host '203.0.113.7' is no address of this machine"),
+        (["--host", "203.0.113.7"], "the host '203.0.113.7' is not an address of this machine"),
         (["--host", "a..b"], "the host 'a..b' cannot be resolved"),
         (["--host", "::1]:80"], "cannot be resolved"),
-        (["--port", "{taken}"], "gRPC cannot listen on 127.0.0.1:{taken}: port {taken} is taken"),
+        (
+            ["--port", "{taken}"],
+            "gRPC cannot listen on 127.0.0.1:{taken}: another program uses port {taken}",
+        ),
     ],
 )
 def test_an_address_is_tried_before_anything_is_loaded(
@@ -92,8 +104,8 @@ def test_an_address_is_tried_before_anything_is_loaded(
     def load(path, report):
         raise AssertionError("it loaded a version")
 
-    monkeypatch.setattr("keras_attention.export.serving.models.LoadedVersion", load)
-    line = ["--port", "0", "--rest-port", "0"]
+    monkeypatch.setattr("keras_attention.export.serving.served_model.LoadedVersion", load)
+    line = ["--port", "0", "--rest-api-port", "0"]
     line += [each.format(taken=endpoint.grpc_port) for each in place]
     try:
         assert serve.main([str(tiny_base), *line]) == 1
@@ -106,8 +118,8 @@ def test_an_address_is_tried_before_anything_is_loaded(
 @pytest.mark.parametrize(
     "number, message",
     [
-        (errno.EACCES, "port 80 needs the rights of an administrator"),
-        (errno.EADDRINUSE, "port 80 is taken"),
+        (errno.EACCES, "port 80 requires administrator rights"),
+        (errno.EADDRINUSE, "another program uses port 80"),
         (errno.EAFNOSUPPORT, "Address family not supported"),
     ],
 )
@@ -118,18 +130,18 @@ def test_why_a_socket_cannot_be_bound_is_told(monkeypatch, number, message):
 
     monkeypatch.setattr(socket, "socket", Refusing)
     with pytest.raises(OSError, match=f"REST cannot listen on 127.0.0.1:80: {message}"):
-        addresses.listen("REST", "127.0.0.1", 80)
+        _sockets.listen("REST", "127.0.0.1", 80)
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
 def test_an_address_of_ipv6_may_stand_in_brackets(tiny_base):
     try:
-        addresses.listen("REST", "::1", 0).close()
+        _sockets.listen("REST", "::1", 0).close()
     except OSError as error:
         pytest.skip(f"this machine has no address of IPv6: {error}")
-    options = serve._parser().parse_args([str(tiny_base), "--host", "[::1]"])
-    with Server({"tiny": tiny_base}, host=options.host, grpc_port=0, rest_port=0) as server:
-        for line in serve._addresses(options.host, server):
+    options = serve._make_parser().parse_args([str(tiny_base), "--host", "[::1]"])
+    with Server({"tiny": tiny_base}, host=options.host, grpc_port=0, rest_api_port=0) as server:
+        for line in serve._list_addresses(options.host, server):
             url = re.search(r"(grpc|http)://\[::1\]:\d+", line)[0]
             with Client(url, "tiny") as client:
                 assert client.predict(text=["a"])["text"].tolist() == ["a!"]
@@ -154,7 +166,7 @@ def test_it_says_where_it_is_and_ends_when_interrupted(tiny_base, capsys):
     before = signal.getsignal(signal.SIGINT)
     asking.start()
     try:
-        assert serve.main([str(tiny_base), "--port", "0", "--rest-port", "0"]) == 0
+        assert serve.main([str(tiny_base), "--port", "0", "--rest-api-port", "0"]) == 0
     finally:
         asking.join()
     text, printed = answers
@@ -172,8 +184,8 @@ def test_it_ends_politely_while_models_are_loading(tiny_base, capsys, monkeypatc
         os.kill(os.getpid(), signal.Signals[name])
         raise AssertionError("it went on loading")
 
-    monkeypatch.setattr("keras_attention.export.serving.models.LoadedVersion", load)
-    assert serve.main([str(tiny_base), "--port", "0", "--rest-port", "0"]) == 0
+    monkeypatch.setattr("keras_attention.export.serving.served_model.LoadedVersion", load)
+    assert serve.main([str(tiny_base), "--port", "0", "--rest-api-port", "0"]) == 0
     assert "Stopped before the models were loaded." in capsys.readouterr().out
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -181,16 +193,16 @@ def test_it_ends_politely_while_models_are_loading(tiny_base, capsys, monkeypatc
 def test_a_label_names_a_version_that_is_served(folder):
     (folder / "de-en" / "2").mkdir()
     (model,) = models(folder / "de-en", "--label", "new=2")
-    assert model.wanted_versions() == {2}
+    assert model.list_wanted_versions() == {2}
     with pytest.raises(ValueError, match="no model serves version 1 now; --versions all"):
         models(folder / "de-en", "--label", "old=1")
     models(folder / "de-en", "--label", "old=1", "--versions", "all")
 
 
 def test_an_empty_base_is_watched(tmp_path, capsys):
-    server = serve.Server({"tiny": tmp_path}, grpc_port=0, rest_port=None, poll_seconds=30)
+    server = serve.Server({"tiny": tmp_path}, grpc_port=0, rest_api_port=None, poll_seconds=30)
     with server:
-        (line,) = serve._addresses("127.0.0.1", server)
-        watched, ready = serve._ready(server)
+        (line,) = serve._list_addresses("127.0.0.1", server)
+        watched, ready = serve._describe_readiness(server)
     assert line.startswith("gRPC") and watched.startswith("tiny has no version to serve yet")
     assert ready == "Ready."

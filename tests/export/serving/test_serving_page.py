@@ -20,7 +20,7 @@ def test_the_page_has_its_examples():
 @pytest.mark.thorough
 @pytest.mark.parametrize("body, path", CURLS)
 def test_every_curl_is_answered(toy_endpoint, body, path):
-    connection = http.client.HTTPConnection("127.0.0.1", toy_endpoint.rest_port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", toy_endpoint.rest_api_port, timeout=60)
     path = path.replace("de-en", "toy")
     connection.request("POST" if body else "GET", path, body.encode() or None)
     response = connection.getresponse()

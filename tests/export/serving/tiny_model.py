@@ -6,9 +6,9 @@ import pathlib
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from keras_attention.export.manifest import write_manifest
-from keras_attention.export.serving import tensors
-from keras_attention.export.wire import WARM_UP_FILE
+from keras_attention.export._manifest import write_manifest
+from keras_attention.export._wire_format import WARMUP_FILE
+from keras_attention.export.serving import _tensor_protos
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 X = tf.TensorSpec([None, None], tf.float32, name="x")
@@ -90,7 +90,7 @@ def write_warm_up(path, requests) -> None:
 
     The manifest follows, and holds what the version is then.
     """
-    file = pathlib.Path(path) / WARM_UP_FILE
+    file = pathlib.Path(path) / WARMUP_FILE
     file.parent.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(file)) if requests else contextlib.nullcontext() as writer:
         for signature, inputs, output_filter in requests:
@@ -107,6 +107,6 @@ def predict_request(signature, inputs, output_filter=(), model="tiny"):
     request.model_spec.name = model
     request.model_spec.signature_name = signature
     for name, array in inputs.items():
-        request.inputs[name].CopyFrom(tensors.proto_of(array))
+        request.inputs[name].CopyFrom(_tensor_protos.array_to_proto(array))
     request.output_filter.extend(output_filter)
     return request

@@ -10,10 +10,10 @@ import numpy as np
 import tensorflow as tf
 from toy_translator import toy_translator
 
-from keras_attention.export import export_translator, tokenizers, versions
-from keras_attention.export.manifest import write_manifest
-from keras_attention.export.serving import tensors
-from keras_attention.export.wire import WARM_UP_FILE
+from keras_attention.export import _versions, export_translator, tokenizers
+from keras_attention.export._manifest import write_manifest
+from keras_attention.export._wire_format import WARMUP_FILE
+from keras_attention.export.serving import _tensor_protos
 
 SOURCE_LIMIT = 11
 BEAM_WIDTH = 2
@@ -55,22 +55,22 @@ def shared_toy(tmp_path_factory) -> pathlib.Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (base / "shared").exists():
             path = write_toy(base / "writing" / "toy")
-            (path / WARM_UP_FILE).rename(base / "writing" / WARM_UP_FILE.name)
+            (path / WARMUP_FILE).rename(base / "writing" / WARMUP_FILE.name)
             write_manifest(path)
             (base / "writing").rename(base / "shared")
-    (path,) = versions.existing_versions(base / "shared" / "toy").values()
+    (path,) = _versions.find_versions(base / "shared" / "toy").values()
     return path
 
 
 def warm_up_file(path) -> pathlib.Path:
     """Returns where the warm-up file of the shared toy is."""
-    return path.parent.parent / WARM_UP_FILE.name
+    return path.parent.parent / WARMUP_FILE.name
 
 
 def with_warm_up(path, base) -> pathlib.Path:
     """Copies the shared toy into `base`, with its warm-up file, and returns the version's path."""
     copy = shutil.copytree(path, base / path.name)
-    shutil.copy(warm_up_file(path), copy / WARM_UP_FILE)
+    shutil.copy(warm_up_file(path), copy / WARMUP_FILE)
     write_manifest(copy)
     return copy
 
@@ -101,7 +101,10 @@ class Offline:
     def text(self, signature, *row) -> dict[str, np.ndarray]:
         """Returns what a signature of one or two texts says to a row alone, without its batch."""
         names = ("text", "target")[: len(row)]
-        inputs = {name: tensors.bytes_of([text]) for name, text in zip(names, row, strict=True)}
+        inputs = {
+            name: _tensor_protos.encode_strings([text])
+            for name, text in zip(names, row, strict=True)
+        }
         return {name: array[0] for name, array in self(signature, **inputs).items()}
 
 

@@ -1,0 +1,64 @@
+"""Types of argparse for the numbers of the command lines."""
+
+import argparse
+import functools
+import math
+from collections.abc import Callable
+
+MAX_SECONDS = 3600.0
+MAX_MIB = 1024.0
+MAX_INT = 2**63 - 1  # of TensorFlow's numbers, and of versions
+MAX_QUOTED_CHARACTERS = 40
+
+
+def quote(text: str) -> str:
+    """Returns an argument for an error message, its beginning if it is long."""
+    is_long = len(text) > MAX_QUOTED_CHARACTERS
+    return repr(text[:MAX_QUOTED_CHARACTERS]) + ("..." if is_long else "")
+
+
+def parse_int(text: str, most: int = MAX_INT) -> int | None:
+    """Returns an int from 0 to `most` that decimal digits spell, None for anything else."""
+    if not text.isdecimal() or len(text.lstrip("0")) > len(str(most)):
+        return None
+    number = int(text.lstrip("0") or "0")
+    return number if number <= most else None
+
+
+def positive_int(text: str) -> int:
+    """Returns a positive int of 64 bits; argparse tells what is none."""
+    return _positive_int(text, MAX_INT)
+
+
+def positive_int_up_to(most: int) -> Callable[[str], int]:
+    """Returns the type of positive ints of at most `most`."""
+    return functools.partial(_positive_int, most=most)
+
+
+def _positive_int(text, most):
+    if parse_int(text, most):
+        return parse_int(text, most)
+    limit = f" of at most {most}" if text.isdecimal() and text.strip("0") else ""
+    raise argparse.ArgumentTypeError(f"expected a positive integer{limit}, got {quote(text)}")
+
+
+def seconds(text: str) -> float:
+    """Returns seconds above 0, at most an hour."""
+    return _positive(text, MAX_SECONDS)
+
+
+def mebibytes(text: str) -> float:
+    """Returns MiB above 0, at most 1,024."""
+    return _positive(text, MAX_MIB)
+
+
+def _positive(text, most):
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number <= most:
+        raise argparse.ArgumentTypeError(
+            f"expected a number above 0 and at most {most:g}, got {quote(text)}"
+        )
+    return number

@@ -1,0 +1,102 @@
+"""`TranslationPipeline`: a translator's model and tokenizers, from text to ids and back."""
+
+import tensorflow as tf
+
+from keras_attention._utils.decoder_protocol import (
+    get_decoder_start_id,
+    get_reorder_cache,
+    start_decoder,
+)
+from keras_attention.export._model_checks import standardize_encoder_outputs
+from keras_attention.export._tf_functions import (
+    append_eos,
+    make_source_mask,
+    make_tf_function,
+    match_static_batch,
+)
+from keras_attention.export.tokenizers.base import BOS_ID, EOS_ID, PADDING_ID, UNKNOWN_ID
+from keras_attention.kernels.products import is_compiled_by_xla
+
+IDS = tf.TensorSpec([None, None], tf.int32, name="ids")
+MASKED_LOGIT = -1e9
+
+
+class TranslationPipeline:
+    """Encoder, decoder and tokenizers of a translator, as the signatures use them.
+
+    It must not be a `tf.Module`: SavedModel would follow its attributes to the Keras model and
+    store every variable twice.
+
+    Args:
+        model: A translator with children `encoder` and `decoder`.
+        source: Tokenizer of the source side.
+        target: Tokenizer of the target side.
+        max_source_length: Maximum source length in tokens, EOS not included; longer sources are
+            truncated. None for no limit.
+        max_length: Maximum output length in tokens, EOS included.
+
+    Attributes:
+        source, target, max_source_length, max_length: See above.
+        start_id: The id that the decoder reads first.
+        num_logits: Number of logits of a step, at least the size of the target vocabulary.
+        reorder_cache: The function that reorders the decoder's state by parent beams.
+    """
+
+    def __init__(self, model, source, target, max_source_length, max_length):
+        encoder, self._decoder = model.get_layer("encoder"), model.get_layer("decoder")
+        self._encoder = encoder
+        # Traced once, so that all signatures share one stored graph.
+        self._traced_encoder = make_tf_function(self._encode, IDS)
+        self.num_logits = model.output.shape[-1]
+        self.source, self.target = source, target
+        self.max_source_length, self.max_length = max_source_length, max_length
+        self.start_id, self.reorder_cache = (
+            get_decoder_start_id(self._decoder),
+            get_reorder_cache(self._decoder),
+        )
+
+    def _encode(self, ids):
+        return self._encoder(ids, training=False)
+
+    def encode(self, ids, length):
+        """Returns the decoder's `state` and `memory` for sources that end with EOS."""
+        # XLA traces the encoder again: its products may have no kernel outside of XLA.
+        encode = self._encode if is_compiled_by_xla() else self._traced_encoder
+        encoded = standardize_encoder_outputs("A translator", encode(ids))
+        encoded = tf.nest.map_structure(lambda t: match_static_batch(t, ids), encoded)
+        memory = self._decoder.prepare(encoded["memory"], memory_mask=make_source_mask(ids, length))
+        state = start_decoder(self._decoder, memory, encoded.get("initial_state"), self.max_length)
+        return state, memory
+
+    def step(self, ids, state, memory):
+        """Runs the decoder's step, and masks the logits beyond the vocabulary."""
+        logits, state, alignment = self._decoder.step(ids, state, memory)
+        if self.num_logits != self.target.vocabulary_size:
+            in_vocabulary = tf.range(tf.shape(logits)[-1]) < self.target.vocabulary_size
+            logits = tf.where(in_vocabulary, logits, MASKED_LOGIT)
+        return logits, state, alignment
+
+    def encode_source(self, text):
+        """Returns the ids `(B, S)` of texts and their lengths, both with EOS."""
+        # Truncate before padding: one long text must not widen the other examples.
+        return self.prepare_source(*self.source.encode(text, self.max_source_length))
+
+    def prepare_source(self, ids, length):
+        """Returns source ids as in training, and their lengths, both with EOS.
+
+        `length` alone determines where an example ends. Inside it, padding, BOS, EOS and
+        out-of-vocabulary ids become unknown. Ids beyond it are ignored.
+        """
+        length = tf.clip_by_value(length, 0, tf.shape(ids)[1])
+        if self.max_source_length is not None:
+            length = tf.minimum(length, self.max_source_length)
+        special = (ids == PADDING_ID) | (ids == BOS_ID) | (ids == EOS_ID)
+        ids = tf.where(special, UNKNOWN_ID, self.source.replace_out_of_vocabulary(ids))
+        return append_eos(ids, length), length + 1
+
+    def decode_beams(self, ids):
+        """Returns the texts `(B, N)` of ids `(B, N, T)`."""
+        shape = tf.shape(ids)
+        # The sizes are explicit: -1 would be ambiguous if T is 0.
+        flat = tf.reshape(ids, [shape[0] * shape[1], shape[2]])
+        return tf.reshape(self.target.decode(flat), [shape[0], ids.shape[1] or shape[1]])

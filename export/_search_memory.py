@@ -1,0 +1,79 @@
+"""Estimates the memory of a beam search before it is traced.
+
+A beam search of one text with a vocabulary of V, S source tokens and outputs of T tokens holds,
+for each beam,
+
+    12 V               logits, log-probabilities and constrained log-probabilities
+    16 min(V, 2 beams) the candidates
+    12 T               the tokens of every step, their parents, the output
+    24 T               in addition, with `no_repeat_ngram_size`
+    12 T S             alignments, as written by the steps and as returned
+    24 S               scores and weights of a step, and the sums of a coverage penalty
+    2 state            the decoder's state, before and after it is reordered
+
+bytes. The estimate excludes the intermediate results of layers.
+"""
+
+import tensorflow as tf
+
+from keras_attention.export._length_limits import DEFAULT_MAX_SOURCE_LENGTH
+from keras_attention.export._pipeline import IDS
+from keras_attention.export._tf_functions import MAX_CHUNK_SIZE, make_tf_function
+
+MAX_SEARCH_BYTES = 32 * 2**30  # of all examples of a batch
+
+
+def check_search_ram(pipeline, beam_width, no_repeat_ngram_size=None, xla_buckets=None):
+    """Raises if a search takes more than 32 GiB for the largest batch.
+
+    The largest batch has 64 texts, or the largest batch size of a compiled search. Sources have 512
+    tokens, or fewer if the export truncates them, or the longest compiled length.
+
+    Args:
+        pipeline: A `TranslationPipeline`.
+        beam_width: Number of hypotheses.
+        no_repeat_ngram_size: As `beam_search` takes it.
+        xla_buckets: An `XLABuckets`, or None.
+
+    Raises:
+        ValueError: With the estimate and the limit.
+    """
+    rows, source = (
+        MAX_CHUNK_SIZE,
+        min(pipeline.max_source_length or DEFAULT_MAX_SOURCE_LENGTH, DEFAULT_MAX_SOURCE_LENGTH) + 1,
+    )
+    if xla_buckets is not None:
+        rows, source = xla_buckets.batch_sizes[-1], xla_buckets.source_lengths[-1]
+    vocabulary, length = pipeline.num_logits, pipeline.max_length
+
+    def check(state):
+        per_beam = 12 * vocabulary + 16 * min(vocabulary, 2 * beam_width)
+        per_beam += (12 if no_repeat_ngram_size is None else 36) * length
+        per_beam += 12 * length * source + 24 * source + 2 * state
+        total = rows * beam_width * per_beam
+        if total > MAX_SEARCH_BYTES:
+            received, smaller = f"beam_width={beam_width}, max_length={length}", ""
+            if xla_buckets is not None:
+                received += f", batches of {rows}, sources of {source} tokens"
+                smaller = ", or smaller sizes to compile for"
+            raise ValueError(
+                f"A beam search is expected to take at most {MAX_SEARCH_BYTES / 1e9:.1f} GB for "
+                f"a batch of {rows} text(s). Choose a smaller `beam_width` or "
+                f"`max_length`{smaller}. Received: {received}, about {total / 1e9:,.1f} GB"
+            )
+
+    check(0)  # refuse sizes that are too large to trace
+    check(_count_state_bytes(pipeline, source))
+
+
+def _count_state_bytes(pipeline, source):
+    """Returns the bytes of a decoder's state for one hypothesis; `source` is in tokens."""
+    length = tf.TensorSpec([None], tf.int32)
+    start = make_tf_function(lambda ids, length: pipeline.encode(ids, length)[0], IDS, length)
+    total = 0
+    for leaf in tf.nest.flatten(start.get_concrete_function().structured_outputs):
+        size = leaf.dtype.size
+        for dimension in leaf.shape[1:]:
+            size *= source if dimension is None else dimension
+        total += size
+    return total

@@ -1,0 +1,298 @@
+"""The signatures of a served translator, as TensorFlow graphs.
+
+Dimension 0 of every tensor is the batch. No tensor is a scalar, ragged, infinite or NaN. The other
+examples of a batch do not change an example's outputs, except for their padding.
+"""
+
+import functools
+
+import tensorflow as tf
+
+from keras_attention.export._length_penalties import PerExampleLengthPenalty
+from keras_attention.export._pipeline import IDS, TranslationPipeline
+from keras_attention.export._search_memory import check_search_ram
+from keras_attention.export._tf_functions import (
+    append_eos,
+    call_with_any_batch,
+    make_source_mask,
+    make_tf_function,
+    max_or_zero,
+    run_in_chunks,
+    specialize_single_example,
+)
+from keras_attention.search import beam_search, greedy_search, sample_search, score_sequences
+
+LENGTH = tf.TensorSpec([None], tf.int32, name="length")
+TEXT = tf.TensorSpec([None], tf.string, name="text")
+TARGET = tf.TensorSpec([None], tf.string, name="target")
+LENGTH_PENALTY = tf.TensorSpec([None], tf.float32, name="length_penalty")
+TARGET_IDS = tf.TensorSpec([None, None], tf.int32, name="target_ids")
+MAX_LENGTH = tf.TensorSpec([None], tf.int32, name="max_length")
+SEED = tf.TensorSpec([None], tf.int32, name="seed")
+TEMPERATURE = tf.TensorSpec([None], tf.float32, name="temperature")
+MAX_TEMPERATURE = 100.0
+INPUTS = {
+    "serving_default": (TEXT,),
+    "translate_with_alignment": (TEXT,),
+    "ids": (IDS, LENGTH),
+    "greedy": (TEXT,),
+    "score": (TEXT, TARGET),
+    "search": (TEXT, LENGTH_PENALTY, MAX_LENGTH),
+    "sample": (TEXT, SEED, TEMPERATURE),
+}
+
+
+class TranslatorSignatures:
+    """The signatures of a translator; each is a method with the signature's name.
+
+    Args:
+        model: A translator with children `encoder` and `decoder`.
+        source: Tokenizer of the source side.
+        target: Tokenizer of the target side.
+        max_source_length: Maximum source length in tokens, EOS not included; longer sources are
+            truncated. None for no limit.
+        max_length: Maximum output length in tokens, EOS included.
+        search_options: Dict of further arguments of `beam_search`.
+        greedy_options: Dict of further arguments of `greedy_search` and `sample_search`.
+        xla_buckets: An `XLABuckets` whose programs run the searches; None for graphs without XLA.
+
+    Attributes:
+        pipeline: A `TranslationPipeline`, the model with its tokenizers.
+    """
+
+    def __init__(
+        self,
+        model,
+        source,
+        target,
+        max_source_length,
+        max_length,
+        search_options,
+        greedy_options,
+        xla_buckets=None,
+    ):
+        pipeline = TranslationPipeline(model, source, target, max_source_length, max_length)
+        self.pipeline, self._compilation = pipeline, xla_buckets
+        first = {"start_id": pipeline.start_id}
+        self._search_options = {**search_options, **first}
+        self._greedy_options, self._score_options = {**greedy_options, **first}, first
+        if "beam_width" in search_options:
+            width, ngram = (
+                search_options.get(key) for key in ("beam_width", "no_repeat_ngram_size")
+            )
+            check_search_ram(pipeline, width, ngram, xla_buckets)
+
+    # Each is traced once, on first use, so that signatures with the same search share its graph.
+
+    @functools.cached_property
+    def _search(self):
+        return self._wrap_search(self._beam_search)
+
+    @functools.cached_property
+    def _search_with_alignment(self):
+        return self._wrap_search(self._beam_search_with_alignment)
+
+    @functools.cached_property
+    def _search_greedily(self):
+        return self._wrap_search(self._greedy_search, min_batch_size=2)
+
+    @functools.cached_property
+    def _search_per_example(self):
+        return run_in_chunks(self._beam_search_per_example, IDS, LENGTH, LENGTH_PENALTY, MAX_LENGTH)
+
+    @functools.cached_property
+    def _draw_samples(self):
+        return run_in_chunks(self._sample_search, IDS, LENGTH, SEED, TEMPERATURE)
+
+    @functools.cached_property
+    def _score_ids(self):
+        return run_in_chunks(self._score_sequences, IDS, LENGTH, TARGET_IDS)
+
+    def _wrap_search(self, function, **compiled):
+        if self._compilation is None:
+            return specialize_single_example(function, IDS, LENGTH)
+        return self._compilation.compile_in_buckets(function, **compiled)
+
+    def signatures(self) -> dict:
+        """Returns the `tf.function` of each signature, by name."""
+        return {
+            name: make_tf_function(getattr(self, name), *inputs) for name, inputs in INPUTS.items()
+        }
+
+    def serving_default(self, text):
+        """`text (B,)` -> n-best `text (B, N)` and `score (B, N)`, best first."""
+        return call_with_any_batch(self._compute_serving_default, text)
+
+    def translate_with_alignment(self, text):
+        """`text (B,)` -> the n-best with tokens and attention weights over the source."""
+        return call_with_any_batch(self._compute_translate_with_alignment, text)
+
+    def ids(self, ids, length):
+        """`ids (B, S)`, `length (B,)` -> n-best `ids (B, N, T)`, `length` and `score (B, N)`."""
+        return call_with_any_batch(self._compute_ids, ids, length)
+
+    def greedy(self, text):
+        """`text (B,)` -> `text`, `log_prob` and `length`, all `(B,)`, by greedy search."""
+        return call_with_any_batch(self._compute_greedy, text)
+
+    def score(self, text, target):
+        """`text (B,)`, `target (B,)` -> log p(target | text), in total and for each token."""
+        return call_with_any_batch(self._compute_score, text, target)
+
+    def search(self, text, length_penalty, max_length):
+        """`text`, `length_penalty`, `max_length`, all `(B,)` -> the n-best."""
+        return call_with_any_batch(self._search_as_requested, text, length_penalty, max_length)
+
+    def sample(self, text, seed, temperature):
+        """`text`, `seed`, `temperature`, all `(B,)` -> `text`, `log_prob` and `length`, `(B,)`."""
+        return call_with_any_batch(self._compute_sample, text, seed, temperature)
+
+    def _compute_serving_default(self, text):
+        found = _trim_columns(self._search(*self.pipeline.encode_source(text)))
+        return {"text": self.pipeline.decode_beams(found["ids"]), "score": found["score"]}
+
+    def _compute_translate_with_alignment(self, text):
+        source_ids, source_length = self.pipeline.encode_source(text)
+        found = _trim_columns(self._search_with_alignment(source_ids, source_length))
+        return {
+            "text": self.pipeline.decode_beams(found["ids"]),
+            "score": found["score"],
+            "tokens": self.pipeline.target.ids_to_tokens(found["ids"]),
+            "length": found["length"],
+            "alignment": found["alignment"],
+            "source_tokens": self.pipeline.source.ids_to_tokens(source_ids),
+            "source_length": source_length,
+        }
+
+    def _compute_ids(self, ids, length):
+        return _trim_columns(self._search(*self.pipeline.prepare_source(ids, length)))
+
+    def _compute_greedy(self, text):
+        return self._decode_hypothesis(self._search_greedily(*self.pipeline.encode_source(text)))
+
+    def _compute_sample(self, text, seed, temperature):
+        # NaN is treated as 0, and infinity is clipped.
+        temperature = tf.where(tf.math.is_nan(temperature), 0.0, temperature)
+        temperature = tf.clip_by_value(temperature, 0.0, MAX_TEMPERATURE)
+        return self._decode_hypothesis(
+            self._draw_samples(*self.pipeline.encode_source(text), seed, temperature)
+        )
+
+    def _sample_search(self, ids, length, seed, temperature):
+        state, memory = self.pipeline.encode(ids, length)
+        found = sample_search(
+            self.pipeline.step,
+            state,
+            memory,
+            seed=seed,
+            temperature=temperature,
+            max_length=self.pipeline.max_length,
+            return_alignments=False,
+            **self._greedy_options,
+        )
+        return _format_single_hypothesis(found)
+
+    def _decode_hypothesis(self, found):
+        """Returns the outputs of a search with one hypothesis for each example, as text."""
+        return {
+            "text": self.pipeline.target.decode(found["ids"]),
+            "log_prob": found["log_prob"],
+            "length": found["length"],
+        }
+
+    def _compute_score(self, text, target):
+        longest = self.pipeline.max_length
+        ids, length = self.pipeline.target.encode(target, longest)
+        ids = append_eos(ids, length)[:, :longest]
+        return self._score_ids(*self.pipeline.encode_source(text), ids)
+
+    def _score_sequences(self, ids, length, target_ids):
+        state, memory = self.pipeline.encode(ids, length)
+        found = score_sequences(
+            self.pipeline.step,
+            state,
+            memory,
+            target_ids,
+            return_alignments=False,
+            **self._score_options,
+        )
+        return {
+            "log_prob": tf.cast(found["log_probs"], tf.float32),
+            "token_log_prob": tf.cast(found["token_log_probs"], tf.float32),
+            "length": tf.cast(found["lengths"], tf.int32),
+        }
+
+    def _search_as_requested(self, text, length_penalty, max_length):
+        source = self.pipeline.encode_source(text)
+        found = _trim_columns(self._search_per_example(*source, length_penalty, max_length))
+        return {
+            "text": self.pipeline.decode_beams(found["ids"]),
+            "score": found["score"],
+            "length": found["length"],
+        }
+
+    def _beam_search_per_example(self, ids, length, length_penalty, max_length):
+        """Searches with a length penalty and a maximum length for each example."""
+        penalty = PerExampleLengthPenalty(length_penalty)
+        return _format_hypotheses(
+            self._run_beam_search(ids, length, length_penalty=penalty, max_lengths=max_length)
+        )
+
+    def _beam_search(self, ids, length):
+        """Searches for sources that end with EOS; skips the alignments, to save time."""
+        return _format_hypotheses(self._run_beam_search(ids, length))
+
+    def _beam_search_with_alignment(self, ids, length):
+        """Searches for sources that end with EOS, with alignments."""
+        found = self._run_beam_search(ids, length, return_alignments=True)
+        return _format_hypotheses(found) | {"alignment": tf.cast(found["alignments"], tf.float32)}
+
+    def _greedy_search(self, ids, length):
+        state, memory = self.pipeline.encode(ids, length)
+        found = greedy_search(
+            self.pipeline.step,
+            state,
+            memory,
+            max_length=self.pipeline.max_length,
+            return_alignments=False,
+            **self._greedy_options,
+        )
+        return _format_single_hypothesis(found)
+
+    def _run_beam_search(self, ids, length, return_alignments=False, **options):
+        state, memory = self.pipeline.encode(ids, length)
+        return beam_search(
+            self.pipeline.step,
+            state,
+            memory,
+            max_length=self.pipeline.max_length,
+            memory_mask=make_source_mask(ids, length),
+            return_alignments=return_alignments,
+            reorder_cache=self.pipeline.reorder_cache,
+            **(self._search_options | options),
+        )
+
+
+def _format_hypotheses(found):
+    """Returns the results of a search with the names and dtypes of a signature."""
+    return {
+        "ids": tf.cast(found["ids"], tf.int32),
+        "length": tf.cast(found["lengths"], tf.int32),
+        "score": tf.cast(found["scores"], tf.float32),
+    }
+
+
+def _format_single_hypothesis(found):
+    """Returns the results of a search with one hypothesis for each example, likewise."""
+    return {
+        "ids": tf.cast(found["ids"], tf.int32),
+        "length": tf.cast(found["lengths"], tf.int32),
+        "log_prob": tf.cast(found["log_probs"], tf.float32),
+    }
+
+
+def _trim_columns(found):
+    """Returns `found` without the columns that are padding in every hypothesis."""
+    longest = max_or_zero(tf.reshape(found["length"], [-1]))
+    wide = {name: found[name][:, :, :longest] for name in ("ids", "alignment") if name in found}
+    return found | wide

@@ -1,0 +1,63 @@
+"""Makes the warm-up requests of a translator from its tokenizers; needs no data."""
+
+import numpy as np
+
+from keras_attention.export._signatures import INPUTS
+from keras_attention.export._warmup_requests import (
+    WARMUP_BATCH_SIZES,
+    WarmupRequest,
+    make_text_of_length,
+)
+from keras_attention.export.compilation import XLABuckets
+from keras_attention.export.tokenizers.base import SPECIAL_IDS
+
+TYPICAL_LENGTH = 16  # tokens
+# Outputs that clients fetch alone, by signature: a server warms up each set of outputs separately.
+FETCHED_ALONE = {"serving_default": (("text",),), "ids": (("ids",),), "greedy": (("text",),)}
+# The signatures whose searches XLA compiles if `xla_buckets` is given.
+COMPILED_SIGNATURES = ("serving_default", "translate_with_alignment", "ids", "greedy")
+
+
+def make_translator_requests(
+    pipeline, xla_buckets: XLABuckets | None = None
+) -> list[WarmupRequest]:
+    """Returns requests for every signature and for every program of a compiled export.
+
+    Args:
+        pipeline: A `TranslationPipeline`.
+        xla_buckets: The `XLABuckets` of a compiled export, else None.
+
+    Returns:
+        List of `WarmupRequest`: every signature with batches of 1 and 8, and sets of outputs that
+        clients often fetch alone.
+    """
+    compiled = COMPILED_SIGNATURES if xla_buckets else ()
+    requests = []
+    for name in INPUTS:
+        shapes = [(batch, TYPICAL_LENGTH) for batch in WARMUP_BATCH_SIZES]
+        if name in compiled:
+            shapes = xla_buckets.shapes()
+        for batch, length in shapes:
+            requests.append(WarmupRequest(name, _make_inputs(name, pipeline, batch, length)))
+        for outputs in FETCHED_ALONE.get(name, ()):
+            inputs = _make_inputs(name, pipeline, *shapes[0])
+            requests.append(WarmupRequest(name, inputs, outputs))
+    return requests
+
+
+def _make_inputs(signature, pipeline, batch, length):
+    """Returns the inputs of a request: `batch` examples of `length` source tokens with EOS."""
+    texts = {"text": pipeline.source, "target": pipeline.target}
+    values = {
+        "ids": np.full((batch, length - 1), len(SPECIAL_IDS), np.int32),
+        "length": np.full((batch,), length - 1, np.int32),
+        "length_penalty": np.full((batch,), 0.6, np.float32),
+        "max_length": np.full((batch,), pipeline.max_length, np.int32),
+        "seed": np.arange(batch, dtype=np.int32),
+        "temperature": np.ones((batch,), np.float32),
+    }
+    wanted = [spec.name for spec in INPUTS[signature]]
+    for name in set(wanted) & set(texts):
+        text = make_text_of_length(texts[name], length - 1).encode()
+        values[name] = np.array([text] * batch, object)
+    return {name: values[name] for name in wanted}

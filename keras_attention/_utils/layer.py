@@ -1,0 +1,104 @@
+"""The base class of the library's layers."""
+
+import functools
+import inspect
+
+import keras
+
+from keras_attention._utils.recomputation import Recomputable
+from keras_attention._utils.separate_arguments import SeparateTensorsMixin
+
+#: Modes of quantization that need no data, so that they can be repeated as a file is loaded.
+QUANTIZATION_MODES = ("int8", "int4", "float8")
+
+
+class CheckedBuildMixin:
+    """A layer whose first call checks its arguments before it makes any weight.
+
+    Keras builds a layer before `call` sees masks and other arguments. A call that is refused there
+    would leave a layer with weights for widths that it never computed with.
+    """
+
+    def __new__(cls, *args, **kwargs):
+        layer = super().__new__(cls, *args, **kwargs)
+        layer.build = _check_shapes_given(cls.__name__, layer.build)
+        return layer
+
+    def __call__(self, *args, **kwargs):
+        if not getattr(self, "built", True):  # without `super().__init__()` Keras has its error
+            self._check_arguments(args, kwargs)
+        return super().__call__(*args, **kwargs)
+
+    def _check_arguments(self, args, kwargs):
+        """Raises what `compute_output_spec` raises for the arguments of a call."""
+        if type(self).compute_output_spec is keras.layers.Layer.compute_output_spec:
+            return  # it would trace the call, which needs the weights
+        signature = inspect.signature(self.compute_output_spec)
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError:
+            return  # `call` takes other arguments and refuses these itself
+        try:
+            self.compute_output_spec(*args, **kwargs)
+        except AttributeError:
+            pass  # a list or a number where a tensor stands, which Keras may convert
+
+
+def _check_shapes_given(owner, build):
+    """Returns `build` with an error that names the remedy where it is not given every shape."""
+
+    @functools.wraps(build)
+    def build_checked(*args, **kwargs):
+        signature = inspect.signature(build)
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError:
+            raise TypeError(
+                f"{owner} is built from the shape of each tensor, `build{signature}`. A wrapper "
+                "that passes one input on, as `keras.layers.TimeDistributed`, cannot hold it: "
+                'fold the other axes into the batch, as "Over time" in docs/from_keras_layers.md '
+                f"does. Received: shapes {[*args, *kwargs.values()]}"
+            ) from None
+        return build(*args, **kwargs)
+
+    return build_checked
+
+
+class QuantizedSublayersMixin:
+    """A layer whose file says which of the layers inside are quantized.
+
+    `model.quantize` changes the weights of layers that their owner makes, in its constructor or
+    its `build`, from arguments that know nothing of it. The owner quantizes them again as it is
+    built for a file's weights, which then fit.
+    """
+
+    def get_build_config(self):
+        config = super().get_build_config()
+        quantized = {
+            str(index): keras.saving.serialize_keras_object(layer.quantization_config)
+            for index, layer in enumerate(self._flatten_layers(include_self=False))
+            if layer.quantization_mode in QUANTIZATION_MODES
+            and getattr(layer, "quantization_config", None) is not None
+        }
+        return {**config, "quantized_layers": quantized} if config and quantized else config
+
+    def build_from_config(self, config):
+        config = dict(config or {})
+        quantized = config.pop("quantized_layers", {})
+        super().build_from_config(config)
+        layers = list(self._flatten_layers(include_self=False))
+        for index, settings in quantized.items():
+            layer = layers[int(index)]
+            if layer.quantization_mode is None:  # one with a config of its own is quantized by it
+                settings = keras.saving.deserialize_keras_object(settings)
+                layer.quantize(settings.mode, config=settings)
+
+
+class Layer(
+    SeparateTensorsMixin,
+    CheckedBuildMixin,
+    QuantizedSublayersMixin,
+    Recomputable,
+    keras.layers.Layer,
+):
+    """A Keras layer that takes each tensor as its own argument and works in `keras.RematScope`."""

@@ -1,0 +1,57 @@
+"""Shape helpers: cheap reshaping inside loops, and reductions of empty tensors."""
+
+from keras import ops
+
+
+def broadcast_mask(mask, tensor):
+    """Returns a mask broadcast to `(batch, length)` of `tensor`, `(batch, length, ...)`; or None.
+
+    A mask may be `(1, length)`, the same for the batch, or `(batch, 1)`, all or no positions.
+    """
+    known = None if mask is None else tuple(mask.shape)
+    if known is None or (None not in known and known == tuple(tensor.shape[:2])):
+        return mask
+    return ops.broadcast_to(mask, ops.shape(tensor)[:2])
+
+
+def reshape(tensor, sizes):
+    """Returns `tensor` in the shape `sizes`; sizes unknown while tracing may be int tensors.
+
+    A single unknown size is left to be inferred. A graph then has one constant instead of the
+    operations that read, slice and pack a shape. In a decoding loop those are a large part of all
+    operations.
+
+    Args:
+        tensor: Any tensor.
+        sizes: Ints and scalar int tensors, as `keras.ops.shape` returns them.
+
+    Example:
+
+    >>> tuple(reshape(ops.ones((6, 5)), (2, 3, 5)).shape)
+    (2, 3, 5)
+    """
+    sizes = tuple(sizes)
+    unknown = [place for place, size in enumerate(sizes) if not isinstance(size, int)]
+    known = [size for size in sizes if isinstance(size, int)]
+    # If a size is 0, an unknown one cannot be inferred.
+    if len(unknown) == 1 and all(size > 0 for size in known):
+        sizes = tuple(size if isinstance(size, int) else -1 for size in sizes)
+    return ops.reshape(tensor, sizes)
+
+
+def reduce_rows(reduce, tensor, **options):
+    """Returns `reduce(tensor, **options)`, also for an empty tensor, which Keras rejects eagerly.
+
+    For an empty tensor a sum has the correct shape and is used instead.
+
+    Args:
+        reduce: `ops.max` or `ops.min`.
+        tensor: Any tensor.
+        **options: Keyword arguments of `reduce`.
+
+    Example:
+
+    >>> tuple(reduce_rows(ops.max, ops.zeros((0, 5)), axis=1).shape)
+    (0,)
+    """
+    return (ops.sum if 0 in tensor.shape else reduce)(tensor, **options)

@@ -1,0 +1,31 @@
+"""Attention layers: a scorer, a normalizer and a weighted sum, under the names of their papers."""
+
+from keras_attention.attention.alibi import alibi_bias
+from keras_attention.attention.attention import Attention
+from keras_attention.attention.bahdanau import BahdanauAttention
+from keras_attention.attention.base import AttentionMechanism
+from keras_attention.attention.hard import HardAttention
+from keras_attention.attention.local import LocalAttention
+from keras_attention.attention.luong import LuongAttention
+from keras_attention.attention.multi_head import MultiHeadAttention
+from keras_attention.attention.multi_step import MultiStepAttention
+from keras_attention.attention.rotary import RotaryEmbedding
+from keras_attention.attention.self_attention import SelfAttention
+from keras_attention.attention.soft import SoftAttention
+from keras_attention.attention.text_guided import TextGuidedAttention
+
+__all__ = [
+    "Attention",
+    "AttentionMechanism",
+    "BahdanauAttention",
+    "HardAttention",
+    "LocalAttention",
+    "LuongAttention",
+    "MultiHeadAttention",
+    "MultiStepAttention",
+    "RotaryEmbedding",
+    "SelfAttention",
+    "SoftAttention",
+    "TextGuidedAttention",
+    "alibi_bias",
+]

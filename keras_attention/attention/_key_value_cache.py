@@ -1,0 +1,89 @@
+"""Key/value cache of a decoder that produces one position after another.
+
+A cache is a dict of tensors, so that a decoder's state can hold it. The first axis of every leaf
+counts sequences, and a search reorders beams by gathering along it. Sequences may be at different
+positions. Positions that are not written yet are masked and 0.
+"""
+
+from keras import ops
+
+from keras_attention._utils.shapes import reshape
+
+
+def empty_cache(rows, max_length, sizes, dtype):
+    """Returns a cache without any written position.
+
+    Args:
+        rows: Int or int tensor, the number of sequences.
+        max_length: Int, the capacity in positions.
+        sizes: Dict of leaf name to `(heads, dim)`.
+        dtype: The dtype of these leaves.
+
+    Returns:
+        A dict of the leaves `(rows, heads, max_length, dim)` and `mask`, boolean
+        `(rows, max_length)`, True at written positions.
+    """
+    cache = {
+        name: ops.zeros((rows, heads, max_length, dim), dtype=dtype)
+        for name, (heads, dim) in sizes.items()
+    }
+    return {**cache, "mask": ops.zeros((rows, max_length), dtype="bool")}
+
+
+def write_cache(cache, new, position):
+    """Returns the cache with `new` written from `position` on.
+
+    A single new position is scattered, which a compiled loop does in place. Several positions are
+    selected with a `where` over the whole cache.
+
+    Args:
+        cache: A dict, see `empty_cache`.
+        new: A dict of the same names: leaves `(rows, heads, new, dim)` and `mask`
+            `(rows, new)`.
+        position: Int `(rows,)`, the index of the first new position. Positions outside of the
+            cache are not written.
+    """
+    if new["mask"].shape[1] == 1:
+        names = [name for name in cache if name != "mask"]
+        leaves = {name: _write_one_position(cache[name], new[name], position) for name in names}
+        return {**leaves, "mask": _write_positions({"mask": cache["mask"]}, new, position)["mask"]}
+    return _write_positions(cache, new, position)
+
+
+def _write_one_position(old, new, position):
+    """Returns the leaf `old` with `new`, `(rows, heads, 1, dim)`, at each sequence's position."""
+    rows, heads, length, dim = ops.shape(old)
+    position = ops.cast(position, "int32")
+    place = ops.clip(position, 0, length - 1)
+    # Flattened to a table of vectors, which can be updated without a copy.
+    table = reshape(old, (rows * heads * length, dim))
+    first = ops.arange(rows * heads, dtype="int32") * length
+    indices = first + ops.repeat(place, heads)
+    # A position outside of the cache rewrites the nearest entry with its own value.
+    old_vectors = ops.take(table, indices, axis=0)
+    inside = ops.repeat(position == place, heads)[:, None]
+    updates = ops.where(inside, reshape(ops.cast(new, old.dtype), (rows * heads, dim)), old_vectors)
+    table = ops.scatter_update(table, indices[:, None], updates)
+    return reshape(table, (rows, heads, length, dim))
+
+
+def _write_positions(cache, new, position):
+    """Returns the leaves of `cache` updated with those of `new`, as `write_cache` does."""
+    num_new = ops.shape(new["mask"])[1]
+    cache_positions = ops.arange(ops.shape(cache["mask"])[1], dtype="int32")[None, :]
+    offsets = (
+        cache_positions - ops.cast(position, "int32")[:, None]
+    )  # (rows, slot), the index into the new positions
+    here = ops.logical_and(offsets >= 0, offsets < num_new)
+    source = ops.clip(offsets, 0, num_new - 1)
+
+    def put(old, leaf):
+        axis = len(leaf.shape) // 2  # length is axis 2 of 4, or 1 of 2
+        lead, tail = [1] * (axis - 1), [1] * (len(leaf.shape) - axis - 1)
+        rows, length = ops.shape(source)
+        if leaf.shape[axis] != 1:  # one new position broadcasts
+            index = reshape(source, (rows, *lead, length, *tail))
+            leaf = ops.take_along_axis(leaf, index, axis=axis)
+        return ops.where(reshape(here, (rows, *lead, length, *tail)), leaf, old)
+
+    return {name: put(cache[name], new[name]) for name in cache}

@@ -1,0 +1,119 @@
+"""The masks and options of one call of an attention layer, besides query, key and value.
+
+An `AttentionRequest` is a plain Python object that lives for one call. It bundles what the stages
+need, so that a subclass with another way to compute contexts overrides one method with three
+arguments. It is never passed through a layer's `__call__`.
+"""
+
+import dataclasses
+
+from keras import ops
+
+from keras_attention._utils import validation
+from keras_attention._utils.tensor_types import Size, Tensor, TensorDict
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionRequest:
+    """The masks and options of one call.
+
+    Attributes:
+        source_mask: Boolean `(batch, key)`, or None if every key may be attended to.
+        query_mask: Boolean `(batch, query)`, or None.
+        attention_mask: Boolean `(batch, query, key)`, or None.
+        use_causal_mask: Whether the query at position p attends only to keys 0 to p.
+        position: Int `(batch,)`, the position of the first query, or `(batch, query)`, that
+            of each; None starts at 0.
+        previous_weights: Float `(batch, query, key)`, or None.
+        noise: Dict of noise sampled before a loop, see `AttentionMechanism.noise`; None samples
+            the noise when it is needed.
+        training: Whether this is training.
+        return_attention_scores: Whether to return the weights. If not, an implementation that
+            never builds them may be used.
+        is_layer_call: Whether the layer itself was called rather than `attend`, which loops use.
+            Only then may a loss be added.
+        has_all_queries: Whether the call has all queries rather than those of one step.
+    """
+
+    source_mask: Tensor | None = None
+    query_mask: Tensor | None = None
+    attention_mask: Tensor | None = None
+    use_causal_mask: bool = False
+    position: Tensor | None = None
+    previous_weights: Tensor | None = None
+    noise: TensorDict | None = None
+    training: bool | None = None
+    return_attention_scores: bool = True
+    is_layer_call: bool = False
+    has_all_queries: bool = False
+
+    def positions(self, num_queries: Size) -> Tensor:
+        """Returns the position of each query, int32 `(1 or batch, query)`."""
+        if self.position is not None and len(self.position.shape) == 2:
+            return ops.cast(self.position, "int32")
+        positions = ops.arange(num_queries, dtype="int32")[None, :]
+        if self.position is None:
+            return positions
+        return positions + ops.cast(self.position, "int32")[:, None]
+
+    def mask(self, num_queries: Size, num_keys: Size) -> Tensor | None:
+        """Returns all masks as one that broadcasts to `(batch, query, key)`, or None."""
+        mask = None if self.source_mask is None else self.source_mask[:, None, :]
+        mask = combine_masks(mask, self.attention_mask)
+        if self.query_mask is not None:
+            mask = combine_masks(mask, self.query_mask[:, :, None])
+        if self.use_causal_mask:
+            keys = ops.arange(num_keys, dtype="int32")[None, None, :]
+            mask = combine_masks(mask, keys <= self.positions(num_queries)[:, :, None])
+        return mask
+
+
+def combine_masks(one, other):
+    """Returns `one & other`; None attends everywhere."""
+    if one is None or other is None:
+        return one if other is None else other
+    return ops.logical_and(one, other)
+
+
+def check_attention_mask(owner: str, rows: tuple, num_keys, mask, num_heads=None):
+    """Returns a checked boolean `attention_mask` with a batch axis; None for None.
+
+    Args:
+        owner: The name of the class the user called.
+        rows: The shape of the query without its last axis.
+        num_keys: Int, or None if unknown.
+        mask: `(batch, query, key)` or `(query, key)`; `(batch, key)` for a query of rank 2. The
+            rank distinguishes them.
+        num_heads: Int if a mask may have an axis of heads behind the batch, or None.
+    """
+    if mask is None:
+        return None
+    step = len(rows) == 1
+    shapes = {"(batch, key)" if step else "(batch, query, key)": (*rows, num_keys)}
+    if not step:
+        shapes["(query, key)"] = (rows[1], num_keys)
+    if num_heads is not None:
+        axes = "(batch, 1 or heads, key)" if step else "(batch, 1 or heads, query, key)"
+        shapes[axes] = (rows[0], num_heads, *rows[1:], num_keys)
+    hint = "A mask of keys alone, (batch, key), is `value_mask`."
+    if num_heads is None and not step:
+        hint += (
+            " Only `MultiHeadAttention` has heads. Pass the mask of one, `attention_mask[:, 0]`."
+        )
+    fits = [axes for axes, shape in shapes.items() if _fits(getattr(mask, "shape", shape), shape)]
+    if not fits:
+        raise ValueError(
+            f"{owner} expects `attention_mask` of shape {' or '.join(shapes)}, here "
+            f"{' or '.join(str(shape) for shape in shapes.values())}. {hint} "
+            f"Received: attention_mask.shape={tuple(mask.shape)}"
+        )
+    mask = validation.convert_mask(owner, "attention_mask", mask)
+    return ops.expand_dims(mask, 0) if fits == ["(query, key)"] else mask
+
+
+def _fits(given, shape):
+    """Whether a mask of one shape broadcasts to another of the same rank."""
+    pairs = zip(given, shape, strict=False)
+    return len(given) == len(shape) and all(
+        None in pair or pair[0] in (1, pair[1]) for pair in pairs
+    )

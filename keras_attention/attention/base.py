@@ -1,0 +1,425 @@
+"""Attention in three stages: scores, weights, context.
+
+scores  = scorer(query, key)
+weights = normalizer(scores, mask)
+context = sum over keys of weights * value
+"""
+
+from typing import Unpack
+
+import keras
+from keras import ops
+
+from keras_attention import normalizers
+from keras_attention._utils import validation
+from keras_attention._utils.layer import Layer
+from keras_attention._utils.shapes import broadcast_mask
+from keras_attention._utils.tensor_types import (
+    Config,
+    LayerOptions,
+    Mask,
+    Outputs,
+    OutputShape,
+    Shape,
+    Size,
+    Spec,
+    Structure,
+    Tensor,
+    TensorDict,
+    TensorLike,
+)
+from keras_attention._utils.validation import check_ready
+from keras_attention.attention._request import AttentionRequest, check_attention_mask, combine_masks
+from keras_attention.core.counter_dropout import dropout_noise
+from keras_attention.kernels import blocked_dot
+from keras_attention.normalizers.base import Normalizer
+from keras_attention.scorers.base import Scorer
+
+
+class AttentionMechanism(Layer):
+    """Computes contexts by comparing queries with keys; the base of all attention layers.
+
+    It combines a scorer and a normalizer with a weighted sum. A subclass chooses them and sets
+    `self.scorer`. Layers are stateless: pass the memory on each call. `call` runs all stages;
+    `prepare` and `attend` split the same work for decoders that attend to one source at many
+    steps.
+
+    Call arguments:
+        query: Float tensor `(batch, query, query_dim)`, or `(batch, query_dim)` for one
+            decoder step.
+        value: Float tensor `(batch, key, value_dim)`, the vectors that are averaged.
+        key: Float tensor `(batch, key, key_dim)`, the vectors that are compared; `value` by
+            default.
+        query_mask: Boolean `(batch, query)`, or `(batch,)` for a query of rank 2. A query with
+            False gets zero weights and a zero context.
+        value_mask: Boolean `(batch, key)`, True at positions that may be attended to.
+        key_mask: Boolean `(batch, key)`, combined with `value_mask`.
+        attention_mask: Boolean `(batch, query, key)`, or `(query, key)` for all batch elements;
+            `(batch, key)` for a query of rank 2.
+        return_attention_scores: Whether to return the weights as well (Keras' name).
+        training: Whether dropout is applied.
+        use_causal_mask: Whether query i attends only to keys 0 to i.
+        position_offset: Int `(batch,)`, the position of the first query among the keys,
+            for causal attention with a cache; 0 by default.
+        previous_weights: Float tensor like the weights, for scorers and normalizers that use it.
+        return_auxiliary_outputs: Whether to return the mechanism's further results as well: a
+            dict of float32 tensors `(batch, query)`, with the names in `auxiliary_outputs`.
+
+    Returns:
+        The context `(batch, query, value_dim)`, followed by the requested outputs: the weights
+        `(batch, query, key)`, taken before dropout, and the auxiliary outputs. For a query of
+        rank 2 the query axis is missing in all of them.
+
+    Masking: uses the masks of query, value and key; propagates the query's. An integer mask is
+        converted as in Keras: 0 is masked.
+    """
+
+    scorer: Scorer
+    normalizer: Normalizer
+    dropout: float
+    seed: int | None
+    seed_generator: keras.random.SeedGenerator
+
+    #: Names of the outputs besides context and weights.
+    auxiliary_outputs: tuple[str, ...] = ()
+    #: Whether the weights have an axis of heads between batch and query.
+    has_heads = False
+
+    def __init__(
+        self,
+        normalizer: str | Normalizer | Config = "softmax",
+        dropout: float = 0.0,
+        seed: int | None = None,
+        **kwargs: Unpack[LayerOptions],
+    ) -> None:
+        super().__init__(**kwargs)
+        owner = type(self).__name__
+        self.supports_masking = True
+        self.normalizer = normalizers.get(normalizer, dtype=self.dtype_policy)
+        self.dropout = validation.check_number_in_range(owner, "dropout", dropout, 0, 1, below=True)
+        self.seed = seed
+        if self.dropout > 0:
+            self.seed_generator = keras.random.SeedGenerator(seed)
+
+    def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
+        key_shape = key_shape or value_shape
+        self._check_shapes(query_shape, value_shape, key_shape)
+        if not self.scorer.built:
+            self.scorer.build(query_shape, key_shape)
+        if not self.normalizer.built:
+            self.normalizer.build((*tuple(query_shape)[:-1], tuple(key_shape)[1]))
+        self.built = True
+
+    @property
+    def reads_weights(self) -> str | None:
+        """The earlier weights in use: None, "previous" or "accumulated"."""
+        if self.normalizer.reads_weights and self.scorer.reads_weights == "accumulated":
+            raise ValueError(
+                f"{type(self).__name__} passes a single tensor of earlier weights, but its scorer "
+                "needs their sum and its normalizer those of the last step. Combine each of them "
+                f"with another one. Received: scorer={type(self.scorer).__name__}, "
+                f"normalizer={type(self.normalizer).__name__}"
+            )
+        return "previous" if self.normalizer.reads_weights else self.scorer.reads_weights
+
+    def prepare(
+        self,
+        value: TensorLike,
+        key: TensorLike | None = None,
+        value_mask: TensorLike | None = None,
+        key_mask: TensorLike | None = None,
+    ) -> TensorDict:
+        """Returns the part that depends on the source alone, to be passed to `attend`.
+
+        Masks are explicit here: a plain method does not receive those attached to tensors.
+
+        Returns:
+            A dict with `key` (the scorer's prepared key), `value`
+            `(batch, key, value_dim)` in the compute dtype and `mask`, boolean
+            `(batch, key)`.
+        """
+        check_ready(self, value)
+        key = value if key is None else key
+        mask = broadcast_mask(self._source_mask(value.shape, value_mask, key_mask), value)
+        same = key is value
+        value = ops.cast(value, self.compute_dtype)
+        key = value if same else ops.cast(key, self.compute_dtype)
+        if mask is None:
+            mask = ops.ones(ops.shape(value)[:2], dtype="bool")
+        else:
+            # Padding may contain anything, even NaN, which a weight of 0 would not remove.
+            value = ops.where(mask[:, :, None], value, 0)
+            key = value if same else ops.where(mask[:, :, None], key, 0)
+        return {"key": self.scorer.prepare(key), "value": value, "mask": mask}
+
+    def attend(
+        self,
+        query: TensorLike,
+        prepared: TensorDict,
+        previous_weights: TensorLike | None = None,
+        position: TensorLike | None = None,
+        noise: TensorDict | None = None,
+        training: bool | None = None,
+        return_auxiliary_outputs: bool = False,
+    ) -> tuple[Structure, ...]:
+        """Attends to a prepared source: one decoder step, or several queries at once.
+
+        Args:
+            query: Float tensor `(batch, query, query_dim)` or `(batch, query_dim)`.
+            prepared: The result of `prepare`.
+            previous_weights: Optional float tensor like the weights.
+            position: Optional int tensor `(batch,)`, the step of the (first) query, or
+                `(batch, query)`, that of each, for mechanisms that use positions.
+            noise: Optional dict, the result of the method `noise` for these queries.
+            training: Whether this is training. Dropout is applied only if `noise` is passed.
+            return_auxiliary_outputs: Whether to return the auxiliary outputs as well.
+
+        Returns:
+            Context and weights, as `call` does with `return_attention_scores=True`, and the
+            dict of auxiliary outputs if requested.
+        """
+        check_ready(self, query)
+        step = len(query.shape) == 2
+        request = AttentionRequest(
+            source_mask=prepared["mask"],
+            position=position,
+            previous_weights=_expand(previous_weights) if step else previous_weights,
+            noise=keras.tree.map_structure(_expand, noise) if step and noise else noise or {},
+            training=training,
+        )
+        query = ops.cast(query, self.compute_dtype)
+        results = self._compute_context(_expand(query) if step else query, prepared, request)
+        results = results if return_auxiliary_outputs else results[:2]
+        return keras.tree.map_structure(_squeeze, results) if step else results
+
+    def noise(
+        self, batch: Size, num_queries: Size, num_keys: Size, training: bool | None = None
+    ) -> TensorDict:
+        """Samples the noise for these sizes, so that loops can sample it beforehand.
+
+        Returns:
+            A dict of float tensors `(batch, num_queries, ...)`; empty if nothing is random.
+        """
+        shape = (batch, num_queries, num_keys)
+        drawn = {"normalizer": self.normalizer.noise(shape, training)}
+        if training and self.dropout > 0:
+            drawn["dropout"] = dropout_noise(
+                shape, self.dropout, self.seed_generator, self.compute_dtype
+            )
+        return {name: tensor for name, tensor in drawn.items() if tensor is not None}
+
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+        position_offset: Tensor | None = None,
+        previous_weights: Tensor | None = None,
+        return_auxiliary_outputs: bool = False,
+    ) -> Outputs:
+        self._check_shapes(query.shape, value.shape, value.shape if key is None else key.shape)
+        masks = self._query_masks(query, value, query_mask, attention_mask, use_causal_mask)
+        query_mask, attention_mask = masks
+        prepared = self.prepare(value, key, value_mask, key_mask)
+        query = ops.cast(query, self.compute_dtype)
+        step = len(query.shape) == 2
+        if step:
+            query, query_mask = _expand(query), _expand(query_mask)
+            attention_mask, previous_weights = _expand(attention_mask), _expand(previous_weights)
+        if query_mask is not None:
+            query = ops.where(query_mask[:, :, None], query, 0)  # as `prepare` does for keys
+        unmasked = value_mask is None and key_mask is None
+        request = AttentionRequest(
+            source_mask=None if unmasked else prepared["mask"],
+            query_mask=query_mask,
+            attention_mask=attention_mask,
+            use_causal_mask=use_causal_mask,
+            position=position_offset,
+            previous_weights=previous_weights,
+            training=training,
+            return_attention_scores=return_attention_scores,
+            is_layer_call=True,
+            has_all_queries=not step,
+        )
+        context, weights, auxiliary_outputs = self._compute_context(query, prepared, request)
+        results = [context]
+        results += [weights] if return_attention_scores else []
+        results += [auxiliary_outputs] if return_auxiliary_outputs else []
+        if step:
+            results = keras.tree.map_structure(_squeeze, results)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _compute_context(self, query, prepared, request):
+        """Runs the three stages for a query of rank 3.
+
+        Returns the context, the weights and the dict of auxiliary outputs. The weights are None
+        if they were not requested and would be too large to store.
+        """
+        if blocked_dot.can_use_blocks(self, request, query, prepared["value"]):
+            tensors = query, prepared["key"], prepared["value"]
+            return blocked_dot.attend_blockwise(self.scorer, *tensors, request), None, {}
+        scores = self.scores(query, prepared, request)
+        weights = self._compute_weights(scores, request)
+        return ops.matmul(self._apply_dropout(weights, request), prepared["value"]), weights, {}
+
+    def scores(self, query: TensorLike, prepared: TensorDict, request: AttentionRequest) -> Tensor:
+        """Returns the scorer's scores `(batch, query, key)` for the result of `prepare`."""
+        num_keys = prepared["value"].shape[1]
+        return self.scorer.compute_scores(
+            query, prepared["key"], request.previous_weights, num_keys, not request.has_all_queries
+        )
+
+    def _score_mask(self, scores, request):
+        """Returns the combined mask in the shape of the scores, or None."""
+        sizes = ops.shape(scores)
+        mask = combine_masks(request.mask(sizes[1], sizes[2]), self.scorer.valid_keys(sizes[2]))
+        # Broadcast to all queries, because normalizers expect a mask for each of them.
+        return None if mask is None else ops.broadcast_to(mask, sizes)
+
+    def _compute_weights(self, scores, request):
+        """Returns the weights for scores `(batch, query, key)`, in the compute dtype."""
+        weights = self.normalizer(
+            scores,
+            mask=self._score_mask(scores, request),
+            previous_weights=request.previous_weights,
+            training=request.training,
+            noise=(request.noise or {}).get("normalizer"),
+        )
+        return ops.cast(weights, self.compute_dtype)
+
+    def _apply_dropout(self, weights, request):
+        """Returns the weights after dropout; the caller returns those before it."""
+        if request.noise is not None:
+            noise = request.noise.get("dropout")
+        elif request.training and self.dropout > 0:
+            shape = ops.shape(weights)
+            noise = dropout_noise(shape, self.dropout, self.seed_generator, weights.dtype)
+        else:
+            noise = None
+        return weights if noise is None else weights * ops.cast(noise, weights.dtype)
+
+    def _check_shapes(self, query_shape, value_shape, key_shape):
+        owner = type(self).__name__
+        if len(value_shape) != 3 or value_shape[-1] is None:
+            raise ValueError(
+                f"{owner} expects `value` of shape (batch, key, value_dim) with a known last "
+                f"dimension. Received: value.shape={tuple(value_shape)}"
+            )
+        self.scorer.check_shapes(query_shape, key_shape)
+        hint = "Each key belongs to one value."
+        validation.check_same_dim(owner, 1, hint, value=value_shape, key=key_shape)
+        validation.check_same_dim(owner, 0, query=query_shape, value=value_shape)
+
+    def _source_mask(self, value_shape, value_mask, key_mask):
+        """Returns the combined masks of the source, boolean `(batch, key)`, or None."""
+        owner, shape = type(self).__name__, tuple(value_shape[:2])
+        return combine_masks(
+            validation.convert_mask(owner, "value_mask", value_mask, shape, "(batch, key)"),
+            validation.convert_mask(owner, "key_mask", key_mask, shape, "(batch, key)"),
+        )
+
+    def check_attention_mask(
+        self, rows: Shape, num_keys: int | None, mask: TensorLike | None
+    ) -> Tensor | None:
+        """Returns the checked `attention_mask`, boolean, or None.
+
+        Args:
+            rows: The shape of the query without its last axis.
+            num_keys: Int, or None if unknown.
+            mask: The mask, or None. One of rank 2 is `(query, key)`, unless the query is of rank 2
+                itself.
+
+        Returns:
+            `(1 or batch, 1 or query, 1 or key)`, without the query axis for a query of rank 2.
+        """
+        return check_attention_mask(type(self).__name__, rows, num_keys, mask)
+
+    def _query_masks(self, query, value, query_mask, attention_mask, use_causal_mask):
+        """Returns the masks of queries and of pairs as booleans, after checking the arguments."""
+        owner = type(self).__name__
+        rows = tuple(query.shape[:-1])
+        axes = "(batch, query)" if len(rows) == 2 else "(batch,)"
+        query_mask = validation.convert_mask(owner, "query_mask", query_mask, rows, axes)
+        if use_causal_mask and len(rows) == 1:
+            raise ValueError(
+                f"{owner} needs a query axis to mask causally. Expand the query to (batch, 1, "
+                "query_dim) and pass its position as `position_offset`. "
+                f"Received: query.shape={tuple(query.shape)}, use_causal_mask=True"
+            )
+        return query_mask, self.check_attention_mask(rows, value.shape[1], attention_mask)
+
+    def _check_previous_weights(self, query, key, previous_weights):
+        if previous_weights is not None and self.normalizer.reads_weights:
+            shape = (*tuple(query.shape)[:-1], key.shape[1])
+            axes = "(batch, query, key)" if len(shape) == 3 else "(batch, key)"
+            owner = type(self).__name__
+            validation.check_previous_weights(owner, previous_weights, shape, axes)
+        self.scorer.check_previous_weights(query.shape, key.shape, previous_weights)
+
+    def compute_mask(self, query: Tensor, previous_mask: Mask = None) -> Mask:
+        return previous_mask
+
+    def compute_output_shape(
+        self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
+    ) -> OutputShape:
+        self._check_shapes(query_shape, value_shape, key_shape or value_shape)
+        return (*tuple(query_shape)[:-1], self._context_dim(query_shape, value_shape))
+
+    def _context_dim(self, query_shape, value_shape):
+        """Returns the width of the context."""
+        return value_shape[-1]
+
+    def compute_output_spec(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+        position_offset: Tensor | None = None,
+        previous_weights: Tensor | None = None,
+        return_auxiliary_outputs: bool = False,
+    ) -> Spec:
+        key = value if key is None else key
+        shape = self.compute_output_shape(query.shape, value.shape, key.shape)
+        self._query_masks(query, value, query_mask, attention_mask, use_causal_mask)
+        self._source_mask(value.shape, value_mask, key_mask)
+        self._check_previous_weights(query, key, previous_weights)
+        rows = tuple(query.shape)[:-1]
+        results = [keras.KerasTensor(shape, dtype=self.compute_dtype)]
+        if return_attention_scores:
+            weights_shape = (*rows, value.shape[1])
+            results.append(keras.KerasTensor(weights_shape, dtype=self.compute_dtype))
+        if return_auxiliary_outputs:
+            results.append(
+                {name: keras.KerasTensor(rows, "float32") for name in self.auxiliary_outputs}
+            )
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def get_pieces_config(self) -> Config:
+        """Returns the config of the arguments that all attention layers share."""
+        return {
+            "normalizer": keras.saving.serialize_keras_object(self.normalizer),
+            "dropout": self.dropout,
+            "seed": self.seed,
+        }
+
+
+def _expand(tensor):
+    return None if tensor is None else ops.expand_dims(tensor, 1)
+
+
+def _squeeze(tensor):
+    return ops.squeeze(tensor, 1)

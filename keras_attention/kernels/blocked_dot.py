@@ -1,0 +1,295 @@
+"""Dot-product attention by blocks, for scores that do not fit into memory.
+
+    s_ij = scale * q_i . k_j      a_ij = softmax over unmasked j of s_ij      c_i = sum_j a_ij v_j
+
+A row is one key head of a batch element. A block holds some rows, or some queries of one row, with
+all keys. Its softmax is complete, so the numbers equal those of the dense form. No scores are
+stored; in the gradient, with g_i the cotangent of c_i, each block is recomputed:
+
+    dv_j = sum_i a_ij g_i                            ds_ij = a_ij (g_i . v_j - sum_l a_il g_i . v_l)
+    dq_i = scale * sum_j ds_ij k_j                   dk_j = scale * sum_i ds_ij q_i
+
+Masks are combined block by block. Under XLA more than one block has
+no second derivative.
+"""
+
+from typing import TYPE_CHECKING
+
+from keras import ops
+
+from keras_attention._utils.dtypes import at_least_float32
+from keras_attention._utils.tensor_types import Size, Tensor, TensorLike
+from keras_attention.kernels import blocks
+from keras_attention.kernels.blocks import Tiles, count_values, fold_blocks, map_blocks
+from keras_attention.kernels.custom_gradients import custom_gradient
+from keras_attention.normalizers.softmax import SoftmaxNormalizer, masked_softmax
+from keras_attention.scorers import DotScorer, ScaledDotScorer
+
+if TYPE_CHECKING:
+    from keras_attention.attention._request import AttentionRequest
+    from keras_attention.attention.base import AttentionMechanism
+    from keras_attention.scorers.base import Scorer
+
+#: The maximum number of scores that are computed at once, of all heads and batch elements.
+MAX_DENSE_SCORES = {"eager": 2**26, "graph": 2**26, "xla": 2**26}
+MAX_DENSE_SCORES_ON_GPU = 2**28
+
+
+def can_use_blocks(
+    mechanism: "AttentionMechanism",
+    request: "AttentionRequest",
+    query: TensorLike,
+    value: TensorLike,
+) -> bool:
+    """Whether `attend_blockwise` applies: long sequences whose weights are not requested.
+
+    Args:
+        mechanism: An `AttentionMechanism`.
+        request: Its `AttentionRequest`.
+        query: Tensor `(batch, query, dim)` or `(batch, heads, query, dim)`.
+        value: Tensor `(batch, key, dim)` or `(batch, kv_heads, key, dim)`.
+    """
+    sizes = (*query.shape[:-1], value.shape[-2])
+    if None in sizes or not blocks.supports_loops():
+        return False
+    limit = (
+        MAX_DENSE_SCORES_ON_GPU
+        if blocks.has_gpu()
+        else MAX_DENSE_SCORES[blocks.get_execution_mode(query)]
+    )
+    is_supported = type(mechanism.scorer) in (DotScorer, ScaledDotScorer)
+    is_supported = is_supported and type(mechanism.normalizer) is SoftmaxNormalizer
+    uses_dropout = request.training and mechanism.dropout > 0
+    has_query_positions = request.position is not None and len(request.position.shape) == 2
+    is_supported = is_supported and not (
+        request.return_attention_scores or uses_dropout or has_query_positions
+    )
+    return is_supported and count_values(*sizes) > limit
+
+
+def attend_blockwise(
+    scorer: "Scorer",
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    request: "AttentionRequest",
+) -> Tensor:
+    """Returns the context of a request, for tensors as `blockwise_dot_attention` takes them."""
+    scale = query.shape[-1] ** -0.5 if isinstance(scorer, ScaledDotScorer) else 1.0
+    sizes = (ops.shape(query)[0], ops.shape(query)[-2], ops.shape(key)[-2])
+
+    def broadcast_singletons(mask, sizes):
+        return mask if mask is None or 1 not in mask.shape else ops.broadcast_to(mask, sizes)
+
+    return blockwise_dot_attention(
+        query,
+        key,
+        value,
+        scale,
+        broadcast_singletons(request.source_mask, sizes[::2]),
+        broadcast_singletons(request.query_mask, sizes[:2]),
+        broadcast_singletons(request.attention_mask, sizes),
+        request.use_causal_mask,
+        request.position,
+    )
+
+
+def blockwise_dot_attention(
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    scale: float = 1.0,
+    key_mask: TensorLike | None = None,
+    query_mask: TensorLike | None = None,
+    attention_mask: TensorLike | None = None,
+    use_causal_mask: bool = False,
+    position_offset: TensorLike | None = None,
+    block_size: Size | None = None,
+) -> Tensor:
+    """Returns the context of softmax attention over scaled dot products.
+
+    Args:
+        query: Float tensor `(batch, query, dim)` or `(batch, heads, query, dim)`.
+        key: Float tensor `(batch, key, dim)` or `(batch, kv_heads, key, dim)`, of the rank of
+            `query`; `kv_heads` divides `heads`, and head h uses key head
+            `h // (heads // kv_heads)`.
+        value: Float tensor `(batch, key, value_dim)` or `(batch, kv_heads, key, value_dim)`.
+        scale: Float that multiplies the scores.
+        key_mask: Optional boolean `(batch, key)`; `True` means attend. One mask serves all heads.
+        query_mask: Optional boolean `(batch, query)`; queries with False get context 0.
+        attention_mask: Optional boolean `(batch, query, key)`, used block by block.
+        use_causal_mask: Whether query i attends only to the keys 0 to `position_offset + i`.
+        position_offset: Optional int `(batch,)`, the position of the first query among
+            the keys; 0 by default. Only `use_causal_mask` uses it.
+        block_size: Optional positive int, the approximate number of queries in a block; by
+            default it is chosen here.
+
+    Returns:
+        The context, `(batch, query, value_dim)` or `(batch, heads, query, value_dim)`, in the
+        dtype of `value`. Fully masked queries get exactly 0.
+
+    Masking: masked entries may contain anything, including NaN; they are set to 0 here.
+    """
+    if len(query.shape) == 3:
+        query, key, value = (ops.expand_dims(tensor, 1) for tensor in (query, key, value))
+        context = blockwise_dot_attention(
+            query, key, value, scale, key_mask, query_mask, attention_mask, use_causal_mask,
+            position_offset, block_size,
+        )  # fmt: skip
+        return ops.squeeze(context, 1)
+    if query_mask is not None:
+        query = ops.where(query_mask[:, None, :, None], query, 0)
+    if key_mask is not None:
+        key = ops.where(key_mask[:, None, :, None], key, 0)
+        value = ops.where(key_mask[:, None, :, None], value, 0)
+    batch, heads, queries, _ = ops.shape(query)
+    kv_heads, keys = ops.shape(key)[1:3]
+    rows, group = batch * kv_heads, heads // kv_heads
+    values = count_values(rows, queries, group, keys)
+    block = block_size * group * keys if block_size else blocks.block_size(values, query)
+    tiles = Tiles(rows, queries, count_values(group, keys), block)
+    make_mask = _make_block_mask(
+        tiles,
+        kv_heads,
+        group,
+        keys,
+        key_mask,
+        query_mask,
+        attention_mask,
+        use_causal_mask,
+        position_offset,
+    )
+    # Scaling the query instead of the scores needs fewer products and avoids float16 overflow.
+    query = ops.reshape(query * scale, (rows, group, queries, query.shape[-1]))
+    context = _attend_in_blocks(
+        tiles.split(_swap_axes(query, group)),
+        tiles.split_rows(ops.reshape(key, (rows, keys, key.shape[-1]))),
+        tiles.split_rows(ops.reshape(value, (rows, keys, value.shape[-1]))),
+        make_mask,
+    )
+    context = _swap_axes(tiles.join(context), group)
+    return ops.reshape(context, (batch, heads, queries, value.shape[-1]))
+
+
+def _swap_axes(tensor, group):
+    """Returns `(rows, one, other, dim)` as `(rows, other, one, dim)`, one of them being `group`."""
+    if group == 1:  # the order is the same, so a reshape saves a copy
+        return ops.reshape(tensor, [ops.shape(tensor)[axis] for axis in (0, 2, 1, 3)])
+    return ops.transpose(tensor, (0, 2, 1, 3))
+
+
+def _attend_in_blocks(query, key, value, make_mask):
+    """Computes attention in blocks, with a custom gradient.
+
+    Args:
+        query: `(blocks, parts, rows, part, group, dim)`.
+        key: `(blocks, rows, key, dim)`.
+        value: `(blocks, rows, key, value_dim)`.
+        make_mask: Callable `(block, part) -> ` boolean mask `(rows, part * group, key)`, or None.
+
+    Returns:
+        Contexts `(blocks, parts, rows, part, group, value_dim)`.
+    """
+    count, parts, rows, part, group, dim = ops.shape(query)
+    size, value_dim = part * group, value.shape[-1]
+    context_shape = (count, parts, rows, part, group, value_dim)
+
+    @custom_gradient
+    def run(query, key, value):
+        queries = ops.reshape(query, (count * parts, rows, size, dim))
+
+        def compute_weights(block, part):
+            scores = ops.einsum("rqd,rkd->rqk", queries[block * parts + part], key[block])
+            return masked_softmax(at_least_float32(scores), make_mask(block, part))
+
+        def forward(index):
+            block, part = index // parts, index % parts
+            return [ops.matmul(ops.cast(compute_weights(block, part), value.dtype), value[block])]
+
+        (contexts,) = map_blocks(forward, count * parts, [(rows, size, value_dim)], value)
+
+        def gradient(*arguments, upstream=None):
+            cotangent = blocks.get_cotangent(arguments, upstream)
+            cotangent = ops.reshape(cotangent, (count * parts, rows, size, value_dim))
+
+            def backward(block):
+                def add(part, sums):
+                    grad_query, grad_key, grad_value = sums
+                    weights, block_cotangent = (
+                        compute_weights(block, part),
+                        cotangent[block * parts + part],
+                    )
+                    grad_weights = ops.einsum("rqd,rkd->rqk", block_cotangent, value[block])
+                    grad_weights = ops.cast(grad_weights, weights.dtype)
+                    mean = ops.sum(weights * grad_weights, axis=-1, keepdims=True)
+                    grad_scores = ops.cast(weights * (grad_weights - mean), value.dtype)
+                    weights = ops.cast(weights, value.dtype)
+                    grad_key_part = ops.einsum(
+                        "rqk,rqd->rkd", grad_scores, queries[block * parts + part]
+                    )
+                    grad_value_part = ops.einsum("rqk,rqd->rkd", weights, block_cotangent)
+                    return [
+                        blocks.set_row(grad_query, part, ops.matmul(grad_scores, key[block])),
+                        grad_key + at_least_float32(grad_key_part),
+                        grad_value + at_least_float32(grad_value_part),
+                    ]
+
+                start = ops.zeros((parts, rows, size, dim), query.dtype)
+                sums = [at_least_float32(ops.zeros_like(side[0])) for side in (key, value)]
+                sums = fold_blocks(parts, add, [start, *sums])
+                return [ops.cast(total, query.dtype) for total in sums]
+
+            shapes = [(parts, rows, size, dim), ops.shape(key)[1:], ops.shape(value)[1:]]
+            grad_query, grad_key, grad_value = map_blocks(backward, count, shapes, query)
+            return ops.reshape(grad_query, ops.shape(query)), grad_key, grad_value
+
+        return ops.reshape(contexts, context_shape), gradient
+
+    return run(query, key, value)
+
+
+def _make_block_mask(
+    tiles,
+    kv_heads,
+    group,
+    keys,
+    key_mask,
+    query_mask,
+    attention_mask,
+    use_causal_mask,
+    position_offset,
+):
+    """Returns a callable `(block, part) -> ` boolean `(rows, part * group, key)`, or None."""
+    batch, size = tiles.batch // kv_heads, tiles.part
+    padded = tiles.parts * size
+
+    def mask_block(block, part):
+        # The batch element of each row; results past the last one are dropped.
+        rows = block * tiles.rows + ops.arange(tiles.rows, dtype="int32")
+        element = ops.minimum(rows // kv_heads, batch - 1)
+        pieces = []
+        if key_mask is not None:
+            pieces.append(ops.take(key_mask, element, axis=0)[:, None, :])
+        for mask in (query_mask, attention_mask):
+            if mask is not None:
+                rest = ops.shape(mask)[2:]
+                parts = ops.reshape(blocks.pad(mask, padded, 1), (-1, size, *rest))
+                piece = ops.take(parts, element * tiles.parts + part, axis=0)
+                pieces.append(piece if rest else piece[:, :, None])
+        if use_causal_mask:
+            queries = part * size + ops.arange(size, dtype="int32")[None, :]
+            if position_offset is not None:
+                first = ops.take(ops.cast(position_offset, "int32"), element, axis=0)
+                queries = first[:, None] + queries
+            pieces.append(ops.arange(keys, dtype="int32") <= queries[:, :, None])
+        if not pieces:
+            return None
+        mask = pieces[0]
+        for piece in pieces[1:]:
+            mask = ops.logical_and(mask, piece)
+        if group == 1:
+            return mask
+        mask = ops.broadcast_to(mask[:, :, None, :], (tiles.rows, size, group, keys))
+        return ops.reshape(mask, (tiles.rows, size * group, keys))
+
+    return mask_block

@@ -1,0 +1,136 @@
+"""The gated unit of RNNsearch over a whole sequence, with its custom gradient (VJP).
+
+Forward, as in `bahdanau_gru`, with x_t already projected and k_t the mask:
+
+    z, r = sigmoid(x_t + s U_zr)      c = tanh(x_t + (r * s) U_c)      s' = s + k z (c - s)
+
+An automatic gradient accumulates the gradient of U in every step of the backward loop: a thin
+product and a pass over the whole matrix each time. Here the loop carries only the gradient of
+the state and returns that of the pre-activations. The gradients of the matrices are one product
+each, after the loop. The numbers are the same.
+"""
+
+from keras import ops
+
+from keras_attention._utils.loop import run_loop
+from keras_attention._utils.tensor_types import Tensor, TensorLike
+from keras_attention.kernels.custom_gradients import (
+    custom_gradient,
+    flatten_cotangents,
+    sum_outer_products,
+)
+
+
+def gru_sequence(
+    projected: TensorLike,
+    state: TensorLike,
+    recurrent_kernel: TensorLike,
+    mask: TensorLike | None = None,
+) -> Tensor:
+    """Runs the unit over time.
+
+    Args:
+        projected: Float tensor `(batch, time, 3 * units)`, the result of
+            `BahdanauGRUCell.project` for all steps.
+        state: Float tensor `(batch, units)`, the state before the first step.
+        recurrent_kernel: Float tensor `(units, 3 * units)`.
+        mask: Optional boolean `(batch, time)`; steps with False copy the state.
+
+    Returns:
+        The states `(batch, time, units)`; a masked step repeats the previous state.
+    """
+    if mask is None:
+        valid = ops.ones_like(projected[:, :, :1])
+    else:
+        valid = ops.cast(mask, projected.dtype)[:, :, None]
+
+    @custom_gradient
+    def run(projected, state, recurrent_kernel, valid):
+        units = recurrent_kernel.shape[0]
+
+        def step(inputs, states):
+            update, reset, candidate = gru_gates(inputs[:, :-1], states[0], recurrent_kernel)
+            new = states[0] + inputs[:, -1:] * update * (candidate - states[0])
+            return ops.concatenate([new, update, reset, candidate], axis=-1), [new]
+
+        saved, _ = run_loop(step, ops.concatenate([projected, valid], axis=-1), [state])
+        states = saved[:, :, :units]
+        previous = ops.concatenate([state[:, None], states[:, :-1]], axis=1)
+
+        def gradient(*cotangents):
+            (states_gradient,) = flatten_cotangents(cotangents)
+
+            def backward_step(inputs, carried):
+                gradient, before, update, reset, candidate, keep = split_units(inputs, units, 5)
+                gradient = gradient + carried[0]
+                cotangent, before_gradient = gru_gates_gradient(
+                    gradient * keep, before, update, reset, candidate, recurrent_kernel
+                )
+                return cotangent, [before_gradient + (1.0 - keep) * gradient]
+
+            sequence = ops.concatenate(
+                [states_gradient, previous, saved[:, :, units:], valid], axis=-1
+            )
+            cotangent, carried = run_loop(
+                backward_step, ops.flip(sequence, 1), [ops.zeros_like(state)]
+            )
+            cotangent = ops.flip(cotangent, 1)
+            kernel_gradient = recurrent_kernel_gradient(
+                previous, saved[:, :, 2 * units : 3 * units], cotangent
+            )
+            return cotangent, carried[0], kernel_gradient, ops.zeros_like(valid)
+
+        return states, gradient
+
+    return run(projected, state, recurrent_kernel, valid)
+
+
+def gru_gates(
+    projected: TensorLike, state: TensorLike, recurrent_kernel: TensorLike
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns update gate, reset gate and candidate, `(batch, units)` each."""
+    units = recurrent_kernel.shape[0]
+    both = ops.sigmoid(
+        projected[:, : 2 * units] + ops.matmul(state, recurrent_kernel[:, : 2 * units])
+    )
+    update, reset = both[:, :units], both[:, units:]
+    candidate = ops.tanh(
+        projected[:, 2 * units :] + ops.matmul(reset * state, recurrent_kernel[:, 2 * units :])
+    )
+    return update, reset, candidate
+
+
+def gru_gates_gradient(
+    gradient: TensorLike,
+    state: TensorLike,
+    update: TensorLike,
+    reset: TensorLike,
+    candidate: TensorLike,
+    recurrent_kernel: TensorLike,
+) -> tuple[Tensor, Tensor]:
+    """Returns the gradients of the pre-activations `(batch, 3 * units)` and of the old state."""
+    units = recurrent_kernel.shape[0]
+    candidate_gradient = gradient * update * (1.0 - candidate * candidate)
+    update_gradient = gradient * (candidate - state) * update * (1.0 - update)
+    reset_state = ops.matmul(candidate_gradient, ops.transpose(recurrent_kernel[:, 2 * units :]))
+    reset_gradient = reset_state * state * reset * (1.0 - reset)
+    both = ops.concatenate([update_gradient, reset_gradient], axis=-1)
+    through_gates = ops.matmul(both, ops.transpose(recurrent_kernel[:, : 2 * units]))
+    state_gradient = gradient * (1.0 - update) + reset_state * reset + through_gates
+    return ops.concatenate([both, candidate_gradient], axis=-1), state_gradient
+
+
+def recurrent_kernel_gradient(
+    previous: TensorLike, reset: TensorLike, cotangent: TensorLike
+) -> Tensor:
+    """Returns the gradient of the recurrent kernel from all steps at once."""
+    units = reset.shape[-1]
+    gates_part = sum_outer_products(previous, cotangent[:, :, : 2 * units])
+    candidate_part = sum_outer_products(reset * previous, cotangent[:, :, 2 * units :])
+    return ops.concatenate([gates_part, candidate_part], axis=-1)
+
+
+def split_units(tensor: TensorLike, units: int, count: int) -> tuple[Tensor, ...]:
+    """Returns `count` pieces of `units` columns, then the remaining columns."""
+    pieces = [tensor[:, index * units : (index + 1) * units] for index in range(count)]
+    return (*pieces, tensor[:, count * units :])

@@ -1,0 +1,101 @@
+"""The loop over all steps of an `AttentionRNN`, in three forms.
+
+If a step needs the attention of this or an earlier step, attention runs inside the loop. If none
+does, the loop runs the cell alone, and attention for all steps runs at once after it. The
+recurrence of RNNsearch has a loop with a custom gradient
+(`keras_attention.kernels.attention_gru_sequence`).
+"""
+
+import keras
+from keras import ops
+
+from keras_attention._utils.loop import run_loop
+from keras_attention.kernels import attention_gru_sequence
+from keras_attention.recurrent import _noise_inputs
+
+
+def run(recurrence, inputs, state, memory, inputs_mask=None, training=None):
+    """Runs all steps of `inputs` `(batch, time, input_dim)`.
+
+    Args:
+        recurrence: An `AttentionRNN`.
+        inputs: Float tensor `(batch, time, input_dim)`.
+        state: The state before the first step.
+        memory: The result of `recurrence.prepare`.
+        inputs_mask: Boolean `(batch, time)`, or None.
+        training: Whether to apply dropout and sample noise.
+
+    Returns:
+        Outputs, contexts, weights, the dict of auxiliary outputs, and the final state.
+    """
+    if inputs_mask is not None:
+        # Padding may contain anything, even NaN, which would reach the gradients of weights.
+        inputs = ops.where(inputs_mask[:, :, None], inputs, 0)
+    elif attention_gru_sequence.supports(recurrence, training):
+        return attention_gru_sequence.run(recurrence, inputs, state, memory)
+    batch, time = ops.shape(inputs)[:2]
+    noise = recurrence.attention.noise(batch, time, ops.shape(memory["mask"])[1], training)
+    projected = recurrence.adapter.project(ops.cast(inputs, recurrence.compute_dtype))
+    loop = _attend_in_loop if recurrence.needs_attention_in_loop else _attend_after_loop
+    with recurrence.adapter.dropout_masks(
+        batch, recurrence.input_dim + recurrence.feedback_dim, training
+    ):
+        return loop(recurrence, projected, state, memory, noise, inputs_mask, training)
+
+
+def _attend_in_loop(recurrence, projected, state, memory, noise, inputs_mask, training):
+    names = recurrence.attention.auxiliary_outputs
+
+    def step(step_inputs, states):
+        step_inputs, step_noise = _noise_inputs.split_noise(
+            step_inputs, projected.shape[-1], projected.dtype, noise
+        )
+        (*outputs, auxiliary_outputs), new_state = recurrence.step_projected(
+            step_inputs, states[0], memory, step_noise, training
+        )
+        # As columns, because the loop can mask only tensors of rank 2 or more.
+        columns = [ops.expand_dims(auxiliary_outputs[name], 1) for name in names]
+        return (*outputs, *columns), [new_state]
+
+    sequence = _noise_inputs.append_noise(projected, noise)
+    results, (state,) = run_loop(step, sequence, [state], mask=inputs_mask)
+    outputs, contexts, weights, *columns = results
+    auxiliary_outputs = {name: column[:, :, 0] for name, column in zip(names, columns, strict=True)}
+    return outputs, contexts, weights, auxiliary_outputs, state
+
+
+def _attend_after_loop(recurrence, projected, state, memory, noise, inputs_mask, training):
+    position = state["position"]
+
+    def step(step_inputs, states):
+        (output, *_), new_state = recurrence.step_projected(
+            step_inputs, states[0], memory, training=training
+        )
+        return (output,), [new_state]
+
+    (outputs,), (state,) = run_loop(step, projected, [state], mask=inputs_mask)
+    contexts, weights, auxiliary_outputs = recurrence.attention.attend(
+        outputs,
+        memory,
+        position=position,
+        noise=noise,
+        training=training,
+        return_auxiliary_outputs=True,
+    )
+    results = [
+        recurrence.attentional_vector(contexts, outputs),
+        contexts,
+        weights,
+        auxiliary_outputs,
+    ]
+    if inputs_mask is not None:
+        results = keras.tree.map_structure(
+            lambda tensor: _zero_masked(tensor, inputs_mask), results
+        )
+    return *results, state
+
+
+def _zero_masked(tensor, inputs_mask):
+    """Returns `(batch, time, ...)` with 0 at masked steps."""
+    valid = inputs_mask if len(tensor.shape) == 2 else inputs_mask[:, :, None]
+    return ops.where(valid, tensor, 0)

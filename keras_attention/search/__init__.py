@@ -1,0 +1,27 @@
+"""Greedy search, beam search, sampling and scoring over any step function."""
+
+from keras_attention.search._eager import EagerSearchWarning
+from keras_attention.search.beam import beam_search
+from keras_attention.search.check_search import check_beam_search
+from keras_attention.search.ensemble import ensemble_step
+from keras_attention.search.greedy import greedy_search
+from keras_attention.search.penalties import (
+    AverageLengthPenalty,
+    CoveragePenalty,
+    GNMTLengthPenalty,
+)
+from keras_attention.search.sampling import sample_search
+from keras_attention.search.scoring import score_sequences
+
+__all__ = [
+    "AverageLengthPenalty",
+    "CoveragePenalty",
+    "EagerSearchWarning",
+    "GNMTLengthPenalty",
+    "beam_search",
+    "check_beam_search",
+    "ensemble_step",
+    "greedy_search",
+    "sample_search",
+    "score_sequences",
+]

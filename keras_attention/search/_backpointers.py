@@ -1,0 +1,124 @@
+"""Backpointers: each step stores its tokens and parents; hypotheses are traced back at the end.
+
+A step stores `token_and_parent` of each alive hypothesis (see `_hypotheses`) and the
+log-probability before the step. So a step moves the decoder's state and a few numbers, never an
+array `(batch, beam, target, source)`.
+"""
+
+from typing import NamedTuple
+
+from keras import ops
+
+from keras_attention.search._hypotheses import POSSIBLE_THRESHOLD, unflatten_beams
+from keras_attention.search._step_function import gather_per_row, write_at
+
+
+class Backpointers(NamedTuple):
+    """The results of each step.
+
+    `token_and_parent` and `log_probs` are `(target, batch, beam)`, `alignments` `(…, source)` or
+    (). `token_and_parent` is stored after the step; the others are those of the beams before it.
+    """
+
+    token_and_parent: object
+    log_probs: object
+    alignments: object
+
+
+def allocate(max_length, batch, beam_width, alignment, keep_alignments):
+    """Returns empty backpointers; the first `alignment` determines the source length."""
+    token_and_parent = ops.zeros((max_length, batch, beam_width), dtype="int32")
+    log_probs = ops.zeros((max_length, batch, beam_width), dtype="float32")
+    if not keep_alignments:
+        return Backpointers(token_and_parent, log_probs, ())
+    source = ops.shape(alignment)[1]
+    alignments = ops.zeros((max_length, batch, beam_width, source), dtype="float32")
+    return Backpointers(token_and_parent, log_probs, alignments)
+
+
+def append_step(backpointers, time, token_and_parent, log_probs, alignment):
+    """Returns the backpointers with one more step.
+
+    Args:
+        backpointers: The `Backpointers` so far.
+        time: Scalar int tensor, the step.
+        token_and_parent: Int32 `(batch, beam)`, after the step.
+        log_probs: Float32 `(batch, beams)`, of the hypotheses before the step. Before the first
+            step each batch element has a single hypothesis, from which all others grow.
+        alignment: Float32 `(batch * beams, source)`, of the same hypotheses.
+    """
+    batch, beam_width = ops.shape(token_and_parent)
+    beams = log_probs.shape[1]
+    token_and_parent = write_at(backpointers.token_and_parent, time, token_and_parent)
+    alignments = backpointers.alignments
+    if not isinstance(alignments, tuple):
+        alignment = unflatten_beams(alignment, batch, beams)
+        if beams != beam_width:
+            alignment = ops.repeat(alignment, beam_width, axis=1)
+        alignments = write_at(alignments, time, alignment)
+    if beams != beam_width:
+        log_probs = ops.repeat(log_probs, beam_width, axis=1)
+    return Backpointers(
+        token_and_parent, write_at(backpointers.log_probs, time, log_probs), alignments
+    )
+
+
+def count_tokens(backpointers, finished, num_steps):
+    """Returns how many tokens each batch element could take, int32 `(batch,)`, for a beam of 1.
+
+    This is the length of the best finished hypothesis, or else the steps until none was alive.
+    """
+    written = ops.expand_dims(
+        ops.arange(backpointers.log_probs.shape[0], dtype="int32") < num_steps, 1
+    )
+    alive = written & (backpointers.log_probs[:, :, 0] > POSSIBLE_THRESHOLD)
+    alive = ops.sum(ops.cast(alive, "int32"), axis=0) - 1  # the first step has its root
+    return ops.where(finished.lengths[:, 0] < 0, alive, finished.lengths[:, 0])
+
+
+def trace_back(backpointers, finished, num_steps, pad_id):
+    """Returns the tokens of the finished hypotheses, traced back from their last tokens.
+
+    Args:
+        backpointers: The `Backpointers` of a search.
+        finished: `FinishedHypotheses`; its `token_and_parent` is the end of each hypothesis.
+        num_steps: Scalar int tensor, the number of stored steps.
+        pad_id: Id for positions past the end.
+
+    Returns:
+        Ids and the log-probabilities of the tokens, `(batch, beam, target)`, and alignments
+        `(batch, beam, target, source)` or None.
+    """
+    max_length, _, beam_width = backpointers.token_and_parent.shape
+
+    def body(time, place, path):
+        here = ops.take(backpointers.token_and_parent, time, axis=0)
+        packed = ops.where(
+            time == finished.lengths - 1, finished.token_and_parent, gather_per_row(here, place)
+        )
+        inside = time < finished.lengths
+        place = ops.where(inside, packed % beam_width, place)
+        return time - 1, place, write_at(path, time, ops.where(inside, packed, pad_id * beam_width))
+
+    path = ops.full(ops.shape(backpointers.token_and_parent), pad_id * beam_width, dtype="int32")
+    loop = (num_steps - 1, ops.zeros_like(finished.lengths), path)
+    _, _, path = ops.while_loop(lambda time, place, path: time >= 0, body, loop)
+    path = ops.transpose(path, (1, 2, 0))
+    ids = path // beam_width
+    batch = ops.shape(path)[0]
+    times = ops.expand_dims(ops.arange(max_length, dtype="int32"), (0, 1))  # (1, 1, target)
+    rows = ops.expand_dims(ops.arange(batch, dtype="int32"), (1, 2))  # (batch, 1, 1)
+    places = (times * batch + rows) * beam_width + path % beam_width
+    lengths = ops.expand_dims(finished.lengths, 2)
+    before = ops.take(ops.reshape(backpointers.log_probs, (-1,)), places, axis=0)
+    after = ops.concatenate([before[:, :, 1:], before[:, :, :1]], axis=2)
+    after = ops.where(times == lengths - 1, ops.expand_dims(finished.log_probs, 2), after)
+    token_log_probs = ops.where(times < lengths, after - before, 0.0)
+    if isinstance(backpointers.alignments, tuple):
+        return ids, token_log_probs, None
+
+    source = ops.shape(backpointers.alignments)[3]
+    flat = ops.reshape(backpointers.alignments, (max_length * batch * beam_width, source))
+    alignments = ops.take(flat, places, axis=0)
+    inside = ops.expand_dims(times < lengths, 3)
+    return ids, token_log_probs, ops.where(inside, alignments, 0.0)

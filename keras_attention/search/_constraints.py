@@ -1,0 +1,224 @@
+"""Constraints on the tokens of a search: one rule per constraint, and their combination.
+
+    permitted logit = logit, or -2e9 where a rule forbids the token
+
+Probabilities stay those of the model: the softmax sums over all tokens, including forbidden ones,
+and is not renormalized. The searches themselves apply the special ids and the minimum length at no
+cost. Any other constraint costs one pass over the logits.
+"""
+
+import numbers
+from typing import NamedTuple
+
+import numpy as np
+from keras import ops
+
+from keras_attention._utils import validation
+from keras_attention.search import _step_function
+from keras_attention.search._prefixes import Prefix
+from keras_attention.search._step_function import IMPOSSIBLE
+
+SUPPRESSED_LOGIT = 2 * IMPOSSIBLE  # below every real logit, and far from infinite
+
+
+class RestrictedLogits(NamedTuple):
+    """The permitted tokens of a step.
+
+    `logits` `(rows, vocabulary)` have the forbidden tokens at SUPPRESSED_LOGIT, except those that
+    the search still has to skip: the ids `suppressed_ids`, and the EOS token where `end_allowed`
+    `(batch,)`, unless None, is False.
+    """
+
+    logits: object
+    suppressed_ids: tuple
+    end_allowed: object
+
+
+class Constraints:
+    """The checked constraints of one search.
+
+    Args:
+        owner: Name of the function the user called, for error messages.
+        batch: The batch size, an int or a scalar tensor.
+        max_length: Int.
+        special_ids: `(start_id, end_id, pad_id)`.
+        min_length: As the searches take it.
+        suppress_ids: Ids never produced, ints.
+        no_repeat_ngram_size: None, or the positive int `n`.
+        prefix: None, or int ids `(batch, prefix)`.
+        prefix_lengths: None, or ints `(batch,)`.
+
+    Attributes:
+        is_unconstrained: True if there are no constraints beyond the special ids and the minimum
+            length.
+    """
+
+    def __init__(
+        self,
+        owner,
+        batch,
+        max_length,
+        special_ids,
+        min_length=0,
+        suppress_ids=(),
+        no_repeat_ngram_size=None,
+        prefix=None,
+        prefix_lengths=None,
+    ):
+        self.owner, self.max_length, self.special_ids = owner, max_length, special_ids
+        start_id, self.end_id, self.pad_id = special_ids
+        self.always_suppressed = tuple(sorted({self.pad_id, start_id} - {self.end_id}))
+        self.min_lengths = _step_function.check_min_length(owner, min_length, max_length, batch)
+        self.suppressed_ids = _check_suppress_ids(owner, suppress_ids)
+        if no_repeat_ngram_size is not None:
+            hint = "Omit it to allow repetition."
+            validation.check_positive_int(owner, "no_repeat_ngram_size", no_repeat_ngram_size, hint)
+        within = no_repeat_ngram_size is not None and no_repeat_ngram_size < max_length
+        self.ngram_size = no_repeat_ngram_size if within else None
+        self.prefix = Prefix.from_arguments(
+            owner, batch, max_length, special_ids, prefix, prefix_lengths
+        )
+        self.is_unconstrained = not (self.suppressed_ids or self.ngram_size or self.prefix)
+
+    def check_vocabulary(self, logits):
+        """Raises unless all ids of the constraints lie below the vocabulary size."""
+        _step_function.check_vocabulary(self.owner, logits, *self.special_ids)
+        vocabulary = logits.shape[1]
+        if self.suppressed_ids and self.suppressed_ids[-1] >= vocabulary:
+            raise ValueError(
+                f"{self.owner} expects `suppress_ids` below {vocabulary}, the vocabulary of the "
+                f"logits. Received: suppress_ids with {self.suppressed_ids[-1]}"
+            )
+        if self.prefix is not None:
+            self.prefix = self.prefix.truncate_to_vocabulary(vocabulary)
+
+    def start(self, batch):
+        """Returns the initial record of ids, `(batch, max_length)`, or () if none is needed."""
+        if self.ngram_size is None:
+            return ()
+        return ops.full((batch, self.max_length), -1, dtype="int32")
+
+    def append_step(self, ids_so_far, time, ids, divisor=1):
+        """Returns `ids_so_far` with the ids of step `time`, given as ids or multiples of them."""
+        if self.ngram_size is None:
+            return ()
+        here = ops.expand_dims(ops.arange(self.max_length, dtype="int32") == time, 0)
+        ids = ops.cast(ids if divisor == 1 else ids // divisor, "int32")
+        return ops.where(here, ops.reshape(ids, (ops.shape(ids_so_far)[0], 1)), ids_so_far)
+
+    def restrict(self, logits, ids_so_far, time, beams=1):
+        """Returns the permitted tokens after `ids_so_far` at step `time`, as `RestrictedLogits`."""
+        end_allowed = None if self.min_lengths is None else time + 1 >= self.min_lengths
+        if self.is_unconstrained:
+            return RestrictedLogits(logits, self.always_suppressed, end_allowed)
+        restricted = suppress_tokens(logits, {*self.always_suppressed, *self.suppressed_ids})
+        if end_allowed is not None:
+            restricted = suppress_end(
+                restricted, self.end_id, broadcast_to_beams(end_allowed, beams)
+            )
+        if self.ngram_size is not None:
+            following = find_repeated_ngrams(ids_so_far, time, self.ngram_size)
+            restricted = suppress_row_tokens(restricted, following, self.pad_id)
+        if self.prefix is not None:
+            token, score_teacher_forced = (
+                broadcast_to_beams(x, beams) for x in self.prefix.get_forced(time)
+            )
+            restricted = ops.where(score_teacher_forced, force_token(logits, token), restricted)
+        return RestrictedLogits(restricted, (), None)
+
+    def restrict_all(self, logits, ids_so_far, time):
+        """Returns the permitted logits with nothing left to skip, one hypothesis per element."""
+        restricted = self.restrict(logits, ids_so_far, time)
+        result = restricted.logits
+        vocabulary = _vocabulary(logits)
+        for token in restricted.suppressed_ids:
+            result = ops.where(vocabulary == token, SUPPRESSED_LOGIT, result)
+        if restricted.end_allowed is not None:
+            result = suppress_end(result, self.end_id, ops.expand_dims(restricted.end_allowed, 1))
+        return result
+
+
+def suppress_tokens(logits, ids):
+    """Returns logits with `ids` forbidden for every hypothesis."""
+    suppressed_ids = np.zeros((1, logits.shape[1]), "bool")
+    suppressed_ids[0, list(ids)] = True
+    return ops.where(ops.convert_to_tensor(suppressed_ids), SUPPRESSED_LOGIT, logits)
+
+
+def suppress_end(logits, end_id, allowed):
+    """Returns logits with EOS forbidden where `allowed` `(rows, 1)` is False."""
+    too_soon = (_vocabulary(logits) == end_id) & ops.logical_not(allowed)
+    return ops.where(too_soon, SUPPRESSED_LOGIT, logits)
+
+
+def force_token(logits, ids):
+    """Returns logits with all tokens but `ids` `(rows, 1)` forbidden."""
+    return ops.where(_vocabulary(logits) == ids, logits, SUPPRESSED_LOGIT)
+
+
+def find_repeated_ngrams(ids_so_far, time, ngram_size):
+    """Returns the ids that would repeat an n-gram of a hypothesis, -1 for none.
+
+    After each earlier occurrence of the last `n - 1` ids, the id that followed is forbidden.
+
+    Args:
+        ids_so_far: Int32 `(rows, target)`, the ids so far; ids from `time` on are ignored.
+        time: Scalar int32 tensor, the number of ids so far.
+        ngram_size: Static int `n`, at most `target`.
+
+    Returns:
+        Int32 of shape `(rows, target - n + 1)`.
+
+    Example:
+
+    >>> ids_so_far = ops.array([[5, 6, 7, 5, 6, 0, 0]])
+    >>> ops.convert_to_numpy(find_repeated_ngrams(ids_so_far, ops.array(5), 3)).tolist()
+    [[7, -1, -1, -1, -1]]
+    """
+    places = ids_so_far.shape[1] - ngram_size + 1
+    following = np.arange(places, dtype="int32")[None, :] + ngram_size - 1
+    same = ops.convert_to_tensor(following) < time
+    for offset in range(ngram_size - 1):
+        last = ops.take(ids_so_far, ops.maximum(time - (ngram_size - 1) + offset, 0), axis=1)
+        same = same & (ids_so_far[:, offset : offset + places] == ops.expand_dims(last, 1))
+    return ops.where(same, ids_so_far[:, ngram_size - 1 :], -1)
+
+
+def suppress_row_tokens(logits, ids, pad_id):
+    """Returns logits with the `ids` `(rows, any)` of each hypothesis forbidden; -1 is none.
+
+    For -1 it forbids padding, which is forbidden anyway, so that shapes stay static.
+    """
+    rows, count = ops.shape(logits)[0], ids.shape[1]
+    ids = ops.where(ids < 0, pad_id, ids)
+    row = ops.repeat(ops.arange(rows, dtype="int32"), count)
+    places = ops.stack([row, ops.reshape(ids, (rows * count,))], axis=1)
+    return ops.scatter_update(
+        logits, places, ops.full((rows * count,), SUPPRESSED_LOGIT, "float32")
+    )
+
+
+def broadcast_to_beams(values, beams):
+    """Returns `(batch,)` as `(batch * beams, 1)`, repeated for each hypothesis."""
+    values = ops.expand_dims(values, 1)
+    if beams == 1:
+        return values
+    return ops.expand_dims(ops.reshape(ops.repeat(values, beams, axis=1), (-1,)), 1)
+
+
+def _vocabulary(logits):
+    return ops.expand_dims(ops.arange(logits.shape[1], dtype="int32"), 0)
+
+
+def _check_suppress_ids(owner, ids):
+    ids = ids.tolist() if isinstance(ids, (np.ndarray, np.generic)) else ids
+    plain = isinstance(ids, (list, tuple, set, frozenset, range))
+    if not plain or any(
+        isinstance(i, bool) or not isinstance(i, numbers.Integral) or i < 0 for i in ids
+    ):
+        raise ValueError(
+            f"{owner} expects `suppress_ids` to be ids, ints of at least 0, the same for every "
+            "row. "
+            f"Received: suppress_ids={ids!r}"
+        )
+    return tuple(sorted({int(i) for i in ids}))

@@ -1,0 +1,267 @@
+"""The invariants of a beam search, a method for each: the checks of `check_beam_search`."""
+
+import sys
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attention.search import _enumeration, _step_function
+from keras_attention.search._hypotheses import POSSIBLE_THRESHOLD
+from keras_attention.search.beam import beam_search
+from keras_attention.search.greedy import greedy_search
+
+MAX_ENUMERATED = 100  # the maximum number of enumerated sequences
+
+
+class SearchInputs:
+    """The inputs of a search; `select_rows` selects batch elements of them."""
+
+    def __init__(self, state, memory, memory_mask, take_rows=None):
+        self.state, self.memory, self.memory_mask = state, memory, memory_mask
+        self.take_rows = take_rows
+
+    def select_rows(self, rows, batch):
+        state, mask = _take_rows(self.state, rows, batch), _take_rows(self.memory_mask, rows, batch)
+        if self.take_rows is not None:
+            return SearchInputs(state, self.take_rows(self.memory, rows), mask)
+        return SearchInputs(state, _take_rows(self.memory, rows, batch), mask)
+
+
+class BeamSearchInvariants:
+    """Each method raises AssertionError if an invariant does not hold."""
+
+    def __init__(self, step, reorder_cache, tolerance, special_ids):
+        self.step, self.reorder_cache = step, reorder_cache
+        self.tolerance, self.special_ids = tolerance, special_ids
+
+    def bind_step(self, inputs):
+        return _step_function.CheckedStep(
+            "check_beam_search", self.step, inputs.state, inputs.memory
+        )
+
+    def search(self, inputs, **options):
+        given = {
+            "memory_mask": inputs.memory_mask,
+            "reorder_cache": self.reorder_cache,
+            **self.special_ids,
+        }
+        return _to_numpy(beam_search(self.step, inputs.state, inputs.memory, **options, **given))
+
+    def check_teacher_forcing(self, inputs, found, penalties):
+        """Scores each hypothesis alone, one per batch element, as in training."""
+        worst = 0.0
+        for place in range(found["ids"].shape[1]):
+            here = {name: value[:, place : place + 1] for name, value in found.items()}
+            real = here["lengths"] >= 0
+            log_probs, by_token, alignments = self._score_teacher_forced(
+                inputs, here["ids"], here["lengths"]
+            )
+            scores = self._scores(inputs, log_probs, alignments, here["lengths"], penalties)
+            expected = {
+                "log_probs": log_probs,
+                "scores": scores,
+                "token_log_probs": by_token,
+                "alignments": alignments,
+            }
+            for name, value in expected.items():
+                is_real = real.reshape(real.shape + (1,) * (value.ndim - 2))
+                difference = np.where(is_real, _relative_difference(here[name], value), 0.0)
+                if not difference.max(initial=0.0) <= self.tolerance:
+                    row = np.argwhere(~(difference <= self.tolerance))[0][0]
+                    raise AssertionError(
+                        f"check_beam_search found {name} that differ from those of feeding the "
+                        f"returned ids to `step`. In batch element {row}, place {place}, ids "
+                        f"{here['ids'][row, 0].tolist()}: "
+                        f"{_format_values(here[name][row])} from the search, "
+                        f"{_format_values(value[row])} teacher-forced"
+                    )
+            worst = max(
+                worst, np.where(real, _relative_difference(here["log_probs"], log_probs), 0).max()
+            )
+            self._check_alignments(here["alignments"], inputs.memory_mask)
+        return float(worst)
+
+    def _check_alignments(self, alignments, memory_mask):
+        sums = alignments.sum(axis=-1)
+        if alignments.min(initial=0.0) < 0.0 or sums.max(initial=0.0) > 1.0 + self.tolerance:
+            raise AssertionError(
+                f"check_beam_search expects alignments of at least 0 that sum to at most 1. "
+                f"Received: smallest {alignments.min():.3g}, largest sum {sums.max():.5g}"
+            )
+        if memory_mask is not None:
+            outside = ~ops.convert_to_numpy(memory_mask)[:, None, None, :]
+            if np.where(outside, alignments, 0.0).any():
+                raise AssertionError(
+                    "check_beam_search expects alignments of exactly 0 where `memory_mask` is "
+                    f"False. Received: {np.where(outside, alignments, 0.0).max():.3g}"
+                )
+
+    def check_well_formed(self, found, max_length):
+        end_id, pad_id = self.special_ids["end_id"], self.special_ids["pad_id"]
+        for row, (all_ids, lengths) in enumerate(zip(found["ids"], found["lengths"], strict=True)):
+            real = [tuple(i[:n].tolist()) for i, n in zip(all_ids, lengths, strict=True) if n >= 0]
+            padded = np.arange(max_length) >= lengths[:, None]
+            ends = [
+                end_id not in ids[:-1] and (len(ids) == max_length or ids[-1] == end_id)
+                for ids in real
+            ]
+            banned = {pad_id, self.special_ids["start_id"]} - {end_id}
+            broken = {
+                "the same hypothesis twice": len(set(real)) < len(real),
+                "hypotheses that are not sorted": (np.diff(found["scores"][row]) > 0).any(),
+                "padding before a hypothesis": (lengths[: len(real)] < 0).any(),
+                "ids after the end": (all_ids[padded] != pad_id).any(),
+                "a hypothesis that does not end with EOS": not all(ends),
+                "padding or BOS inside a hypothesis": any(banned & set(i) for i in real),
+            }
+            for text, wrong in broken.items():
+                if wrong:
+                    raise AssertionError(f"check_beam_search found {text}, element {row}: {real}")
+
+    def check_early_stopping(self, inputs, found, options, penalties):
+        late = self.search(inputs, stopping="limit", **options)
+        self.assert_same("stopping early changes the answer", inputs, found, late, penalties)
+
+    def check_batch_independence(self, inputs, found, options, penalties):
+        batch = len(found["ids"])
+        backwards = [*reversed(range(batch)), 0] if batch else []
+        for rows in ([0], backwards) if batch else ():
+            part = inputs.select_rows(rows, batch)
+            expected = {name: value[rows] for name, value in found.items()}
+            text = f"the batch elements {rows} alone have other results than in their batch"
+            self.assert_same(text, part, self.search(part, **options), expected, penalties)
+
+    def check_greedy(self, inputs, max_length):
+        options = {"max_length": max_length, **self.special_ids}
+        greedy = _to_numpy(greedy_search(self.step, inputs.state, inputs.memory, **options))
+        beam = self.search(inputs, beam_width=1, max_length=max_length)
+        greedy = {name: value[:, None] for name, value in greedy.items()}
+        exists = greedy["log_probs"] > POSSIBLE_THRESHOLD
+        greedy["lengths"] = np.where(exists, greedy["lengths"], -1)
+        greedy["scores"] = greedy["log_probs"]
+        self.assert_same("a beam of 1 differs from the greedy search", inputs, beam, greedy)
+
+    def check_exhaustive(self, inputs, max_length, penalties):
+        checked_step = self.bind_step(inputs)
+        logits, _, _ = checked_step(
+            ops.full((checked_step.batch,), self.special_ids["start_id"], "int32"),
+            checked_step.leaves,
+        )
+        tokens = sorted(set(range(logits.shape[1])) - set(self.special_ids.values()))
+        length = _enumeration.choose_enumerable_length(len(tokens), MAX_ENUMERATED, max_length)
+        if length == 0:
+            return
+        end_id, pad_id = self.special_ids["end_id"], self.special_ids["pad_id"]
+        ids, lengths = _enumeration.enumerate_sequences(tokens, end_id, pad_id, length)
+        shape = (checked_step.batch, *ids.shape)
+        ids, lengths = np.broadcast_to(ids, shape), np.broadcast_to(lengths, shape[:2])
+        log_probs, _, alignments = self._score_teacher_forced(inputs, ids, lengths)
+        scores = self._scores(inputs, log_probs, alignments, lengths, penalties)
+        exists = log_probs > POSSIBLE_THRESHOLD
+        scores = np.where(exists, scores, -1e9)
+        order = np.argsort(-scores, axis=1, kind="stable")
+        expected = {
+            "ids": np.where(exists[..., None], ids, pad_id),
+            "lengths": np.where(exists, lengths, -1),
+            "log_probs": np.where(exists, log_probs, -1e9),
+            "scores": scores,
+        }
+        expected = {
+            name: np.stack([row[o] for row, o in zip(value, order, strict=True)])
+            for name, value in expected.items()
+        }
+        found = self.search(inputs, beam_width=ids.shape[1], max_length=length, **penalties)
+        text = "a wide beam is not the list of all sequences"
+        self.assert_same(text, inputs, found, expected, penalties)
+
+    def check_compiled(self, inputs, found, options, penalties, jit_compile):
+        if keras.backend.backend() != "tensorflow":
+            return
+        tf = sys.modules["tensorflow"]  # already imported, because Keras runs on it
+
+        def search(state, memory, memory_mask):
+            given = {
+                "memory_mask": memory_mask,
+                "reorder_cache": self.reorder_cache,
+                **self.special_ids,
+            }
+            return beam_search(self.step, state, memory, **options, **given)
+
+        for jit in (False, True) if jit_compile else (False,):
+            function = tf.function(search, autograph=False, jit_compile=jit)
+            result = function(inputs.state, inputs.memory, inputs.memory_mask)
+            name = "under XLA" if jit else "in a graph"
+            text = f"a search {name} differs from an eager one"
+            self.assert_same(text, inputs, _to_numpy(result), found, penalties)
+
+    def assert_same(self, text, inputs, found, expected, penalties=None):
+        """Raises unless two results agree, except for hypotheses of almost equal scores."""
+        wrong = ~(_relative_difference(found["scores"], expected["scores"]) <= self.tolerance)
+        self._raise_at(wrong, text, found, expected)
+        alike = (found["ids"] == expected["ids"]).all(axis=-1)
+        alike &= found["lengths"] == expected["lengths"]
+        for name in {"log_probs", "token_log_probs", "alignments"} & set(found) & set(expected):
+            wrong = ~(_relative_difference(found[name], expected[name]) <= self.tolerance)
+            wrong = wrong.reshape(*alike.shape, -1).any(axis=2)
+            self._raise_at(wrong & alike, text, found, expected)
+        if not alike.all():  # two hypotheses have almost equal scores, or a score is wrong
+            for result in (found, expected):
+                lies = self._find_inconsistent(inputs, result, penalties or {})
+                self._raise_at(lies & ~alike, text, found, expected)
+
+    def _find_inconsistent(self, inputs, result, penalties):
+        """Returns True where a score differs from that of teacher forcing, `(batch, beam)`."""
+        ids, lengths = result["ids"], result["lengths"]
+        log_probs, _, alignments = self._score_teacher_forced(inputs, ids, lengths)
+        scores = self._scores(inputs, log_probs, alignments, lengths, penalties)
+        return ~(_relative_difference(result["scores"], scores) <= self.tolerance) & (lengths >= 0)
+
+    def _score_teacher_forced(self, inputs, ids, lengths):
+        return _enumeration.score_teacher_forced(
+            self.bind_step(inputs), ids, lengths, self.special_ids["start_id"]
+        )
+
+    def _scores(self, inputs, log_probs, alignments, lengths, penalties):
+        options = {"length_penalty": None, "coverage_penalty": None, **penalties}
+        mask = inputs.memory_mask
+        return _enumeration.apply_penalties(
+            log_probs, alignments, lengths, **options, memory_mask=mask
+        )
+
+    def _raise_at(self, wrong, text, found, expected):
+        if wrong.any():
+            row, place = np.argwhere(wrong)[0]
+            pair = [
+                f"{x['ids'][row, place].tolist()} with {x['log_probs'][row, place]:.6g}, score "
+                f"{x['scores'][row, place]:.6g}"
+                for x in (found, expected)
+            ]
+            raise AssertionError(
+                f"check_beam_search found that {text}. In batch element {row}, place {place}: "
+                f"{pair[0]}; expected {pair[1]}"
+            )
+
+
+def _take_rows(tree, rows, batch):
+    """Returns the selected batch elements of every tensor whose first axis is the batch."""
+
+    def take(leaf):
+        shape = getattr(leaf, "shape", ())
+        if len(shape) == 0 or shape[0] != batch:
+            return leaf
+        return ops.take(ops.convert_to_tensor(leaf), np.asarray(rows, "int32"), axis=0)
+
+    return keras.tree.map_structure(take, tree)
+
+
+def _to_numpy(result):
+    return {name: ops.convert_to_numpy(value) for name, value in result.items()}
+
+
+def _relative_difference(one, other):
+    return np.abs(one - other) / np.maximum(1.0, np.abs(other))
+
+
+def _format_values(values):
+    return np.array2string(np.ravel(values)[:8], precision=6)

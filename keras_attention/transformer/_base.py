@@ -1,0 +1,196 @@
+"""Base class of the Transformer layers: residual sublayers and the feed-forward network.
+
+post:  x = LN(x + drop(sublayer(x)))         Vaswani et al. 2017, section 3.1
+pre:   x = x + drop(sublayer(LN(x)))         Xiong et al. 2020 (https://arxiv.org/abs/2002.04745)
+FFN(x) = activation(x W_1 + b_1) W_2 + b_2   section 3.3
+"""
+
+from collections.abc import Callable
+from typing import Unpack
+
+import keras
+from keras import activations, ops
+
+from keras_attention._utils import validation
+from keras_attention._utils.dtypes import at_least_float32
+from keras_attention._utils.layer import Layer
+from keras_attention._utils.shapes import reshape
+from keras_attention._utils.tensor_types import (
+    Activation,
+    Config,
+    LayerOptions,
+    Shape,
+    Size,
+    Tensor,
+    TensorLike,
+)
+from keras_attention.attention._windows import window_radius
+from keras_attention.attention.multi_head import MultiHeadAttention
+from keras_attention.attention.rotary import RotaryEmbedding
+from keras_attention.core.counter_dropout import CounterDropout
+from keras_attention.kernels.products import Dense
+
+NORMALIZATIONS = ("post", "pre")
+#: Added to variances. Each normalization of a constant vector multiplies its gradient by the
+#: inverse root, and a layer has up to three; the maximum of float16 is 65504.
+EPSILON = {"float16": 1e-4}
+
+
+class TransformerLayer(Layer):
+    """Attention sublayers and a feed-forward network, each with a residual connection.
+
+    Args: see `TransformerEncoderLayer`; a subclass names its `sublayers`, the last of which is
+        the feed-forward network.
+    """
+
+    sublayers = ()
+
+    def __init__(
+        self,
+        num_heads: int,
+        feed_forward_dim: int | None,
+        dropout: float = 0.1,
+        normalization: str = "post",
+        activation: Activation = "relu",
+        window: int | None = None,
+        rotary: RotaryEmbedding | Config | None = None,
+        use_bias: bool = False,
+        seed: int | None = None,
+        **kwargs: Unpack[LayerOptions],
+    ) -> None:
+        super().__init__(**kwargs)
+        owner = type(self).__name__
+        self.supports_masking = True
+        self.num_heads = validation.check_positive_int(owner, "num_heads", num_heads)
+        self.feed_forward_dim = validation.check_positive_int(
+            owner, "feed_forward_dim", feed_forward_dim
+        )
+        self.dropout = validation.check_number_in_range(owner, "dropout", dropout, 0, 1, below=True)
+        self.normalization = validation.check_one_of(
+            owner, "normalization", normalization, NORMALIZATIONS
+        )
+        self.activation = activations.get(activation)
+        self.window = window
+        self._radius = None if window is None else window_radius(owner, window)
+        if isinstance(rotary, dict):
+            rotary = keras.saving.deserialize_keras_object(rotary)
+        if rotary is not None and not isinstance(rotary, RotaryEmbedding):
+            raise ValueError(
+                f"{owner} expects `rotary` to be a `RotaryEmbedding` object or None. "
+                f"Received: rotary={rotary!r}"
+            )
+        self.rotary = rotary
+        self.use_bias = bool(use_bias)
+        self.seed = seed
+        for index, name in enumerate(self.sublayers):
+            drop = CounterDropout(
+                self.dropout,
+                seed=None if seed is None else seed + index,
+                dtype=self.dtype_policy,
+                name=f"{name}_dropout",
+            )
+            norm = normalization_layer(self, f"{name}_normalization")
+            setattr(self, f"{name}_dropout", drop)
+            setattr(self, f"{name}_normalization", norm)
+        self.intermediate_dense = self._dense(
+            self.feed_forward_dim, "intermediate_dense", self.activation
+        )
+
+    def _dense(self, units, name, activation=None):
+        return Dense(units, activation=activation, dtype=self.dtype_policy, name=name)
+
+    def make_attention(
+        self, dim: int, name: str, rotary: RotaryEmbedding | None = None
+    ) -> MultiHeadAttention:
+        """Returns a `MultiHeadAttention` for vectors of width `dim`."""
+        return MultiHeadAttention(
+            self.num_heads,
+            dim // self.num_heads,
+            output_dim=dim,
+            use_bias=self.use_bias,
+            rotary=rotary,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def build_shared(self, inputs_shape: Shape) -> None:
+        """Builds normalizations and the feed-forward network."""
+        dim = inputs_shape[-1]
+        for name in self.sublayers:
+            getattr(self, f"{name}_normalization").build((None, None, dim))
+        self.feed_forward_output_dense = self._dense(dim, "feed_forward_output_dense")
+        self.intermediate_dense.build((None, dim))
+        self.feed_forward_output_dense.build((None, self.feed_forward_dim))
+
+    def apply_residual(
+        self,
+        name: str,
+        inputs: TensorLike,
+        branch: Callable[[Tensor], TensorLike],
+        training: bool | None = None,
+    ) -> Tensor:
+        """Returns a sublayer around `branch`, a callable from a tensor to a tensor."""
+        norm, drop = (getattr(self, f"{name}_{part}") for part in ("normalization", "dropout"))
+        if self.normalization == "pre":
+            return inputs + drop(branch(norm(inputs)), training=training)
+        added = at_least_float32(drop(branch(inputs), training=training))
+        return norm(at_least_float32(inputs) + added)  # rounded once, after the normalization
+
+    def feed_forward(self, inputs: TensorLike) -> Tensor:
+        """Returns the feed-forward network of each vector, as products of two matrices."""
+        rows = reshape(inputs, (-1, inputs.shape[-1]))
+        return reshape(
+            self.feed_forward_output_dense(self.intermediate_dense(rows)), ops.shape(inputs)
+        )
+
+    def window_mask(self, length: Size) -> Tensor | None:
+        """Returns which positions may attend to each other, `(1, length, length)`."""
+        if self._radius is None:
+            return None
+        places = ops.arange(length, dtype="int32")
+        return ops.abs(places[:, None] - places[None, :])[None] <= self._radius
+
+    def check_inputs(self, shape: Shape, **others: Shape) -> None:
+        """Raises unless the layer can be called with `inputs` and `others` of these shapes."""
+        for name, given in {"inputs": shape, **others}.items():
+            self._check_sequence(name, given)
+        if shape[-1] % self.num_heads:
+            raise ValueError(
+                f"{type(self).__name__} expects `num_heads` to divide the width of `inputs`. "
+                f"Received: num_heads={self.num_heads}, inputs.shape={tuple(shape)}"
+            )
+        if others:
+            validation.check_same_dim(type(self).__name__, 0, inputs=shape, **others)
+        validation.check_built_dims(self, inputs=shape, **others)
+
+    def _check_sequence(self, name, shape):
+        if len(shape) != 3 or shape[-1] is None:
+            raise ValueError(
+                f"{type(self).__name__} expects `{name}` of shape (batch, length, dim) with a "
+                f"known last dimension. Received: {name}.shape={tuple(shape)}"
+            )
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "feed_forward_dim": self.feed_forward_dim,
+            "dropout": self.dropout,
+            "normalization": self.normalization,
+            "activation": activations.serialize(self.activation),
+            "window": self.window,
+            "rotary": keras.saving.serialize_keras_object(self.rotary),
+            "use_bias": self.use_bias,
+            "seed": self.seed,
+        }
+
+
+def normalization_layer(owner, name: str):
+    """Returns a `LayerNormalization` of the last axis with the dtype policy of `owner`."""
+    epsilon = EPSILON.get(owner.compute_dtype, 1e-5)
+    return keras.layers.LayerNormalization(epsilon=epsilon, dtype=owner.dtype_policy, name=name)
+
+
+def zero_masked(tensor, mask):
+    """Returns `(batch, length, dim)` with zeros where the mask `(batch, length)` is False."""
+    return tensor if mask is None else ops.where(mask[:, :, None], tensor, 0)

@@ -1,0 +1,31 @@
+"""The mask of a search reaches its coverage penalty."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+from search_runs import arrays
+
+from keras_attention.search import CoveragePenalty, beam_search
+
+
+def first_word(ids, state, memory):
+    """Attends to the first of three source words, whatever it says."""
+    rows = ops.shape(ids)[0]
+    logits = ops.tile(ops.array([[-9.0, -9.0, -9.0, 0.5, 1.0, 0.7]]), (rows, 1))
+    return logits, state, ops.tile(ops.array([[1.0, 0.0, 0.0]]), (rows, 1))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("groups", [1, 3])
+def test_words_that_nobody_attended_to_count_and_padding_does_not(compiled, groups):
+    mask = np.array([[True, True, True], [True, True, False], [True, False, False]])
+
+    def run(mask):
+        options = {"beam_width": 3, "max_length": 4, "groups": groups, "memory_mask": mask}
+        return beam_search(first_word, {}, mask, coverage_penalty=CoveragePenalty(0.5), **options)
+
+    run = tf.function(run, autograph=False) if compiled else run
+    result = arrays(run(ops.convert_to_tensor(mask)))
+    penalties = 0.5 * np.log(1e-9) * np.array([[2.0], [1.0], [0.0]])
+    np.testing.assert_allclose(result["scores"], result["log_probs"] + penalties, rtol=1e-5)

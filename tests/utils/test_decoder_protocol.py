@@ -1,0 +1,57 @@
+"""What is asked of decoders that know less than ours."""
+
+import pytest
+
+from keras_attention._utils import decoder_protocol
+from keras_attention.decoders import LuongDecoder, ScheduledSampling, Seq2SeqDecoder
+
+
+class Short:
+    def start(self, memory, initial_state=None):
+        return memory, initial_state
+
+
+class Shortest:
+    def start(self, memory):
+        return memory
+
+
+class Roomy:
+    decoder_start_id = 5
+
+    def start(self, memory, initial_state=None, max_length=None):
+        return memory, initial_state, max_length
+
+
+class Open:
+    def start(self, memory, **options):
+        return memory, options
+
+
+def test_only_what_a_start_takes_is_given_to_it():
+    assert decoder_protocol.start_decoder(Short(), 1, 2, 3) == (1, 2)
+    assert decoder_protocol.start_decoder(Shortest(), 1, max_length=3) == 1
+    assert decoder_protocol.start_decoder(Roomy(), 1, 2, 3) == (1, 2, 3)
+    assert decoder_protocol.start_decoder(Open(), 1, 2, 3) == (
+        1,
+        {"initial_state": 2, "max_length": 3},
+    )
+
+
+def test_a_state_that_cannot_be_taken_is_not_dropped_in_silence():
+    with pytest.raises(TypeError, match="initial_state"):
+        decoder_protocol.start_decoder(Shortest(), 1, 2)
+
+
+def test_a_decoder_tells_what_it_reads_first():
+    assert decoder_protocol.get_decoder_start_id(Short()) == 2
+    assert decoder_protocol.get_decoder_start_id(Roomy()) == 5
+    seq2seq = Seq2SeqDecoder(11, 3, 4)
+    assert (
+        decoder_protocol.get_decoder_start_id(seq2seq)
+        == decoder_protocol.get_decoder_start_id(ScheduledSampling(seq2seq, 0.5))
+        == 3
+    )
+    assert (
+        decoder_protocol.get_decoder_start_id(ScheduledSampling(LuongDecoder(11, 3, 4), 0.5)) == 2
+    )
