@@ -27,6 +27,8 @@ from benchmarks.harness import Case, measure_memory, measure_times
 from examples.memory import keep_freed_memory
 
 REPEATS = 15
+#: Units of the sizes that the growing part changes.
+GROWTH_UNITS = {"memory_size": "slots", "length": "vectors"}
 PEER, TUNED, COMPILED = "PyTorch, eager", "PyTorch, eager, tuned", "PyTorch, compiled"
 SIDES = {
     "xla": "ours, XLA",
@@ -140,7 +142,7 @@ def cases(options: dict, wanted, floor_units: int) -> list[Case]:
 
 def growth_cases(options: dict, kind: str, sizes) -> list[Case]:
     """Returns ours under XLA for every size, the smallest first."""
-    word = "vectors" if kind == "length" else kind
+    word = GROWTH_UNITS[kind]
     return [
         Case(
             f"ours, XLA, {size:,} {word}",
@@ -185,7 +187,7 @@ def fill_growth(report: dict, kind: str, sides: list[Case], times: dict, memory:
         before = row
     if len(sides) > 1:
         report["notes"].append(
-            f"Growing like the {kind} would be {row['size_ratio']:.4g} at the end."
+            f"Growing like the {GROWTH_UNITS[kind]} would be {row['size_ratio']:.4g} at the end."
         )
 
 

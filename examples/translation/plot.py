@@ -15,7 +15,6 @@ from examples.translation.opened import (
     translator,
 )
 from keras_attention import plotting
-from keras_attention.plotting import _fonts
 
 SUMMARY = "draw the alignments of texts"
 EPILOG = """\
@@ -78,10 +77,11 @@ def run(arguments) -> None:
     texts = texts or drawn_dates()
     tell_cut_sources(opened, texts, [f"text {number}" for number in range(1, len(texts) + 1)])
     found = translator(opened, arguments).translate(texts)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "No installed font holds")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         _draw(directory, texts, found)
-    _tell_missing_characters(found)
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        print(f"note: {message}", file=sys.stderr)
 
 
 def drawn_dates() -> list[str]:
@@ -108,11 +108,3 @@ def _draw(directory, texts, found):
 
 def _example(one):
     return one.alignment, one.source_tokens, one.tokens
-
-
-def _tell_missing_characters(found):
-    """One note for all pictures, instead of a warning a picture."""
-    texts = [text for one in found for text in (*one.source_tokens, *one.tokens, one.texts[0])]
-    _, missing = _fonts.choose_families(texts)
-    if missing:
-        print(f"note: {_fonts.describe_missing(missing)}", file=sys.stderr)

@@ -203,7 +203,7 @@ def test_ratios_are_to_the_peer_and_to_the_smallest_size(measured, tmp_path, cap
     assert "time_of_a_further_one" not in less
     text = capsys.readouterr().out
     assert "Growing like the slots would be 1.5 at the end." in text
-    assert "Growing like the length would be 16 at the end." in text
+    assert "Growing like the vectors would be 16 at the end." in text
 
 
 def test_parts_can_be_left_out(measured, tmp_path):

@@ -22,7 +22,7 @@ def test_words_that_nobody_attended_to_count_and_padding_does_not(compiled, grou
     mask = np.array([[True, True, True], [True, True, False], [True, False, False]])
 
     def run(mask):
-        options = {"beam_width": 3, "max_length": 4, "groups": groups, "memory_mask": mask}
+        options = {"beam_width": 3, "max_length": 4, "num_groups": groups, "memory_mask": mask}
         return beam_search(first_word, {}, mask, coverage_penalty=CoveragePenalty(0.5), **options)
 
     run = tf.function(run, autograph=False) if compiled else run

@@ -10,6 +10,7 @@ import pytest
 from examples import ask
 from examples.translation import evaluate, plot, scoring, translate
 from examples.translation.translating import Translation
+from keras_attention.plotting import _fonts
 
 ROOT = pathlib.Path(__file__).parents[3]
 GREEDY = ("--beam-width", 1)
@@ -177,12 +178,13 @@ def test_pictures_of_texts(command, words_run, tmp_path):
 def test_characters_without_a_font_are_noted_once_and_plainly(
     command, words_run, tmp_path, monkeypatch, recwarn
 ):
-    drawn = plot.fonts.families_for(["a"])[0]
+    drawn = _fonts.choose_families(["a"])[0]
     monkeypatch.setattr(plot, "translator", lambda *_: Echo())
-    monkeypatch.setattr(plot.fonts, "families_for", lambda texts: (drawn, {"龘"}))
+    monkeypatch.setattr(_fonts, "_advised_fonts", set())
+    monkeypatch.setattr(_fonts, "choose_families", lambda texts: (drawn, {"龘"}))
     status, _, err = command("plot", words_run, "--out", tmp_path, "ein", "kein")
     assert status == 0
-    assert err.startswith("note: No installed font holds 龘 (U+9F98): drawn as □.")
+    assert err.startswith("note: No installed font contains 龘 (U+9F98): drawn as □.")
     assert err.count("\n") == 1
     assert not [w for w in recwarn if "installed font" in str(w.message)]
 
