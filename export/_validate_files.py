@@ -6,9 +6,8 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.export import _warmup_requests
 from keras_attention.export._error_summary import summarize_error
-from keras_attention.export._wire_format import MAX_RECORDS, WARMUP_FILE
+from keras_attention.export._warmup_requests import MAX_RECORDS, WARMUP_FILE, read_requests
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 MIN_DUPLICATE_BYTES = 1024  # smaller variables are often equal
@@ -76,7 +75,7 @@ def find_warmup_problems(path, signature_def):
         signature_def: Mapping from names to `SignatureDef`.
     """
     try:
-        requests = _warmup_requests.read_requests(path)
+        requests = read_requests(path)
     except ValueError as error:
         yield f"{WARMUP_FILE}: {error}"
         return

@@ -14,6 +14,7 @@ from keras_attention.export import (
     _versions,
     _warmup_requests,
 )
+from keras_attention.export.serving.errors import ServingError
 from keras_attention.export.validate import validate_export
 
 
@@ -105,7 +106,7 @@ def write_version(
             )
         try:
             _warmup_requests.replay_requests(temporary_path, version.requests)
-        except ValueError as error:
+        except (ServingError, ValueError) as error:
             raise ValueError(
                 f"{owner} expects a model that returns finite numbers for its warm-up requests; "
                 f"a server would not load this one. Received: {error}"

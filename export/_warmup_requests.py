@@ -6,7 +6,6 @@ another set of outputs and, with XLA, for another shape. A server replays
 request fails. `replay_requests` runs the requests in the same way, so an export can test them.
 """
 
-import contextlib
 import dataclasses
 import functools
 import os
@@ -14,12 +13,15 @@ import pathlib
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow_serving.apis import prediction_log_pb2
 
-from keras_attention.export import _wire_format
 from keras_attention.export._error_summary import summarize_error
-from keras_attention.export._wire_format import MAX_RECORDS, WARMUP_FILE
 from keras_attention.export.tokenizers.base import SPECIAL_IDS
 
+#: The path of the file in a version, and the number of records that a server reads.
+WARMUP_FILE = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
+MAX_RECORDS = 1000
 WARMUP_BATCH_SIZES = (1, 8)
 
 
@@ -58,11 +60,14 @@ def write_requests(directory: str | os.PathLike[str], requests, model: str) -> N
     path.parent.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(path)) as writer:
         for request in requests:
-            writer.write(
-                _wire_format.encode_prediction_log(
-                    model, request.signature, request.inputs, request.outputs
-                )
-            )
+            log = prediction_log_pb2.PredictionLog()
+            message = log.predict_log.request
+            message.model_spec.name = model
+            message.model_spec.signature_name = request.signature
+            for name, value in request.inputs.items():
+                message.inputs[name].CopyFrom(tf.make_tensor_proto(value))
+            message.output_filter.extend(request.outputs)
+            writer.write(log.SerializeToString(deterministic=True))
 
 
 def read_requests(directory: str | os.PathLike[str]) -> list[WarmupRequest]:
@@ -72,21 +77,30 @@ def read_requests(directory: str | os.PathLike[str]) -> list[WarmupRequest]:
         ValueError: If a record is damaged; the message has its number.
     """
     path = pathlib.Path(directory) / WARMUP_FILE
-    if not path.is_file():
-        return []
     requests = []
-    records = iter(tf.data.TFRecordDataset(str(path)))
-    while True:
-        try:
-            record = next(records).numpy()
-            _, signature, inputs, outputs = _wire_format.decode_prediction_log(record)
-        except StopIteration:
-            return requests
-        except (tf.errors.OpError, ValueError) as error:
-            raise ValueError(
-                f"record {len(requests) + 1} cannot be read: {summarize_error(error)}"
-            ) from error
-        requests.append(WarmupRequest(signature, inputs, outputs))
+    if not path.is_file():
+        return requests
+    try:
+        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+            requests.append(_parse_record(record))
+    except (tf.errors.OpError, DecodeError, ValueError) as error:
+        reason = summarize_error(error)
+        raise ValueError(f"record {len(requests) + 1} cannot be read: {reason}") from error
+    return requests
+
+
+def _parse_record(record):
+    log = prediction_log_pb2.PredictionLog.FromString(record)
+    if log.WhichOneof("log_type") != "predict_log":
+        raise ValueError("it is not a Predict request")
+    request = log.predict_log.request
+    try:
+        inputs = {name: tf.make_ndarray(tensor) for name, tensor in request.inputs.items()}
+    except (IndexError, KeyError, OverflowError, TypeError) as error:
+        reason = str(error) or type(error).__name__
+        raise ValueError(f"an input is not a tensor that has values: {reason}") from error
+    signature = request.model_spec.signature_name or "serving_default"
+    return WarmupRequest(signature, inputs, tuple(request.output_filter))
 
 
 @functools.lru_cache(maxsize=64)
@@ -111,63 +125,28 @@ def make_text_of_length(tokenizer, tokens: int) -> str:
 def replay_requests(directory: str | os.PathLike[str], requests) -> list[dict]:
     """Returns the outputs of a version for `requests`, as dicts of NumPy arrays.
 
-    Like a model server, the function loads the version into a session and feeds and fetches tensors
-    by name. It uses neither Keras nor other code of this library.
+    The function loads and runs the version as a server does, but without graph optimization, which
+    would take most of the time.
 
     Args:
-        directory: Directory of the version.
+        directory: Directory of the version, with its manifest.
         requests: List of `WarmupRequest`.
 
     Raises:
-        ValueError: If a request names a missing signature, input or output, or an output holds an
-            infinity or NaN.
-        tf.errors.OpError: If the version cannot be loaded, or fails to run.
+        ServingError: If the version cannot be loaded, or fails to run.
+        ValueError: If an output holds an infinity or NaN.
     """
-    with tf.Graph().as_default(), _make_session() as session, _suppress_session_warning():
-        graph = tf.compat.v1.saved_model.load(session, ["serve"], str(directory))
-        return [_run_request(session, graph.signature_def, request) for request in requests]
+    from keras_attention.export.serving._loaded_version import LoadedVersion  # it needs this module
 
-
-def _run_request(session, signature_def, request):
-    if request.signature not in signature_def:
-        raise ValueError(f"there is no signature {request.signature}")
-    signature = signature_def[request.signature]
-    for kind, named, known in (
-        ("inputs", set(request.inputs), set(signature.inputs)),
-        ("outputs", set(request.outputs) or set(signature.outputs), set(signature.outputs)),
-    ):
-        if named - known or (kind == "inputs" and known - named):
-            raise ValueError(
-                f"signature {request.signature} has the {kind} {', '.join(sorted(known))}. "
-                f"Received: {', '.join(sorted(named))}"
-            )
-    feeds = {signature.inputs[key].name: value for key, value in request.inputs.items()}
-    # Fetch all outputs: the first fetch of another set takes a second and runs no other ops.
-    fetched = {name: info.name for name, info in sorted(signature.outputs.items())}
-    outputs = session.run(fetched, feeds)
-    for name, value in outputs.items():
-        if value.dtype.kind == "f" and not np.isfinite(value).all():
-            raise ValueError(
-                f"signature {request.signature}, output {name}: not every number is finite"
-            )
-    return {name: outputs[name] for name in request.outputs or outputs}
-
-
-def _make_session():
-    """Returns a session without graph optimization, which would take most of the time."""
     config = tf.compat.v1.ConfigProto()
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0
-    return tf.compat.v1.Session(config=config)
-
-
-@contextlib.contextmanager
-def _suppress_session_warning():
-    """Suppresses the deprecation warning of sessions."""
-    logger = tf.get_logger()
-    level = logger.level
-    logger.setLevel("ERROR")
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
+    found = []
+    with LoadedVersion(directory, config=config) as version:
+        for request in requests:
+            found.append(version.run(request.signature, request.inputs, request.outputs))
+            for name, value in found[-1].items():
+                if value.dtype.kind == "f" and not np.isfinite(value).all():
+                    where = f"signature {request.signature}, output {name}"
+                    raise ValueError(f"{where}: not every number is finite")
+    return found

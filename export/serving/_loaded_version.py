@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.export._manifest import find_manifest_problems
+from keras_attention.export._warmup_requests import MAX_RECORDS, WARMUP_FILE, read_requests
 from keras_attention.export.serving import _tensor_protos
 from keras_attention.export.serving.errors import (
     ServingError,
@@ -24,10 +25,6 @@ INITIALIZATION_SIGNATURE = "__saved_model_init_op"
 MAX_OUTPUT_SETS = 16  # of outputs of a signature that are prepared: each keeps a graph of its own
 
 
-def _ignore_report(step: str) -> None:
-    pass
-
-
 class LoadedVersion:
     """The graph, variables and signatures of one SavedModel.
 
@@ -36,7 +33,9 @@ class LoadedVersion:
 
     Args:
         path: Directory of the version.
-        report: Function that is called with a line about the next step.
+        report: None, or a function that is called before each step with a line about it and whether
+            it may take long. The first warm-up request of a signature and its outputs does.
+        config: None, or the `ConfigProto` of the session.
 
     Raises:
         OSError: If `path` holds no readable SavedModel.
@@ -50,15 +49,19 @@ class LoadedVersion:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], report: Callable[[str], None] = _ignore_report
+        self,
+        path: str | os.PathLike[str],
+        report: Callable[[str, bool], None] | None = None,
+        config: tf.compat.v1.ConfigProto | None = None,
     ):
         self.path = pathlib.Path(path)
-        report("checking the files")
+        self._report = report or (lambda step, is_long: None)
+        self._report("checking the files", True)
         problems = find_manifest_problems(self.path)
         if problems:
             raise ServingError("DATA_LOSS", "; ".join(problems))
-        report("loading the graph and the variables")
-        self._session = tf.compat.v1.Session(graph=tf.Graph())
+        self._report("loading the graph and the variables", True)
+        self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
         try:
             with self._session.graph.as_default(), _SuppressDeprecations():
                 graph = tf.compat.v1.saved_model.load(self._session, ["serve"], str(path))
@@ -139,9 +142,47 @@ class LoadedVersion:
         ]
         return any(sum(dim.size < 0 for dim in shape.dim[1:]) > 1 for shape in shapes)
 
+    def warm_up(self) -> int:
+        """Runs the requests of the warm-up file, each set of outputs alone.
+
+        Returns:
+            The number of requests; 0 if there is no such file.
+
+        Raises:
+            ServingError: If the file or one of its requests is invalid. TensorFlow Serving does not
+                load such a version either.
+        """
+        try:
+            requests = read_requests(self.path)
+        except ValueError as error:
+            message = convert_tensorflow_error(error, self.path).message
+            raise ServingError("DATA_LOSS", f"{WARMUP_FILE}: {message}") from None
+        if len(requests) > MAX_RECORDS:
+            raise invalid_argument(
+                f"Number of warmup records exceeds the maximum ({MAX_RECORDS}) in {WARMUP_FILE}"
+            )
+        kinds = set()
+        for number, request in enumerate(requests, 1):
+            kind = request.signature, frozenset(request.outputs)
+            step = f"warm-up request {number} of {len(requests)}, {request.signature}"
+            self._report(step, kind not in kinds)
+            kinds.add(kind)
+            try:
+                self.run(request.signature, request.inputs, request.outputs, prepare=True)
+            except ServingError as error:
+                message = f"warm-up request {number}: {error.message}"
+                raise ServingError(error.code, message) from None
+        return len(requests)
+
     def close(self) -> None:
         """Frees the variables; `run` must not be called afterwards."""
         self._session.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
 
 
 def _complete_inputs(definition, given_inputs):

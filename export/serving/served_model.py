@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 
 from keras_attention.export import _versions as directories
 from keras_attention.export.serving._loaded_version import LoadedVersion
-from keras_attention.export.serving._warmup_replay import warm_up
 from keras_attention.export.serving.errors import (
     ServingError,
     convert_tensorflow_error,
@@ -158,18 +157,18 @@ class ServedModel:
     def _load(self, version, path, identity):
         started_at = time.monotonic()
 
-        def report(step, is_shown=True):
+        def report(step, is_long):
             if self._closing.is_set():
                 raise ServingError("CANCELLED", "The server is ending.")
             self._set_state(version, "LOADING", (step, started_at))
-            if is_shown:
+            if is_long:
                 line = f"{self.name} {version}: {step} ({time.monotonic() - started_at:.1f} s)"
                 print(line, file=sys.stderr, flush=True)
 
         loaded = None
         try:
             loaded = LoadedVersion(path, report)
-            count = warm_up(loaded, path, report)
+            count = loaded.warm_up()
         except Exception as error:  # a version that fails must not affect the others
             if loaded is not None:
                 loaded.close()

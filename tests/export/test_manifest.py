@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras_attention.export import __main__ as command
 from keras_attention.export import _loaded_model, _manifest, export_model, validate_export
 from keras_attention.export._manifest import MANIFEST_FILE, find_manifest_problems, write_manifest
-from keras_attention.export._wire_format import WARMUP_FILE
+from keras_attention.export._warmup_requests import WARMUP_FILE
 
 DATA = "variables/variables.data-00000-of-00001"
 CARD = "assets.extra/model_card.json"

@@ -21,7 +21,7 @@ from keras_attention.export import (
     validate_export,
 )
 from keras_attention.export._manifest import write_manifest
-from keras_attention.export._wire_format import WARMUP_FILE
+from keras_attention.export._warmup_requests import WARMUP_FILE
 
 VECTOR = tf.TensorSpec([None], tf.float32, name="x")
 

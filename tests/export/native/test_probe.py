@@ -9,13 +9,12 @@ import pytest
 import tensorflow as tf
 from served_translators import LINES
 from tiny_model import write_warm_up
-from toy_export import Offline, warm_up_file
+from toy_export import Offline, with_warm_up
 from toy_translator import toy_translator
 
 from keras_attention.export import _warmup_requests, export_translator, tokenizers
-from keras_attention.export._wire_format import WARMUP_FILE
+from keras_attention.export._warmup_requests import WARMUP_FILE
 from keras_attention.export.serving import _tensor_protos
-from keras_attention.export.serving._warmup_replay import read_predict_requests
 
 DTYPES = {1: "float32", 3: "int32", 7: object}
 
@@ -33,11 +32,10 @@ def _array(dtype, shape, values):
 
 def assert_agrees(offline, request, answer):
     """Texts and numbers of tokens are the same, scores are within 1e-5."""
-    assert answer["signature"] == request.model_spec.signature_name
-    inputs = {name: _tensor_protos.proto_to_array(proto) for name, proto in request.inputs.items()}
-    expected = offline(answer["signature"], **inputs)
+    assert answer["signature"] == request.signature
+    expected = offline(answer["signature"], **request.inputs)
     found = arrays(answer)
-    assert set(found) == set(request.output_filter or expected)
+    assert set(found) == set(request.outputs or expected)
     for name, array in found.items():
         assert array.shape == expected[name].shape, name
         if array.dtype == np.float32:
@@ -67,7 +65,7 @@ def test_an_export_runs_without_python(probe, toy_path, tmp_path):
     write_warm_up(tmp_path, [*REQUESTS, ("none", {}, ()), ("serving_default", {}, ())])
     *answers, unknown, short = probe(toy_path, tmp_path / WARMUP_FILE)
     offline = Offline(toy_path)
-    requests = list(read_predict_requests(tmp_path / WARMUP_FILE))
+    requests = _warmup_requests.read_requests(tmp_path)
     for request, answer in zip(requests[:-2], answers, strict=True):
         assert_agrees(offline, request, answer)
     assert "no signature none" in unknown["error"]
@@ -75,11 +73,12 @@ def test_an_export_runs_without_python(probe, toy_path, tmp_path):
 
 
 @pytest.mark.thorough
-def test_the_warm_up_file_is_answered_without_python(probe, toy_path):
-    requests = list(read_predict_requests(warm_up_file(toy_path)))
-    answers = probe(toy_path, warm_up_file(toy_path))
+def test_the_warm_up_file_is_answered_without_python(probe, toy_path, tmp_path):
+    path = with_warm_up(toy_path, tmp_path)
+    requests = _warmup_requests.read_requests(path)
+    answers = probe(path, path / WARMUP_FILE)
     offline = Offline(toy_path)
-    assert {request.model_spec.signature_name for request in requests} == set(offline.names)
+    assert {request.signature for request in requests} == set(offline.names)
     for request, answer in zip(requests, answers, strict=True):
         assert_agrees(offline, request, answer)
 
@@ -104,7 +103,7 @@ def test_subwords_are_read_and_written_without_python(probe, tmp_path, monkeypat
         ],
     )
     offline = Offline(path)
-    requests = read_predict_requests(tmp_path / WARMUP_FILE)
+    requests = _warmup_requests.read_requests(tmp_path)
     answers = probe(path, tmp_path / WARMUP_FILE)
     for request, answer in zip(requests, answers, strict=True):
         assert_agrees(offline, request, answer)

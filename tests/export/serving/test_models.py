@@ -15,7 +15,9 @@ import pytest
 import tensorflow as tf
 from tiny_model import write_version, write_warm_up
 
+from keras_attention.export import _warmup_requests
 from keras_attention.export._manifest import MANIFEST_FILE, write_manifest
+from keras_attention.export._warmup_requests import WARMUP_FILE
 from keras_attention.export.serving import (
     Client,
     Server,
@@ -102,7 +104,7 @@ FAULTS = {
     "no manifest": "DATA_LOSS: assets.extra/manifest.json is missing",
     "damaged": "UNKNOWN: Cannot parse file b'saved_model.pb': Error parsing",
     "warm-up fails": "INVALID_ARGUMENT: warm-up request 1: assertion failed: [three or more]",
-    "warm-up damaged": "DATA_LOSS: Failed to parse warmup record: truncated record at",
+    "warm-up damaged": f"DATA_LOSS: {WARMUP_FILE}: record 1 cannot be read: truncated record at",
 }
 
 
@@ -127,8 +129,7 @@ def test_a_version_that_fails_leaves_the_old_one_serving(written, base, fault, c
         write_warm_up(path, [("failing", {"n": np.array([7], "int32")}, ())])
     else:
         write_warm_up(path, [("", TEXT, ())])
-        file = path / "assets.extra" / "tf_serving_warmup_requests"
-        file.write_bytes(file.read_bytes()[:-3])
+        (path / WARMUP_FILE).write_bytes((path / WARMUP_FILE).read_bytes()[:-3])
         write_manifest(path)
     model.poll()
     assert marks(model) == (1, "-1")
@@ -182,8 +183,9 @@ def test_the_warm_up_runs_what_it_names(written, base, capsys):
     model.close()
 
 
-def test_more_than_a_thousand_warm_up_requests_are_refused(written, base):
+def test_more_than_a_thousand_warm_up_requests_are_refused(written, base, monkeypatch):
     path = put(written, base, 1)
+    monkeypatch.setattr(_warmup_requests, "MAX_RECORDS", 2000)  # of what is written
     write_warm_up(path, [("", TEXT, ())] * 1001)
     model = ServedModel("tiny", base)
     model.poll()
@@ -246,13 +248,13 @@ def test_a_server_answers_for_what_it_loads(written, base, monkeypatch):
     put(written, base, 1)
     go_on, warm = threading.Event(), threading.Event()
 
-    def slowly(version, path, report):
-        report("warm-up request 1 of 17, slow")
+    def slowly(version):
+        version._report("warm-up request 1 of 17, slow", True)
         warm.set()
         assert go_on.wait(timeout=20)
         return 17
 
-    monkeypatch.setattr(served_model, "warm_up", slowly)
+    monkeypatch.setattr(LoadedVersion, "warm_up", slowly)
     server = Server({"tiny": base}, grpc_port=0, rest_api_port=0)
     server.listen()
     urls = f"grpc://127.0.0.1:{server.grpc_port}", f"http://127.0.0.1:{server.rest_api_port}"
@@ -307,14 +309,14 @@ def test_a_server_that_ends_gives_up_what_it_loads(written, base, monkeypatch):
     put(written, base, 1)
     max_concurrency, steps = threading.Event(), []
 
-    def endless(version, path, report):
+    def endless(version):
         while True:
             max_concurrency.set()
-            report("again", False)
+            version._report("again", False)
             steps.append(time.sleep(0.01))
 
     with Server({"tiny": base}, grpc_port=None, rest_api_port=0, poll_seconds=0.02) as server:
-        monkeypatch.setattr(served_model, "warm_up", endless)
+        monkeypatch.setattr(LoadedVersion, "warm_up", endless)
         put(written, base, 2)
         assert max_concurrency.wait(timeout=20)
     assert states(server.service.models["tiny"]) == {1: "END", 2: "END"}

@@ -1,13 +1,12 @@
 """A SavedModel that costs nothing and has one signature for every rule of serving."""
 
-import contextlib
 import pathlib
 
 import tensorflow as tf
-from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+from tensorflow_serving.apis import predict_pb2
 
+from keras_attention.export import _warmup_requests
 from keras_attention.export._manifest import write_manifest
-from keras_attention.export._wire_format import WARMUP_FILE
 from keras_attention.export.serving import _tensor_protos
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
@@ -90,14 +89,9 @@ def write_warm_up(path, requests) -> None:
 
     The manifest follows, and holds what the version is then.
     """
-    file = pathlib.Path(path) / WARMUP_FILE
-    file.parent.mkdir(exist_ok=True)
-    with tf.io.TFRecordWriter(str(file)) if requests else contextlib.nullcontext() as writer:
-        for signature, inputs, output_filter in requests:
-            request = predict_request(signature, inputs, output_filter)
-            log = prediction_log_pb2.PredictionLog()
-            log.predict_log.request.CopyFrom(request)
-            writer.write(log.SerializeToString())
+    if requests:
+        requests = [_warmup_requests.WarmupRequest(*request) for request in requests]
+        _warmup_requests.write_requests(path, requests, "tiny")
     write_manifest(path)
 
 

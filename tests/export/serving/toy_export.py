@@ -12,7 +12,7 @@ from toy_translator import toy_translator
 
 from keras_attention.export import _versions, export_translator, tokenizers
 from keras_attention.export._manifest import write_manifest
-from keras_attention.export._wire_format import WARMUP_FILE
+from keras_attention.export._warmup_requests import WARMUP_FILE
 from keras_attention.export.serving import _tensor_protos
 
 SOURCE_LIMIT = 11
