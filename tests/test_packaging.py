@@ -3,7 +3,9 @@
 import ast
 import importlib
 import importlib.metadata
+import inspect
 import pathlib
+import pkgutil
 import re
 import sys
 import tomllib
@@ -259,3 +261,22 @@ def test_every_extra_and_group_that_an_error_names_exists():
     assert named <= known, named - known
     assert groups == {"benchmarks", "examples"}
     assert groups <= set(PROJECT["dependency-groups"])
+
+
+def _our_classes():
+    """Yields the classes of the library without its export, private ones too."""
+    for module in pkgutil.walk_packages(keras_attention.__path__, "keras_attention."):
+        if not module.name.startswith("keras_attention.export"):
+            for member in vars(importlib.import_module(module.name)).values():
+                if inspect.isclass(member) and member.__module__ == module.name:
+                    yield member
+
+
+def test_no_two_methods_of_a_class_differ_by_an_underscore_alone():
+    classes = list(_our_classes())
+    assert keras_attention.MultiHeadAttention in classes
+    for one in classes:
+        bases = [base for base in one.__mro__ if base.__module__.startswith("keras_attention")]
+        names = {name for base in bases for name in vars(base) if not name.startswith("__")}
+        pairs = [name for name in names if name.startswith("_") and name.lstrip("_") in names]
+        assert pairs == [], one

@@ -45,6 +45,7 @@ from keras_attention._utils.validation import check_ready
 from keras_attention.attention._request import combine_masks
 from keras_attention.core.weight_normalized_dense import make_dense
 from keras_attention.normalizers.base import Normalizer
+from keras_attention.scorers.dot import dot_scores
 
 SCALINGS: dict[str, float] = {"code": 0.5**0.5, "paper": 1.0}
 
@@ -179,23 +180,18 @@ class MultiStepAttention(Layer):
             A tensor like `query`, and the weights.
         """
         check_ready(self, query)
-        mask = self._check_masks("query", query, query_mask, target, target_mask)
-        if len(query.shape) == 3:
-            return self._attend(query, target, prepared, mask, training)
-        mask = None if mask is None else mask[:, None]
-        results = self._attend(query[:, None], target[:, None], prepared, mask, training)
-        return tuple(ops.squeeze(result, 1) for result in results)
-
-    def _attend(self, query, target, prepared, query_mask, training):
-        """Does the work of `attend` for rank 3 and a combined mask."""
+        query_mask = self._check_masks("query", query, query_mask, target, target_mask)
         query, target = (ops.cast(tensor, self.compute_dtype) for tensor in (query, target))
+        is_step = len(query.shape) == 2
+        if is_step:
+            query, target = query[:, None], target[:, None]
+            query_mask = None if query_mask is None else query_mask[:, None]
         mask = prepared["mask"][:, None, :]
         if query_mask is not None:
             mask = ops.logical_and(mask, query_mask[:, :, None])
             query, target = (ops.where(query_mask[:, :, None], x, 0) for x in (query, target))
         scale = SCALINGS[self.scaling]
-        summary = (self.query_map(query) + target) * scale
-        scores = ops.einsum("bqe,bke->bqk", summary, prepared["key"])
+        scores = dot_scores((self.query_map(query) + target) * scale, prepared["key"])
         mask = ops.broadcast_to(mask, ops.shape(scores))
         weights = self.normalizer(scores, mask=mask, training=training)
         weights = ops.cast(weights, self.compute_dtype)
@@ -203,7 +199,9 @@ class MultiStepAttention(Layer):
         outputs = (query + self.output_map(context)) * scale
         if query_mask is not None:
             outputs = ops.where(query_mask[:, :, None], outputs, 0)
-        return outputs, weights
+        return (
+            tuple(ops.squeeze(x, 1) for x in (outputs, weights)) if is_step else (outputs, weights)
+        )
 
     def call(
         self,

@@ -1,0 +1,59 @@
+"""The calls from a decoder's step to the score do not become more."""
+
+import pathlib
+import sys
+
+import keras
+import pytest
+from keras import ops
+
+import keras_attention as ka
+
+ROOT = str(pathlib.Path(ka.__file__).resolve().parent)
+#: The functions that compute scores from queries and keys, the last call of a path.
+SCORES = ("dense_additive_scores", "dot_scores")
+DECODERS = {
+    "BahdanauDecoder": (lambda: ka.BahdanauDecoder(11, embedding_dim=3, units=4), 13),
+    "LuongDecoder": (lambda: ka.LuongDecoder(11, embedding_dim=3, units=4), 11),
+    "TransformerDecoder": (lambda: ka.TransformerDecoder(11, dim=8, num_layers=2, num_heads=2), 12),
+    "ConvDecoder": (lambda: ka.ConvDecoder(11, embedding_dim=4, convolutions=[(6, 3)]), 6),
+}
+
+
+def find_call_paths(function, *arguments):
+    """Returns our functions that are on the stack, outermost first, whenever a score is computed.
+
+    Only the library's functions count: those of Keras between them are left out.
+    """
+    paths = []
+
+    def record(frame, event, _):
+        if event != "call" or frame.f_code.co_name not in SCORES:
+            return
+        path = []
+        while frame is not None:
+            if str(pathlib.Path(frame.f_code.co_filename).resolve()).startswith(ROOT):
+                path.insert(0, frame.f_code.co_name)
+            frame = frame.f_back
+        paths.append(path)
+
+    sys.setprofile(record)
+    try:
+        function(*arguments)
+    finally:
+        sys.setprofile(None)
+    return paths
+
+
+@pytest.mark.parametrize("beams", [1, 2])
+@pytest.mark.parametrize("name", DECODERS)
+def test_the_path_to_the_score_does_not_grow(name, beams):
+    make, most = DECODERS[name]
+    decoder, ids, encoded = make(), ops.array([[2, 5], [2, 7]]), ops.ones((2, 7, 8))
+    decoder(ids, encoded)
+    memory = decoder.prepare(encoded)
+    state = decoder.start(memory, max_length=4)
+    state = keras.tree.map_structure(lambda leaf: ops.repeat(leaf, beams, axis=0), state)
+    paths = find_call_paths(decoder.step, ops.repeat(ids[:, 0], beams, axis=0), state, memory)
+    assert paths and all(path[0] == "step" for path in paths)
+    assert max(len(path) - 1 for path in paths) <= most, paths
