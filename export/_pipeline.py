@@ -2,11 +2,7 @@
 
 import tensorflow as tf
 
-from keras_attention._utils.decoder_protocol import (
-    get_decoder_start_id,
-    get_reorder_cache,
-    start_decoder,
-)
+from keras_attention._utils.decoder_protocol import get_decoder_start_id, start_decoder
 from keras_attention.export._model_checks import standardize_encoder_outputs
 from keras_attention.export._tf_functions import (
     append_eos,
@@ -39,7 +35,6 @@ class TranslationPipeline:
         source, target, max_source_length, max_length: See above.
         start_id: The id that the decoder reads first.
         num_logits: Number of logits of a step, at least the size of the target vocabulary.
-        reorder_cache: The function that reorders the decoder's state by parent beams.
     """
 
     def __init__(self, model, source, target, max_source_length, max_length):
@@ -50,10 +45,7 @@ class TranslationPipeline:
         self.num_logits = model.output.shape[-1]
         self.source, self.target = source, target
         self.max_source_length, self.max_length = max_source_length, max_length
-        self.start_id, self.reorder_cache = (
-            get_decoder_start_id(self._decoder),
-            get_reorder_cache(self._decoder),
-        )
+        self.start_id = get_decoder_start_id(self._decoder)
 
     def _encode(self, ids):
         return self._encoder(ids, training=False)
