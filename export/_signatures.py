@@ -65,7 +65,7 @@ class TranslatorSignatures:
     # Each is traced once, on first use, so that signatures with the same search share its graph.
 
     @functools.cached_property
-    def _search(self):
+    def _search_n_best(self):
         return self._wrap_search(self._beam_search)
 
     @functools.cached_property
@@ -128,7 +128,7 @@ class TranslatorSignatures:
         return call_with_any_batch(self._compute_sample, text, seed, temperature)
 
     def _compute_serving_default(self, text):
-        found = _trim_columns(self._search(*self.pipeline.encode_source(text)))
+        found = _trim_columns(self._search_n_best(*self.pipeline.encode_source(text)))
         return {"text": self.pipeline.decode_beams(found["ids"]), "score": found["score"]}
 
     def _compute_translate_with_alignment(self, text):
@@ -145,7 +145,7 @@ class TranslatorSignatures:
         }
 
     def _compute_ids(self, ids, length):
-        return _trim_columns(self._search(*self.pipeline.prepare_source(ids, length)))
+        return _trim_columns(self._search_n_best(*self.pipeline.prepare_source(ids, length)))
 
     def _compute_greedy(self, text):
         return self._decode_hypothesis(self._search_greedily(*self.pipeline.encode_source(text)))
