@@ -12,7 +12,11 @@ from keras_attention._utils.flat_beams import gather_beams
 from keras_attention.export import tokenizers
 from keras_attention.export._search_options import resolve_search_options
 from keras_attention.export._signatures import TranslatorSignatures
-from keras_attention.search import BeamOptions, CoveragePenalty, beam_search
+from keras_attention.search import (
+    BeamOptions,
+    CoveragePenalty,
+    beam_search,
+)
 
 SOURCE = tokenizers.train("characters", ["abc defg"])
 TARGET = tokenizers.train("words", ["one two three four five six seven"])

@@ -18,13 +18,19 @@ from search_runs import (
     assert_found,
     assert_same,
     assert_teacher_forced,
+    call,
     hypotheses,
     run,
     search,
 )
 
-from keras_attention.search import beam_search, greedy_search, sample_search
-from keras_attention.search._constraints import find_repeated_ngrams
+from keras_attention.search import (
+    Constraints,
+    beam_search,
+    greedy_search,
+    sample_search,
+)
+from keras_attention.search._token_rules import find_repeated_ngrams
 
 PREFIX = [[5, 4, 1], [4, 0, 0], [0, 0, 0]]  # of 3, 1 and 0 ids
 PREFIXES = [(5, 4, 1), (4,), ()]
@@ -258,7 +264,7 @@ def test_in_a_graph_a_prefix_that_the_step_forbids_has_no_result(name):
 
     @tf.function(autograph=False)
     def found(prefix):
-        return SEARCHES[name](model.step, {}, model.memory(), max_length=3, prefix=prefix)
+        return call(SEARCHES[name], model.step, {}, model.memory(), max_length=3, prefix=prefix)
 
     result = arrays(found(tf.constant([[5, 4], [5, 4], [5, 4]])))
     lengths = result["lengths"].reshape(3, -1)
@@ -306,7 +312,12 @@ def test_what_a_graph_cannot_refuse_it_cuts():
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
     def found(prefix):
         return beam_search(
-            model.step, model.state(), model.memory(), beam_width=2, max_length=5, prefix=prefix
+            model.step,
+            model.state(),
+            model.memory(),
+            beam_width=2,
+            max_length=5,
+            constraints=Constraints(prefix=prefix),
         )
 
     wrong = found(tf.constant([[5, END, 4], [4, 99, 4], [-1, 4, 0]]))
