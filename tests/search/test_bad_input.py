@@ -92,7 +92,8 @@ def test_row_limits_are_clipped_where_they_cannot_be_read():
     ],
 )
 def test_minimum_length_must_fit(name, minimum, text):
-    with pytest.raises(ValueError, match=f"{name} expects {text}"):
+    owner = "Constraints" if minimum == -1 else name
+    with pytest.raises(ValueError, match=f"{owner} expects {text}"):
         run(name, min_length=minimum)
 
 
