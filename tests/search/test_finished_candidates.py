@@ -125,6 +125,6 @@ def test_rules_that_stop_on_what_is_finished_refuse_all_candidates(stopping, rea
 
 
 def test_finished_candidates_must_be_known():
-    text = r"beam_search expects `finished_candidates` to be one of 'top_beam', 'all'. Received"
+    text = r"BeamOptions expects `finished_candidates` to be one of 'top_beam', 'all'. Received"
     with pytest.raises(ValueError, match=text):
         search(HashModel(seed=0, batch=1, vocabulary=7), max_length=3, finished_candidates="both")
