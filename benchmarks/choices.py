@@ -256,7 +256,7 @@ def _entmax(plain, batch, keys):
 
 def _tokens(plain, batch, keys, count):
     from keras_attention.search._chunked_top_k import chunked_top_k
-    from keras_attention.search._step_function import top_k
+    from keras_attention.search._indexing import top_k
 
     function = top_k if plain else chunked_top_k
     return lambda logits: function(logits, count)[0], [(batch, keys)]

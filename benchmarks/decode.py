@@ -219,7 +219,11 @@ def searcher(model, beam: int, length: int):
     from keras import ops
 
     from keras_attention._utils.decoder_protocol import get_reorder_cache, start_decoder
-    from keras_attention.search import beam_search, greedy_search
+    from keras_attention.search import (
+        BeamOptions,
+        beam_search,
+        greedy_search,
+    )
 
     encoder, decoder = model.get_layer("encoder"), model.get_layer("decoder")
     forbidden = np.where(np.arange(decoder.vocabulary_size) == END_ID, -1e9, 0).astype("float32")
@@ -238,7 +242,7 @@ def searcher(model, beam: int, length: int):
         if beam == 1:
             found = greedy_search(step, state, memory, **options)
             return ops.expand_dims(found["ids"], 1), ops.expand_dims(found["log_probs"], 1)
-        options["reorder_cache"] = get_reorder_cache(decoder)
+        options["options"] = BeamOptions(reorder_cache=get_reorder_cache(decoder))
         found = beam_search(step, state, memory, beam_width=beam, **options)
         return found["ids"], found["log_probs"]
 

@@ -2,11 +2,7 @@
 
 import tensorflow as tf
 
-from keras_attention._utils.decoder_protocol import (
-    get_decoder_start_id,
-    get_reorder_cache,
-    start_decoder,
-)
+from keras_attention._utils.decoder_protocol import get_decoder_start_id, start_decoder
 from keras_attention.export._model_checks import standardize_encoder_outputs
 from keras_attention.export._tf_functions import (
     append_eos,
@@ -39,29 +35,25 @@ class TranslationPipeline:
         source, target, max_source_length, max_length: See above.
         start_id: The id that the decoder reads first.
         num_logits: Number of logits of a step, at least the size of the target vocabulary.
-        reorder_cache: The function that reorders the decoder's state by parent beams.
     """
 
     def __init__(self, model, source, target, max_source_length, max_length):
         encoder, self._decoder = model.get_layer("encoder"), model.get_layer("decoder")
         self._encoder = encoder
         # Traced once, so that all signatures share one stored graph.
-        self._traced_encoder = make_tf_function(self._encode, IDS)
+        self._traced_encoder = make_tf_function(self._run_encoder, IDS)
         self.num_logits = model.output.shape[-1]
         self.source, self.target = source, target
         self.max_source_length, self.max_length = max_source_length, max_length
-        self.start_id, self.reorder_cache = (
-            get_decoder_start_id(self._decoder),
-            get_reorder_cache(self._decoder),
-        )
+        self.start_id = get_decoder_start_id(self._decoder)
 
-    def _encode(self, ids):
+    def _run_encoder(self, ids):
         return self._encoder(ids, training=False)
 
     def encode(self, ids, length):
         """Returns the decoder's `state` and `memory` for sources that end with EOS."""
         # XLA traces the encoder again: its products may have no kernel outside of XLA.
-        encode = self._encode if is_compiled_by_xla() else self._traced_encoder
+        encode = self._run_encoder if is_compiled_by_xla() else self._traced_encoder
         encoded = standardize_encoder_outputs("A translator", encode(ids))
         encoded = tf.nest.map_structure(lambda t: match_static_batch(t, ids), encoded)
         memory = self._decoder.prepare(encoded["memory"], memory_mask=make_source_mask(ids, length))

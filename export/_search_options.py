@@ -5,10 +5,18 @@ import math
 import numbers
 
 from keras_attention._utils import validation
+from keras_attention._utils.decoder_protocol import get_decoder_start_id, get_reorder_cache
+from keras_attention._utils.tensor_types import LengthPenalty
 from keras_attention.export._length_limits import check_max_length, resolve_max_source_length
 from keras_attention.export._model_checks import check_translator, check_vocabularies
 from keras_attention.export.tokenizers.base import EOS_ID
-from keras_attention.search import CoveragePenalty, GNMTLengthPenalty
+from keras_attention.search import (
+    BeamOptions,
+    Constraints,
+    CoveragePenalty,
+    GNMTLengthPenalty,
+    SpecialIds,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,14 +26,31 @@ class TranslatorSearchOptions:
     Attributes:
         max_length: Maximum output length in tokens, EOS included.
         max_source_length: Maximum source length in tokens, EOS not included; None for no limit.
-        constraints: Dict of the arguments that all searches take.
-        beam_search: Dict of the arguments of `beam_search`, constraints included.
+        beam_width: Number of hypotheses that the beam search keeps and returns.
+        length_penalty: The length penalty of the beam search, or None.
+        constraints: The `Constraints` of all searches, with the ids of the decoder.
+        beam_options: The `BeamOptions` of the beam search, with the decoder's `reorder_cache`.
     """
 
     max_length: int
     max_source_length: int | None
-    constraints: dict
-    beam_search: dict
+    beam_width: int
+    length_penalty: LengthPenalty | None
+    constraints: Constraints
+    beam_options: BeamOptions
+
+    def list_options(self) -> dict:
+        """Returns the options by name, as `export_translator` takes them."""
+        return {
+            "max_length": self.max_length,
+            "max_source_length": self.max_source_length,
+            "beam_width": self.beam_width,
+            "length_penalty": self.length_penalty,
+            "coverage_penalty": self.beam_options.coverage_penalty,
+            "min_length": self.constraints.min_length,
+            "suppress_ids": self.constraints.suppress_ids,
+            "no_repeat_ngram_size": self.constraints.no_repeat_ngram_size,
+        }
 
 
 def resolve_search_options(
@@ -68,29 +93,30 @@ def resolve_search_options(
             f"{owner} expects `min_length` to be at most `max_length`. "
             f"Received: min_length={min_length}, max_length={max_length}"
         )
-    if no_repeat_ngram_size is not None:
-        validation.check_positive_int(owner, "no_repeat_ngram_size", no_repeat_ngram_size)
-    constraints = {
-        "min_length": min_length,
-        "suppress_ids": _resolve_suppress_ids(owner, suppress_ids, target.vocabulary_size),
-        "no_repeat_ngram_size": no_repeat_ngram_size,
-    }
-    penalties = {
-        "length_penalty": _make_penalty(owner, GNMTLengthPenalty, "length_penalty", length_penalty),
-        "coverage_penalty": _make_penalty(
-            owner, CoveragePenalty, "coverage_penalty", coverage_penalty
-        ),
-    }
+    decoder = model.get_layer("decoder")
+    constraints = Constraints(
+        min_length=min_length,
+        suppress_ids=_resolve_suppress_ids(owner, suppress_ids, target.vocabulary_size),
+        no_repeat_ngram_size=no_repeat_ngram_size,
+        special_ids=SpecialIds(start_id=get_decoder_start_id(decoder)),
+    )
     return TranslatorSearchOptions(
         max_length,
         resolve_max_source_length(owner, model, max_source_length),
+        beam_width,
+        _make_penalty(owner, GNMTLengthPenalty, "length_penalty", length_penalty),
         constraints,
-        {"beam_width": beam_width, **penalties, **constraints},
+        BeamOptions(
+            coverage_penalty=_make_penalty(
+                owner, CoveragePenalty, "coverage_penalty", coverage_penalty
+            ),
+            reorder_cache=get_reorder_cache(decoder),
+        ),
     )
 
 
 def _resolve_suppress_ids(owner, suppress_ids, vocabulary_size):
-    """Returns `suppress_ids` as a sorted tuple of ints; raises if one is not a target id or EOS."""
+    """Returns `suppress_ids` as a tuple; raises if one is not a target id or EOS."""
     try:
         ids = None if isinstance(suppress_ids, (str, bytes)) else tuple(suppress_ids)
     except TypeError:
@@ -105,7 +131,7 @@ def _resolve_suppress_ids(owner, suppress_ids, vocabulary_size):
             f"{vocabulary_size - 1}, without EOS, {EOS_ID}. "
             f"Received: suppress_ids={suppress_ids!r}"
         )
-    return tuple(sorted({int(i) for i in ids}))
+    return ids
 
 
 def _make_penalty(owner, penalty, name, value):

@@ -4,13 +4,13 @@ Dimension 0 of every tensor is the batch. No tensor is a scalar, ragged, infinit
 examples of a batch do not change an example's outputs, except for their padding.
 """
 
+import dataclasses
 import functools
 
 import tensorflow as tf
 
 from keras_attention.export._length_penalties import PerExampleLengthPenalty
 from keras_attention.export._pipeline import IDS, TranslationPipeline
-from keras_attention.export._search_memory import check_search_ram
 from keras_attention.export._tf_functions import (
     append_eos,
     call_with_any_batch,
@@ -49,43 +49,23 @@ class TranslatorSignatures:
         model: A translator with children `encoder` and `decoder`.
         source: Tokenizer of the source side.
         target: Tokenizer of the target side.
-        max_source_length: Maximum source length in tokens, EOS not included; longer sources are
-            truncated. None for no limit.
-        max_length: Maximum output length in tokens, EOS included.
-        search_options: Dict of further arguments of `beam_search`.
-        greedy_options: Dict of further arguments of `greedy_search` and `sample_search`.
+        search_options: The `TranslatorSearchOptions`.
         xla_buckets: An `XLABuckets` whose programs run the searches; None for graphs without XLA.
 
     Attributes:
         pipeline: A `TranslationPipeline`, the model with its tokenizers.
     """
 
-    def __init__(
-        self,
-        model,
-        source,
-        target,
-        max_source_length,
-        max_length,
-        search_options,
-        greedy_options,
-        xla_buckets=None,
-    ):
-        pipeline = TranslationPipeline(model, source, target, max_source_length, max_length)
-        self.pipeline, self._compilation = pipeline, xla_buckets
-        first = {"start_id": pipeline.start_id}
-        self._search_options = {**search_options, **first}
-        self._greedy_options, self._score_options = {**greedy_options, **first}, first
-        if "beam_width" in search_options:
-            width, ngram = (
-                search_options.get(key) for key in ("beam_width", "no_repeat_ngram_size")
-            )
-            check_search_ram(pipeline, width, ngram, xla_buckets)
+    def __init__(self, model, source, target, search_options, xla_buckets=None):
+        self.pipeline = TranslationPipeline(
+            model, source, target, search_options.max_source_length, search_options.max_length
+        )
+        self._options, self._compilation = search_options, xla_buckets
 
     # Each is traced once, on first use, so that signatures with the same search share its graph.
 
     @functools.cached_property
-    def _search(self):
+    def _search_n_best(self):
         return self._wrap_search(self._beam_search)
 
     @functools.cached_property
@@ -148,7 +128,7 @@ class TranslatorSignatures:
         return call_with_any_batch(self._compute_sample, text, seed, temperature)
 
     def _compute_serving_default(self, text):
-        found = _trim_columns(self._search(*self.pipeline.encode_source(text)))
+        found = _trim_columns(self._search_n_best(*self.pipeline.encode_source(text)))
         return {"text": self.pipeline.decode_beams(found["ids"]), "score": found["score"]}
 
     def _compute_translate_with_alignment(self, text):
@@ -165,7 +145,7 @@ class TranslatorSignatures:
         }
 
     def _compute_ids(self, ids, length):
-        return _trim_columns(self._search(*self.pipeline.prepare_source(ids, length)))
+        return _trim_columns(self._search_n_best(*self.pipeline.prepare_source(ids, length)))
 
     def _compute_greedy(self, text):
         return self._decode_hypothesis(self._search_greedily(*self.pipeline.encode_source(text)))
@@ -186,9 +166,9 @@ class TranslatorSignatures:
             memory,
             seed=seed,
             temperature=temperature,
-            max_length=self.pipeline.max_length,
+            max_length=self._options.max_length,
+            constraints=self._options.constraints,
             return_alignments=False,
-            **self._greedy_options,
         )
         return _format_single_hypothesis(found)
 
@@ -214,7 +194,7 @@ class TranslatorSignatures:
             memory,
             target_ids,
             return_alignments=False,
-            **self._score_options,
+            special_ids=self._options.constraints.special_ids,
         )
         return {
             "log_prob": tf.cast(found["log_probs"], tf.float32),
@@ -233,18 +213,20 @@ class TranslatorSignatures:
 
     def _beam_search_per_example(self, ids, length, length_penalty, max_length):
         """Searches with a length penalty and a maximum length for each example."""
-        penalty = PerExampleLengthPenalty(length_penalty)
-        return _format_hypotheses(
-            self._run_beam_search(ids, length, length_penalty=penalty, max_lengths=max_length)
+        options = dataclasses.replace(
+            self._options,
+            length_penalty=PerExampleLengthPenalty(length_penalty),
+            constraints=dataclasses.replace(self._options.constraints, max_lengths=max_length),
         )
+        return _format_hypotheses(self._run_beam_search(ids, length, options))
 
     def _beam_search(self, ids, length):
         """Searches for sources that end with EOS; skips the alignments, to save time."""
-        return _format_hypotheses(self._run_beam_search(ids, length))
+        return _format_hypotheses(self._run_beam_search(ids, length, self._options))
 
     def _beam_search_with_alignment(self, ids, length):
         """Searches for sources that end with EOS, with alignments."""
-        found = self._run_beam_search(ids, length, return_alignments=True)
+        found = self._run_beam_search(ids, length, self._options, return_alignments=True)
         return _format_hypotheses(found) | {"alignment": tf.cast(found["alignments"], tf.float32)}
 
     def _greedy_search(self, ids, length):
@@ -253,23 +235,25 @@ class TranslatorSignatures:
             self.pipeline.step,
             state,
             memory,
-            max_length=self.pipeline.max_length,
+            max_length=self._options.max_length,
+            constraints=self._options.constraints,
             return_alignments=False,
-            **self._greedy_options,
         )
         return _format_single_hypothesis(found)
 
-    def _run_beam_search(self, ids, length, return_alignments=False, **options):
+    def _run_beam_search(self, ids, length, options, return_alignments=False):
         state, memory = self.pipeline.encode(ids, length)
         return beam_search(
             self.pipeline.step,
             state,
             memory,
-            max_length=self.pipeline.max_length,
+            max_length=options.max_length,
+            beam_width=options.beam_width,
+            length_penalty=options.length_penalty,
+            constraints=options.constraints,
+            options=options.beam_options,
             memory_mask=make_source_mask(ids, length),
             return_alignments=return_alignments,
-            reorder_cache=self.pipeline.reorder_cache,
-            **(self._search_options | options),
         )
 
 

@@ -15,6 +15,7 @@ from keras_attention._utils.tensor_types import ConfigValue
 from keras_attention._utils.validation import check_int_at_least
 from keras_attention.export._length_limits import choose_max_length, count_learned_positions
 from keras_attention.export._model_checks import check_translator, connect_encoder_decoder
+from keras_attention.export._search_memory import check_search_ram
 from keras_attention.export._search_options import resolve_search_options
 from keras_attention.export._signatures import INPUTS, TranslatorSignatures
 from keras_attention.export._text_types import SearchOptions
@@ -22,7 +23,7 @@ from keras_attention.export._tf_functions import append_eos, make_tf_function
 from keras_attention.export.compilation import XLABuckets
 from keras_attention.export.tokenizers import Tokenizer
 from keras_attention.export.translator_export import export_translator
-from keras_attention.search._step_function import IMPOSSIBLE
+from keras_attention.search._log_probs import IMPOSSIBLE
 
 SCORE_LENGTH_MULTIPLE = 64  # targets are padded to a multiple of it, so that few graphs serve all
 
@@ -151,12 +152,10 @@ class Translator:
                 f"Received: {', '.join(unknown)}"
             )
         self._options = defaults | options
-        checked = resolve_search_options(owner, model, source, target, **self._options)
-        self._max_source_length = checked.max_source_length
-        searches = (checked.beam_search, checked.constraints, xla)
-        self._functions = TranslatorSignatures(
-            model, source, target, self._max_source_length, checked.max_length, *searches
-        )
+        self._searches = resolve_search_options(owner, model, source, target, **self._options)
+        self._functions = TranslatorSignatures(model, source, target, self._searches, xla)
+        width, ngram_size = self._options["beam_width"], self._options["no_repeat_ngram_size"]
+        check_search_ram(self._functions.pipeline, width, ngram_size, xla)
         self._scoring_signatures, self._compiled = {}, {}
 
     def encode_pairs(
@@ -290,8 +289,9 @@ class Translator:
     def _get_scoring_signatures(self, padded_length):
         """Returns the signatures for targets of up to `padded_length` tokens, made once."""
         if padded_length not in self._scoring_signatures:
+            searches = dataclasses.replace(self._searches, max_length=padded_length)
             self._scoring_signatures[padded_length] = TranslatorSignatures(
-                self.model, self.source, self.target, self._max_source_length, padded_length, {}, {}
+                self.model, self.source, self.target, searches
             )
         return self._scoring_signatures[padded_length]
 

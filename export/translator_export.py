@@ -11,6 +11,7 @@ from keras_attention._utils import validation
 from keras_attention._utils.tensor_types import ConfigValue, CoveragePenaltyFunction, LengthPenalty
 from keras_attention.export import _descriptions, _model_card
 from keras_attention.export._length_limits import DEFAULT_MAX_LENGTH, count_learned_positions
+from keras_attention.export._search_memory import check_search_ram
 from keras_attention.export._search_options import resolve_search_options
 from keras_attention.export._signatures import TranslatorSignatures
 from keras_attention.export._translator_requests import make_translator_requests
@@ -150,22 +151,12 @@ def export_translator(
             f"XLABuckets(batch_sizes=(1, 8), source_lengths=(16, 64)). Received: xla={xla!r}"
         )
     name = resolve_model_name(OWNER, name, directory)
-    translator_signatures = TranslatorSignatures(
-        model,
-        source,
-        target,
-        searches.max_source_length,
-        max_length,
-        searches.beam_search,
-        searches.constraints,
-        xla,
-    )
+    translator_signatures = TranslatorSignatures(model, source, target, searches, xla)
+    check_search_ram(translator_signatures.pipeline, beam_width, no_repeat_ngram_size, xla)
     functions = translator_signatures.signatures()
     tokenizers = {"source": source, "target": target}
     variables = [variable.value for variable in model.variables]
-    options = {"max_length": max_length, "max_source_length": searches.max_source_length}
-    options |= searches.beam_search
-    options |= {
+    options = searches.list_options() | {
         f"learned_{side}_positions": n for side, n in count_learned_positions(model).items()
     }
     card = _model_card.draft_card(

@@ -14,8 +14,10 @@ from examples.data.batches import Batches
 from examples.training.objectives import perplexity
 from keras_attention.export._pipeline import IDS, TranslationPipeline
 from keras_attention.export.tokenizers.base import EOS_ID, PADDING_ID
-from keras_attention.search import score_sequences
-from keras_attention.search._constraints import suppress_tokens
+from keras_attention.search import (
+    SpecialIds,
+    score_sequences,
+)
 
 
 def own_words_perplexity(model: keras.Model, source, target, batches: Batches) -> float:
@@ -39,7 +41,7 @@ def own_words_perplexity(model: keras.Model, source, target, batches: Batches) -
             memory,
             references,
             return_alignments=False,
-            start_id=start_id,
+            special_ids=SpecialIds(start_id=start_id),
         )
         return tf.reduce_sum(found["token_log_probs"]), tf.reduce_sum(found["lengths"])
 
@@ -53,7 +55,9 @@ def _feeding_own_words(step, start_id):
 
     def own(_, state, memory):
         logits, decoder, alignment = step(state["ids"], state["decoder"], memory)
-        words = suppress_tokens(logits, {PADDING_ID, start_id} - {EOS_ID})
+        never_fed = list({PADDING_ID, start_id} - {EOS_ID})
+        is_never_fed = tf.reduce_any(tf.range(tf.shape(logits)[1])[:, None] == never_fed, axis=1)
+        words = tf.where(is_never_fed, -1e9, logits)
         ids = tf.argmax(words, axis=-1, output_type=tf.int32)
         return logits, {"decoder": decoder, "ids": ids}, alignment
 

@@ -7,7 +7,7 @@ from examples.data.report import DataError
 from examples.translation.arguments import add_search
 from examples.translation.lengths import tell_cut_sources
 from examples.translation.opened import open_run, translator
-from keras_attention.search._step_function import IMPOSSIBLE
+from keras_attention.search._log_probs import IMPOSSIBLE
 
 SUMMARY = "translate texts, or standard input line by line"
 EPILOG = """\

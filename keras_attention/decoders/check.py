@@ -91,7 +91,8 @@ def check_decoder(
     def full_call(ids):
         return decoder(ops.convert_to_tensor(ids), encoder_outputs, **start_options, **options)
 
-    from keras_attention.search._step_function import CheckedStep, get_static_value
+    from keras_attention.search._argument_tensors import get_static_value
+    from keras_attention.search._checked_step import CheckedStep
 
     ids = get_static_value(ops.convert_to_tensor(target_ids)).astype("int32")
     inputs = np.stack([ids, _make_other_ids(ids, full_call(ids).shape[-1], pad_id)], axis=1)
@@ -187,7 +188,7 @@ def _check_alignments(alignments, memory_mask, rounding):
         )
     if memory_mask is None:
         return
-    from keras_attention.search._step_function import get_static_value
+    from keras_attention.search._argument_tensors import get_static_value
 
     outside = ~get_static_value(memory_mask)[:, None, None, :]
     attended = np.where(outside, alignments, 0.0).max(initial=0.0)
@@ -254,7 +255,7 @@ def _check_arguments(decoder, target_ids, encoder_outputs, memory_mask):
             f"{owner} expects a decoder with `prepare`, `start`, `step` and a full call. "
             f"Received: {decoder!r} without {', '.join(missing) or '__call__'}"
         )
-    from keras_attention.search._step_function import to_int32_tensor
+    from keras_attention.search._argument_tensors import to_int32_tensor
 
     ids = to_int32_tensor(owner, "target_ids", target_ids, 2, "int ids (batch, target)")
     if ids.shape[1] < 2:

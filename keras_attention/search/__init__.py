@@ -2,7 +2,9 @@
 
 from keras_attention.search._eager import EagerSearchWarning
 from keras_attention.search.beam import beam_search
+from keras_attention.search.beam_options import BeamOptions
 from keras_attention.search.check_search import check_beam_search
+from keras_attention.search.constraints import Constraints, SpecialIds
 from keras_attention.search.ensemble import ensemble_step
 from keras_attention.search.greedy import greedy_search
 from keras_attention.search.penalties import (
@@ -15,9 +17,12 @@ from keras_attention.search.scoring import score_sequences
 
 __all__ = [
     "AverageLengthPenalty",
+    "BeamOptions",
+    "Constraints",
     "CoveragePenalty",
     "EagerSearchWarning",
     "GNMTLengthPenalty",
+    "SpecialIds",
     "beam_search",
     "check_beam_search",
     "ensemble_step",

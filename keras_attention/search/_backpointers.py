@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from keras import ops
 
-from keras_attention.search._hypotheses import POSSIBLE_THRESHOLD, unflatten_beams
-from keras_attention.search._step_function import gather_per_row, write_at
+from keras_attention.search._hypotheses import unflatten_beams
+from keras_attention.search._indexing import gather_per_row, write_at
+from keras_attention.search._log_probs import POSSIBLE_THRESHOLD
 
 
 class Backpointers(NamedTuple):

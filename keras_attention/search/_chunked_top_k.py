@@ -12,7 +12,8 @@ import math
 from keras import ops
 
 from keras_attention.kernels.blocks import get_execution_mode
-from keras_attention.search._step_function import MIN_FLOAT32, top_k
+from keras_attention.search._indexing import top_k
+from keras_attention.search._log_probs import MIN_FLOAT32
 
 SMALL_VOCABULARY = 512
 

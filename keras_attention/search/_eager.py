@@ -13,7 +13,7 @@ import warnings
 import keras
 from keras import ops
 
-from keras_attention.search import _step_function
+from keras_attention.search._argument_tensors import get_static_value
 
 MAX_EAGER_STEPS = 10  # shorter searches cause no warning
 #: How to compile a search, on the backends that compile.
@@ -75,7 +75,7 @@ def _warn_of_eager_steps(owner, time):
     compiler = COMPILE_DECORATORS.get(keras.backend.backend())
     if _has_warned or compiler is None or _is_warning_off.get():
         return
-    count = _step_function.get_static_value(time)  # None while tracing
+    count = get_static_value(time)  # None while tracing
     if count is None or count <= MAX_EAGER_STEPS:
         return
     warnings.warn(

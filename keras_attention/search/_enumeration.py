@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 from keras import ops
 
-from keras_attention.search._step_function import IMPOSSIBLE
+from keras_attention.search._log_probs import IMPOSSIBLE
 
 
 def score_teacher_forced(checked_step, ids, lengths, start_id):

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from keras import ops
 
-from keras_attention._utils import validation
 from keras_attention._utils.shapes import reduce_rows
 from keras_attention.search import _hypotheses as pools
-from keras_attention.search._step_function import gather_per_row, top_k
+from keras_attention.search._indexing import gather_per_row, top_k
+from keras_attention.search._log_probs import POSSIBLE_THRESHOLD
 
 
 class GroupStep(NamedTuple):
@@ -48,17 +48,13 @@ class BeamGroups:
     """A beam as `count` groups of `width`; one group is the plain search, without overhead."""
 
     def __init__(self, owner, beam_width, num_groups, diversity_penalty):
-        hint = "Use one that divides beam_width."
-        self.count = validation.check_positive_int(owner, "num_groups", num_groups, hint)
         if beam_width % num_groups:
             raise ValueError(
                 f"{owner} expects `num_groups` to divide `beam_width`. "
                 f"Received: num_groups={num_groups}, beam_width={beam_width}"
             )
-        self.width = beam_width // num_groups
-        self.diversity_penalty = float(
-            validation.check_number_in_range(owner, "diversity_penalty", diversity_penalty, 0, 1e6)
-        )
+        self.count, self.width = num_groups, beam_width // num_groups
+        self.diversity_penalty = float(diversity_penalty)
 
     def slice_group(self, group_index, loop_state, logits, restricted, beams, earlier):
         """Returns the `GroupStep` of a group, given the `EarlierGroups` of this step."""
@@ -97,7 +93,7 @@ class BeamGroups:
         if self.count == 1:
             return None
         tokens = alive.token_and_parent // (self.count * self.width)
-        tokens = ops.where(alive.log_probs > pools.POSSIBLE_THRESHOLD, tokens, -1)
+        tokens = ops.where(alive.log_probs > POSSIBLE_THRESHOLD, tokens, -1)
         ended = ops.where(
             is_finished, self._canonicalize(candidates.token_and_parent, duplicates), -1
         )
@@ -115,7 +111,7 @@ class BeamGroups:
         if self.count == 1:
             return ()
         token_and_parent = self._canonicalize(alive.token_and_parent, duplicates)
-        real = ops.expand_dims(alive.log_probs > pools.POSSIBLE_THRESHOLD, 1)
+        real = ops.expand_dims(alive.log_probs > POSSIBLE_THRESHOLD, 1)
         same = (ops.expand_dims(token_and_parent, 2) == ops.expand_dims(token_and_parent, 1)) & real
         places = ops.arange(token_and_parent.shape[1], dtype="int32")
         firsts = ops.where(same, places, ops.expand_dims(places, 1))

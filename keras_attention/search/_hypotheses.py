@@ -14,15 +14,14 @@ from keras import ops
 
 from keras_attention._utils.shapes import reduce_rows
 from keras_attention.search._chunked_top_k import chunked_top_k
-from keras_attention.search._step_function import (
+from keras_attention.search._indexing import gather_per_row, top_k
+from keras_attention.search._log_probs import (
     IMPOSSIBLE,
+    POSSIBLE_THRESHOLD,
     compute_log_probs,
-    gather_per_row,
     softmax_denominator,
-    top_k,
 )
 
-POSSIBLE_THRESHOLD = IMPOSSIBLE / 2  # below this log-probability there is no hypothesis
 MIN_SCORE = IMPOSSIBLE * 0.9  # the lowest score of a real hypothesis, above that of padding
 
 

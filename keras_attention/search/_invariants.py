@@ -1,14 +1,18 @@
 """The invariants of a beam search, a method for each: the checks of `check_beam_search`."""
 
+import dataclasses
 import sys
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.search import _enumeration, _step_function
-from keras_attention.search._hypotheses import POSSIBLE_THRESHOLD
+from keras_attention.search import _enumeration
+from keras_attention.search._checked_step import CheckedStep
+from keras_attention.search._log_probs import POSSIBLE_THRESHOLD
 from keras_attention.search.beam import beam_search
+from keras_attention.search.beam_options import BeamOptions
+from keras_attention.search.constraints import Constraints, SpecialIds
 from keras_attention.search.greedy import greedy_search
 
 MAX_ENUMERATED = 100  # the maximum number of enumerated sequences
@@ -28,27 +32,38 @@ class SearchInputs:
         return SearchInputs(state, _take_rows(self.memory, rows, batch), mask)
 
 
+@dataclasses.dataclass(frozen=True)
 class BeamSearchInvariants:
     """Each method raises AssertionError if an invariant does not hold."""
 
-    def __init__(self, step, reorder_cache, tolerance, special_ids):
-        self.step, self.reorder_cache = step, reorder_cache
-        self.tolerance, self.special_ids = tolerance, special_ids
+    step: object
+    special_ids: SpecialIds
+    tolerance: float
+    max_length: int = 6
+    beam_width: int = 3
+    length_penalty: object = None
+    options: BeamOptions = BeamOptions()
 
     def bind_step(self, inputs):
-        return _step_function.CheckedStep(
-            "check_beam_search", self.step, inputs.state, inputs.memory
+        return CheckedStep("check_beam_search", self.step, inputs.state, inputs.memory)
+
+    def search(self, inputs):
+        return _to_numpy(self._search(inputs.state, inputs.memory, inputs.memory_mask))
+
+    def _search(self, state, memory, memory_mask):
+        return beam_search(
+            self.step,
+            state,
+            memory,
+            max_length=self.max_length,
+            beam_width=self.beam_width,
+            length_penalty=self.length_penalty,
+            constraints=Constraints(special_ids=self.special_ids),
+            options=self.options,
+            memory_mask=memory_mask,
         )
 
-    def search(self, inputs, **options):
-        given = {
-            "memory_mask": inputs.memory_mask,
-            "reorder_cache": self.reorder_cache,
-            **self.special_ids,
-        }
-        return _to_numpy(beam_search(self.step, inputs.state, inputs.memory, **options, **given))
-
-    def check_teacher_forcing(self, inputs, found, penalties):
+    def check_teacher_forcing(self, inputs, found):
         """Scores each hypothesis alone, one per batch element, as in training."""
         worst = 0.0
         for place in range(found["ids"].shape[1]):
@@ -57,7 +72,7 @@ class BeamSearchInvariants:
             log_probs, by_token, alignments = self._score_teacher_forced(
                 inputs, here["ids"], here["lengths"]
             )
-            scores = self._scores(inputs, log_probs, alignments, here["lengths"], penalties)
+            scores = self._scores(inputs, log_probs, alignments, here["lengths"])
             expected = {
                 "log_probs": log_probs,
                 "scores": scores,
@@ -97,8 +112,12 @@ class BeamSearchInvariants:
                     f"False. Received: {np.where(outside, alignments, 0.0).max():.3g}"
                 )
 
-    def check_well_formed(self, found, max_length):
-        end_id, pad_id = self.special_ids["end_id"], self.special_ids["pad_id"]
+    def check_well_formed(self, found):
+        max_length, end_id, pad_id = (
+            self.max_length,
+            self.special_ids.end_id,
+            self.special_ids.pad_id,
+        )
         for row, (all_ids, lengths) in enumerate(zip(found["ids"], found["lengths"], strict=True)):
             real = [tuple(i[:n].tolist()) for i, n in zip(all_ids, lengths, strict=True) if n >= 0]
             padded = np.arange(max_length) >= lengths[:, None]
@@ -106,7 +125,7 @@ class BeamSearchInvariants:
                 end_id not in ids[:-1] and (len(ids) == max_length or ids[-1] == end_id)
                 for ids in real
             ]
-            banned = {pad_id, self.special_ids["start_id"]} - {end_id}
+            banned = {pad_id, self.special_ids.start_id} - {end_id}
             broken = {
                 "the same hypothesis twice": len(set(real)) < len(real),
                 "hypotheses that are not sorted": (np.diff(found["scores"][row]) > 0).any(),
@@ -119,45 +138,56 @@ class BeamSearchInvariants:
                 if wrong:
                     raise AssertionError(f"check_beam_search found {text}, element {row}: {real}")
 
-    def check_early_stopping(self, inputs, found, options, penalties):
-        late = self.search(inputs, stopping="limit", **options)
-        self.assert_same("stopping early changes the answer", inputs, found, late, penalties)
+    def check_early_stopping(self, inputs, found):
+        if self.options.stopping != "exact":
+            return
+        options = dataclasses.replace(self.options, stopping="limit")
+        late = dataclasses.replace(self, options=options).search(inputs)
+        self.assert_same("stopping early changes the answer", inputs, found, late)
 
-    def check_batch_independence(self, inputs, found, options, penalties):
+    def check_batch_independence(self, inputs, found):
         batch = len(found["ids"])
         backwards = [*reversed(range(batch)), 0] if batch else []
         for rows in ([0], backwards) if batch else ():
             part = inputs.select_rows(rows, batch)
             expected = {name: value[rows] for name, value in found.items()}
             text = f"the batch elements {rows} alone have other results than in their batch"
-            self.assert_same(text, part, self.search(part, **options), expected, penalties)
+            self.assert_same(text, part, self.search(part), expected)
 
-    def check_greedy(self, inputs, max_length):
-        options = {"max_length": max_length, **self.special_ids}
-        greedy = _to_numpy(greedy_search(self.step, inputs.state, inputs.memory, **options))
-        beam = self.search(inputs, beam_width=1, max_length=max_length)
+    def check_greedy(self, inputs):
+        greedy = greedy_search(
+            self.step,
+            inputs.state,
+            inputs.memory,
+            max_length=self.max_length,
+            constraints=Constraints(special_ids=self.special_ids),
+        )
+        greedy = _to_numpy(greedy)
+        plain = BeamOptions(reorder_cache=self.options.reorder_cache)
+        narrow = dataclasses.replace(self, beam_width=1, length_penalty=None, options=plain)
         greedy = {name: value[:, None] for name, value in greedy.items()}
         exists = greedy["log_probs"] > POSSIBLE_THRESHOLD
         greedy["lengths"] = np.where(exists, greedy["lengths"], -1)
         greedy["scores"] = greedy["log_probs"]
-        self.assert_same("a beam of 1 differs from the greedy search", inputs, beam, greedy)
+        text = "a beam of 1 differs from the greedy search"
+        narrow.assert_same(text, inputs, narrow.search(inputs), greedy)
 
-    def check_exhaustive(self, inputs, max_length, penalties):
+    def check_exhaustive(self, inputs):
         checked_step = self.bind_step(inputs)
         logits, _, _ = checked_step(
-            ops.full((checked_step.batch,), self.special_ids["start_id"], "int32"),
+            ops.full((checked_step.batch,), self.special_ids.start_id, "int32"),
             checked_step.leaves,
         )
-        tokens = sorted(set(range(logits.shape[1])) - set(self.special_ids.values()))
-        length = _enumeration.choose_enumerable_length(len(tokens), MAX_ENUMERATED, max_length)
+        tokens = sorted(set(range(logits.shape[1])) - set(dataclasses.astuple(self.special_ids)))
+        length = _enumeration.choose_enumerable_length(len(tokens), MAX_ENUMERATED, self.max_length)
         if length == 0:
             return
-        end_id, pad_id = self.special_ids["end_id"], self.special_ids["pad_id"]
+        end_id, pad_id = self.special_ids.end_id, self.special_ids.pad_id
         ids, lengths = _enumeration.enumerate_sequences(tokens, end_id, pad_id, length)
         shape = (checked_step.batch, *ids.shape)
         ids, lengths = np.broadcast_to(ids, shape), np.broadcast_to(lengths, shape[:2])
         log_probs, _, alignments = self._score_teacher_forced(inputs, ids, lengths)
-        scores = self._scores(inputs, log_probs, alignments, lengths, penalties)
+        scores = self._scores(inputs, log_probs, alignments, lengths)
         exists = log_probs > POSSIBLE_THRESHOLD
         scores = np.where(exists, scores, -1e9)
         order = np.argsort(-scores, axis=1, kind="stable")
@@ -171,31 +201,26 @@ class BeamSearchInvariants:
             name: np.stack([row[o] for row, o in zip(value, order, strict=True)])
             for name, value in expected.items()
         }
-        found = self.search(inputs, beam_width=ids.shape[1], max_length=length, **penalties)
+        options = dataclasses.replace(self.options, stopping="exact", num_groups=1)
+        wide = dataclasses.replace(
+            self, beam_width=ids.shape[1], max_length=length, options=options
+        )
         text = "a wide beam is not the list of all sequences"
-        self.assert_same(text, inputs, found, expected, penalties)
+        self.assert_same(text, inputs, wide.search(inputs), expected)
 
-    def check_compiled(self, inputs, found, options, penalties, jit_compile):
+    def check_compiled(self, inputs, found, jit_compile):
         if keras.backend.backend() != "tensorflow":
             return
         tf = sys.modules["tensorflow"]  # already imported, because Keras runs on it
 
-        def search(state, memory, memory_mask):
-            given = {
-                "memory_mask": memory_mask,
-                "reorder_cache": self.reorder_cache,
-                **self.special_ids,
-            }
-            return beam_search(self.step, state, memory, **options, **given)
-
         for jit in (False, True) if jit_compile else (False,):
-            function = tf.function(search, autograph=False, jit_compile=jit)
+            function = tf.function(self._search, autograph=False, jit_compile=jit)
             result = function(inputs.state, inputs.memory, inputs.memory_mask)
             name = "under XLA" if jit else "in a graph"
             text = f"a search {name} differs from an eager one"
-            self.assert_same(text, inputs, _to_numpy(result), found, penalties)
+            self.assert_same(text, inputs, _to_numpy(result), found)
 
-    def assert_same(self, text, inputs, found, expected, penalties=None):
+    def assert_same(self, text, inputs, found, expected):
         """Raises unless two results agree, except for hypotheses of almost equal scores."""
         wrong = ~(_relative_difference(found["scores"], expected["scores"]) <= self.tolerance)
         self._raise_at(wrong, text, found, expected)
@@ -207,26 +232,29 @@ class BeamSearchInvariants:
             self._raise_at(wrong & alike, text, found, expected)
         if not alike.all():  # two hypotheses have almost equal scores, or a score is wrong
             for result in (found, expected):
-                lies = self._find_inconsistent(inputs, result, penalties or {})
+                lies = self._find_inconsistent(inputs, result)
                 self._raise_at(lies & ~alike, text, found, expected)
 
-    def _find_inconsistent(self, inputs, result, penalties):
+    def _find_inconsistent(self, inputs, result):
         """Returns True where a score differs from that of teacher forcing, `(batch, beam)`."""
         ids, lengths = result["ids"], result["lengths"]
         log_probs, _, alignments = self._score_teacher_forced(inputs, ids, lengths)
-        scores = self._scores(inputs, log_probs, alignments, lengths, penalties)
+        scores = self._scores(inputs, log_probs, alignments, lengths)
         return ~(_relative_difference(result["scores"], scores) <= self.tolerance) & (lengths >= 0)
 
     def _score_teacher_forced(self, inputs, ids, lengths):
         return _enumeration.score_teacher_forced(
-            self.bind_step(inputs), ids, lengths, self.special_ids["start_id"]
+            self.bind_step(inputs), ids, lengths, self.special_ids.start_id
         )
 
-    def _scores(self, inputs, log_probs, alignments, lengths, penalties):
-        options = {"length_penalty": None, "coverage_penalty": None, **penalties}
-        mask = inputs.memory_mask
+    def _scores(self, inputs, log_probs, alignments, lengths):
         return _enumeration.apply_penalties(
-            log_probs, alignments, lengths, **options, memory_mask=mask
+            log_probs,
+            alignments,
+            lengths,
+            self.length_penalty,
+            self.options.coverage_penalty,
+            inputs.memory_mask,
         )
 
     def _raise_at(self, wrong, text, found, expected):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
-from keras_attention.search import _step_function
+from keras_attention.search._argument_tensors import check_rows, get_static_value, to_int32_tensor
 
 
 class Prefix(NamedTuple):
@@ -23,7 +23,7 @@ class Prefix(NamedTuple):
     static_lengths: object  # lengths as NumPy, or None inside a graph
 
     @classmethod
-    def from_arguments(cls, owner, batch, max_length, special_ids, prefix, lengths):
+    def from_constraints(cls, owner, batch, max_length, constraints):
         """Returns the prefixes of a search, or None if there are none.
 
         A compiled graph cannot raise, so there a prefix is truncated before its first padding,
@@ -32,29 +32,26 @@ class Prefix(NamedTuple):
         Raises:
             ValueError: If the ids or lengths do not fit, or EOS or padding is forced.
         """
+        prefix, lengths = constraints.prefix, constraints.prefix_lengths
         if prefix is None:
-            if lengths is not None:
-                raise ValueError(
-                    f"{owner} expects `prefix` with `prefix_lengths`. Received: prefix=None"
-                )
             return None
-        _, end_id, pad_id = special_ids
-        ids = _step_function.to_int32_tensor(owner, "prefix", prefix, 2, "int ids (batch, prefix)")
-        _step_function.check_rows(owner, "prefix", ids, batch)
+        end_id, pad_id = constraints.special_ids.end_id, constraints.special_ids.pad_id
+        ids = to_int32_tensor(owner, "prefix", prefix, 2, "int ids (batch, prefix)")
+        check_rows(owner, "prefix", ids, batch)
         if ids.shape[1] == 0:
             return None
         if lengths is not None:
-            lengths = _step_function.to_int32_tensor(
+            lengths = to_int32_tensor(
                 owner, "prefix_lengths", lengths, 1, "one int per batch element"
             )
-            _step_function.check_rows(owner, "prefix_lengths", lengths, batch)
+            check_rows(owner, "prefix_lengths", lengths, batch)
         _check_values(owner, ids, lengths, end_id, pad_id)
         ids = ops.pad(ids, ((0, 0), (0, 1)), constant_values=pad_id)  # at least one column
         is_valid = (ids != pad_id) & (ids != end_id) & (ids >= 0)
         counted = _count_leading(
             is_valid if lengths is None else is_valid & _mask_first(ids, lengths)
         )
-        static_lengths = _step_function.get_static_value(counted)
+        static_lengths = get_static_value(counted)
         if static_lengths is not None and static_lengths.max(initial=0) > max_length:
             raise ValueError(
                 f"{owner} expects prefixes of at most max_length={max_length} ids. "
@@ -64,7 +61,7 @@ class Prefix(NamedTuple):
 
     def truncate_to_vocabulary(self, vocabulary):
         """Truncates the prefixes before invalid ids; raises instead if the ids are concrete."""
-        values = None if self.static_lengths is None else _step_function.get_static_value(self.ids)
+        values = None if self.static_lengths is None else get_static_value(self.ids)
         if values is not None:
             counted = np.arange(values.shape[1])[None, :] < self.static_lengths[:, None]
             wrong = np.argwhere(counted & (values >= vocabulary))
@@ -84,12 +81,10 @@ class Prefix(NamedTuple):
             counts: Int32 `(batch,)`, how many tokens the search could take for each element.
             limits: Int32 `(batch,)`, the maximum number of tokens of each element.
         """
-        counts = _step_function.get_static_value(counts)
+        counts = get_static_value(counts)
         if counts is None or self.static_lengths is None:
             return
-        rows = np.flatnonzero(
-            counts < np.minimum(self.static_lengths, _step_function.get_static_value(limits))
-        )
+        rows = np.flatnonzero(counts < np.minimum(self.static_lengths, get_static_value(limits)))
         if len(rows):
             place = counts[rows[0]]
             raise ValueError(
@@ -97,7 +92,7 @@ class Prefix(NamedTuple):
                 f"is -1e9 or less beside larger ones, or NaN. Change or omit the prefixes of "
                 f"the batch elements {rows[:10].tolist()}. Received: "
                 f"prefix[{rows[0]}, "
-                f"{place}]={_step_function.get_static_value(self.ids)[rows[0], place]}"
+                f"{place}]={get_static_value(self.ids)[rows[0], place]}"
             )
 
     def get_forced(self, time):
@@ -118,11 +113,11 @@ def _mask_first(ids, lengths):
 
 
 def _check_values(owner, ids, lengths, end_id, pad_id):
-    values = _step_function.get_static_value(ids)
+    values = get_static_value(ids)
     if values is None:
         return
     width = values.shape[1]
-    stated = None if lengths is None else _step_function.get_static_value(lengths)
+    stated = None if lengths is None else get_static_value(lengths)
     if stated is not None and stated.size and (stated.min() < 0 or stated.max() > width):
         raise ValueError(
             f"{owner} expects `prefix_lengths` between 0 and {width}, the width of `prefix`. "

@@ -16,25 +16,16 @@ the length penalty at the better end of the remaining lengths determines it.
 from keras import ops
 
 from keras_attention.search import _hypotheses as pools
-from keras_attention.search import _step_function
-from keras_attention.search._step_function import IMPOSSIBLE
-
-STOPPING = ("exact", "limit", "first", "heuristic", "shrinking")
-#: The number of candidates that may finish, as a multiple of `beam`.
-FINISHED_CANDIDATES = {"top_beam": 1, "all": 2}
+from keras_attention.search._indexing import gather_per_row
+from keras_attention.search._log_probs import IMPOSSIBLE, POSSIBLE_THRESHOLD
+from keras_attention.search.beam_options import check_penalty
 
 
 class Ranking:
     """`log p / lp + cp` of candidates, and bounds for live hypotheses."""
 
     def __init__(self, owner, length_penalty, coverage_penalty, memory_mask, beam_width):
-        for name, penalty in (("length", length_penalty), ("coverage", coverage_penalty)):
-            if penalty is not None and (not callable(penalty) or isinstance(penalty, type)):
-                example = "GNMTLengthPenalty(0.6)" if name == "length" else "CoveragePenalty(0.2)"
-                raise ValueError(
-                    f"{owner} expects `{name}_penalty` to be None or a callable such as "
-                    f"`{example}`. Received: {name}_penalty={penalty!r}"
-                )
+        check_penalty(owner, "length_penalty", length_penalty, "GNMTLengthPenalty(0.6)")
         self.owner, self.memory_mask, self.beam_width = owner, memory_mask, beam_width
         self.length_penalty, self.coverage_penalty = length_penalty, coverage_penalty
 
@@ -55,16 +46,14 @@ class Ranking:
             self._check("length_penalty", scores, candidates.token_and_parent.shape[1])
         if penalties is None:
             return scores
-        return scores + _step_function.gather_per_row(
-            penalties, candidates.token_and_parent % self.beam_width
-        )
+        return scores + gather_per_row(penalties, candidates.token_and_parent % self.beam_width)
 
     def find_undecided(self, stopping, alive, finished, length, limits):
         """Returns True for elements whose result may still change, or None for all."""
         worst = finished.scores[:, -1]
         if stopping == "limit":
             return None
-        has_alive = ops.any(alive.log_probs > pools.POSSIBLE_THRESHOLD, axis=1)
+        has_alive = ops.any(alive.log_probs > POSSIBLE_THRESHOLD, axis=1)
         if stopping == "shrinking":
             return has_alive
         if stopping == "first":
@@ -92,7 +81,7 @@ class Ranking:
 
     def _best_bound(self, log_probs, bounds):
         bounds = ops.maximum(bounds, pools.MIN_SCORE)
-        bounds = ops.where(log_probs > pools.POSSIBLE_THRESHOLD, bounds, IMPOSSIBLE)
+        bounds = ops.where(log_probs > POSSIBLE_THRESHOLD, bounds, IMPOSSIBLE)
         return ops.max(bounds, axis=1, initial=IMPOSSIBLE)
 
     def _check(self, name, result, hypotheses):

@@ -1,10 +1,12 @@
-"""The checked arguments shared by all searches: a step, limits, constraints."""
+"""The checked arguments that all searches share."""
 
 from typing import NamedTuple
 
 from keras_attention._utils import validation
-from keras_attention.search import _step_function
-from keras_attention.search._constraints import Constraints
+from keras_attention.search._checked_step import CheckedStep
+from keras_attention.search._length_limits import resolve_max_lengths
+from keras_attention.search._token_rules import TokenRules
+from keras_attention.search.constraints import Constraints
 
 
 class SearchSpec(NamedTuple):
@@ -14,35 +16,26 @@ class SearchSpec(NamedTuple):
         checked_step: The `CheckedStep`.
         max_length: Int, the width of the result.
         limits: Int32 `(batch,)`, the maximum number of tokens of each batch element.
-        constraints: The `Constraints`, with the special ids.
+        rules: The `TokenRules`.
+        special_ids: The `SpecialIds`.
     """
 
-    checked_step: _step_function.CheckedStep
+    checked_step: CheckedStep
     max_length: int
     limits: object
-    constraints: Constraints
+    rules: TokenRules
+    special_ids: object
 
     @classmethod
-    def from_arguments(
-        cls, owner, step, state, memory, special_ids, max_length, max_lengths, **rules
-    ) -> "SearchSpec":
-        """Returns the specification, or raises a `ValueError` that names the wrong argument.
-
-        Args:
-            owner: Name of the function the user called.
-            step: The step function.
-            state: Its initial state.
-            memory: Passed to it.
-            special_ids: `(start_id, end_id, pad_id)`.
-            max_length: Positive int.
-            max_lengths: None, or an int tensor of shape `(batch,)`.
-            **rules: Further arguments of `Constraints`.
-        """
+    def from_arguments(cls, owner, step, state, memory, max_length, constraints) -> "SearchSpec":
+        """Returns the specification, or raises a `ValueError` that names the wrong argument."""
         validation.check_positive_int(owner, "max_length", max_length)
-        _step_function.check_special_ids(owner, *special_ids)
-        checked_step = _step_function.CheckedStep(owner, step, state, memory)
-        limits = _step_function.check_max_lengths(
-            owner, max_length, max_lengths, checked_step.batch
-        )
-        constraints = Constraints(owner, checked_step.batch, max_length, special_ids, **rules)
-        return cls(checked_step, max_length, limits, constraints)
+        if not isinstance(constraints, Constraints):
+            raise ValueError(
+                f"{owner} expects `constraints` to be a `Constraints`, such as "
+                f"Constraints(min_length=2). Received: constraints={constraints!r}"
+            )
+        checked_step = CheckedStep(owner, step, state, memory)
+        limits = resolve_max_lengths(owner, max_length, constraints.max_lengths, checked_step.batch)
+        rules = TokenRules(owner, checked_step.batch, max_length, constraints)
+        return cls(checked_step, max_length, limits, rules, constraints.special_ids)

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from keras import ops
 
-from keras_attention.search import _step_function
 from keras_attention.search._eager import run_search_loop
+from keras_attention.search._indexing import write_at
+from keras_attention.search._log_probs import IMPOSSIBLE
 from keras_attention.search._search_spec import SearchSpec
-from keras_attention.search._step_function import IMPOSSIBLE
 
 
 class ChosenTokens(NamedTuple):
@@ -44,12 +44,12 @@ def search_single_hypothesis(
         `token_log_probs`, the terms of the first of them, `(batch, max_length)`, and `alignments`
         `(batch, max_length, source)`.
     """
-    checked_step, constraints = search_spec.checked_step, search_spec.constraints
-    start_id, end_id, pad_id = constraints.special_ids
+    checked_step, rules = search_spec.checked_step, search_spec.rules
+    special_ids = search_spec.special_ids
 
     def advance(loop_state, logits, leaves, alignment):
         """Runs one step: from the decoder's outputs to the next ids."""
-        restricted = constraints.restrict_all(logits, loop_state.ids_so_far, loop_state.time)
+        restricted = rules.restrict_all(logits, loop_state.ids_so_far, loop_state.time)
         ids, log_probs, exists = choose(logits, restricted, loop_state.time)
         is_growing = loop_state.active & exists
         log_probs = tuple(ops.where(is_growing, taken, 0.0) for taken in log_probs)
@@ -57,22 +57,24 @@ def search_single_hypothesis(
         alignments = loop_state.alignments
         if return_alignments:
             shown_alignment = ops.where(is_growing[:, None], alignment, 0.0)
-            alignments = _step_function.write_at(alignments, loop_state.time, shown_alignment)
+            alignments = write_at(alignments, loop_state.time, shown_alignment)
         return _SingleSearchState(
             loop_state.time + 1,
-            is_growing & (ids != end_id) & (lengths < search_spec.limits),
+            is_growing & (ids != special_ids.end_id) & (lengths < search_spec.limits),
             ids,
             tuple(
                 ops.maximum(total + taken, IMPOSSIBLE)
                 for total, taken in zip(loop_state.sums, log_probs, strict=True)
             ),
             lengths,
-            _step_function.write_at(
-                loop_state.output_ids, loop_state.time, ops.where(is_growing, ids, pad_id)
+            write_at(
+                loop_state.output_ids,
+                loop_state.time,
+                ops.where(is_growing, ids, special_ids.pad_id),
             ),
-            _step_function.write_at(loop_state.token_log_probs, loop_state.time, log_probs[0]),
+            write_at(loop_state.token_log_probs, loop_state.time, log_probs[0]),
             alignments,
-            constraints.append_step(loop_state.ids_so_far, loop_state.time, ids),
+            rules.append_step(loop_state.ids_so_far, loop_state.time, ids),
             leaves,
         )
 
@@ -80,9 +82,9 @@ def search_single_hypothesis(
         loop_state = _SingleSearchState(*loop_state)
         return tuple(advance(loop_state, *checked_step(loop_state.ids, loop_state.leaves)))
 
-    ids = ops.full((checked_step.batch,), start_id, dtype="int32")
+    ids = ops.full((checked_step.batch,), special_ids.start_id, dtype="int32")
     logits, leaves, alignment = checked_step(ids, checked_step.leaves)
-    constraints.check_vocabulary(logits)
+    rules.check_vocabulary(logits)
     empty = (search_spec.max_length, checked_step.batch, ops.shape(alignment)[1])
     nothing = ops.zeros((checked_step.batch,), dtype="float32")
     loop_state = _SingleSearchState(
@@ -91,10 +93,10 @@ def search_single_hypothesis(
         ids=ids,
         sums=tuple(nothing for _ in sums),
         lengths=ops.zeros_like(ids),
-        output_ids=ops.full((search_spec.max_length, checked_step.batch), pad_id, dtype="int32"),
-        token_log_probs=ops.zeros((search_spec.max_length, checked_step.batch), dtype="float32"),
+        output_ids=ops.full(empty[:2], special_ids.pad_id, dtype="int32"),
+        token_log_probs=ops.zeros(empty[:2], dtype="float32"),
         alignments=ops.zeros(empty, dtype="float32") if return_alignments else (),
-        ids_so_far=constraints.start(checked_step.batch),
+        ids_so_far=rules.start(checked_step.batch),
         leaves=(),
     )
     loop_state = advance(loop_state, logits, leaves, alignment)
@@ -105,8 +107,8 @@ def search_single_hypothesis(
         tuple(loop_state),
     )
     loop_state = _SingleSearchState(*loop_state)
-    if constraints.prefix is not None:
-        constraints.prefix.check_forced(loop_state.lengths, search_spec.limits)
+    if rules.prefix is not None:
+        rules.prefix.check_forced(loop_state.lengths, search_spec.limits)
     result = {"ids": ops.transpose(loop_state.output_ids), "lengths": loop_state.lengths}
     result |= dict(zip(sums, loop_state.sums, strict=True))
     result["token_log_probs"] = ops.transpose(loop_state.token_log_probs)

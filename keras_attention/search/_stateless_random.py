@@ -16,7 +16,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention._utils.counter_random import STRIDE, UNIFORM_BITS, hash_bits, wrap
-from keras_attention.search import _step_function
+from keras_attention.search._argument_tensors import check_rows, to_int_tensor
 
 ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
 PARITY = 0x1BD11BDA
@@ -54,9 +54,9 @@ def split_seeds(owner, seed, batch):
     rank = 2 if len(seed.shape) == 2 else 1
     if len(seed.shape) == 0 or "int" not in str(seed.dtype):
         raise ValueError(f"{owner} expects `seed` to be {meaning}. Received: seed={seed!r}")
-    whole = _step_function.to_int_tensor(owner, "seed", seed, rank, meaning)
+    whole = to_int_tensor(owner, "seed", seed, rank, meaning)
     seed = ops.cast(whole, "int32")
-    _step_function.check_rows(owner, "seed", seed, batch)
+    check_rows(owner, "seed", seed, batch)
     if rank == 2 and seed.shape[1] != 2:
         raise ValueError(
             f"{owner} expects `seed` to be {meaning}. Received: seed.shape={tuple(seed.shape)}"

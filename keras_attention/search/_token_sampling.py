@@ -13,9 +13,11 @@ import keras
 from keras import ops
 
 from keras_attention._utils import validation
-from keras_attention.search import _stateless_random, _step_function
+from keras_attention.search import _stateless_random
+from keras_attention.search._argument_tensors import check_rows, get_static_value
 from keras_attention.search._chunked_top_k import chunked_top_k
-from keras_attention.search._hypotheses import POSSIBLE_THRESHOLD
+from keras_attention.search._indexing import gather_per_row
+from keras_attention.search._log_probs import POSSIBLE_THRESHOLD
 
 MIN_TEMPERATURE = 1e-4  # lower temperatures are replaced by it in divisions
 MAX_TEMPERATURE = 1e6
@@ -61,12 +63,12 @@ class TokenSampler:
             EXCLUDED_LOGIT,
         )
         places = chunked_top_k(noisy, 1)[1]
-        log_probs = _step_function.gather_per_row(tempered, places) - ops.logsumexp(
+        log_probs = gather_per_row(tempered, places) - ops.logsumexp(
             tempered, axis=-1, keepdims=True
         )
         log_probs = ops.where(self.temperature > 0.0, ops.minimum(log_probs, 0.0), 0.0)
-        values = _step_function.gather_per_row(values, places)[:, 0]
-        ids = _step_function.gather_per_row(ids, places) if sorted_ else places
+        values = gather_per_row(values, places)[:, 0]
+        ids = gather_per_row(ids, places) if sorted_ else places
         return SampledTokens(ids[:, 0], values, log_probs[:, 0])
 
 
@@ -96,7 +98,7 @@ def _check_temperature(owner, temperature, batch):
     try:
         tensor = ops.convert_to_tensor(temperature)
         numeric = keras.backend.standardize_dtype(tensor.dtype) not in ("string", "bool")
-        values = _step_function.get_static_value(tensor) if numeric else None
+        values = get_static_value(tensor) if numeric else None
         inside = numeric and (values is None or ((values >= 0) & (values <= MAX_TEMPERATURE)).all())
     except (TypeError, ValueError):
         inside = False
@@ -105,7 +107,7 @@ def _check_temperature(owner, temperature, batch):
             f"{owner} expects `temperature` to be {meaning}. Received: temperature={temperature!r}"
         )
     if len(tensor.shape) == 1:
-        _step_function.check_rows(owner, "temperature", tensor, batch)
+        check_rows(owner, "temperature", tensor, batch)
     tensor = ops.cast(tensor, "float32")
     tensor = ops.where(tensor >= 0.0, ops.minimum(tensor, MAX_TEMPERATURE), 0.0)
     return ops.reshape(tensor, (-1, 1))

@@ -9,7 +9,6 @@ live hypothesis can beat the worst of `beam` finished ones. At its length limit 
 ranked too.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from keras import ops
@@ -17,9 +16,7 @@ from keras import ops
 from keras_attention._utils import validation
 from keras_attention._utils.flat_beams import gather_beams
 from keras_attention._utils.tensor_types import (
-    CoveragePenaltyFunction,
     LengthPenalty,
-    ReorderCache,
     Step,
     Structure,
     Tensor,
@@ -29,8 +26,10 @@ from keras_attention.search import _backpointers
 from keras_attention.search import _hypotheses as pools
 from keras_attention.search._eager import run_search_loop
 from keras_attention.search._groups import BeamGroups
-from keras_attention.search._ranking import FINISHED_CANDIDATES, STOPPING, Ranking
+from keras_attention.search._ranking import Ranking
 from keras_attention.search._search_spec import SearchSpec
+from keras_attention.search.beam_options import FINISHED_CANDIDATES, BeamOptions
+from keras_attention.search.constraints import Constraints
 
 
 def beam_search(
@@ -38,26 +37,13 @@ def beam_search(
     state: Structure,
     memory: Structure,
     *,
-    beam_width: int = 4,
     max_length: int,
-    max_lengths: TensorLike | None = None,
-    min_length: int | TensorLike = 0,
-    suppress_ids: Sequence[int] = (),
-    no_repeat_ngram_size: int | None = None,
-    prefix: TensorLike | None = None,
-    prefix_lengths: TensorLike | None = None,
+    beam_width: int = 4,
     length_penalty: LengthPenalty | None = None,
-    coverage_penalty: CoveragePenaltyFunction | None = None,
+    constraints: Constraints = Constraints(),
+    options: BeamOptions = BeamOptions(),
     memory_mask: TensorLike | None = None,
-    stopping: str = "exact",
-    finished_candidates: str = "top_beam",
-    num_groups: int = 1,
-    diversity_penalty: float = 0.5,
     return_alignments: bool = True,
-    reorder_cache: ReorderCache | None = None,
-    start_id: int = 2,
-    end_id: int = 3,
-    pad_id: int = 0,
 ) -> dict[str, Tensor]:
     """Returns the best `beam_width` sequences of each batch element, found by beam search.
 
@@ -81,60 +67,21 @@ def beam_search(
             every leaf for the beams and reorders it as hypotheses are dropped. Shapes and
             dtypes must stay the same from step to step.
         memory: The source's tensors that `step` needs. Passed to it unchanged.
-        beam_width: Positive int, the number of hypotheses to keep and to return.
         max_length: Positive int, the length limit and the width of the result. The EOS token
             counts.
-        max_lengths: Optional int tensor of shape `(batch,)`: the limit of each element, from 1 to
-            `max_length`. Inside a compiled graph it is clipped to that range.
-        min_length: Int, or an int tensor of shape `(batch,)`: no hypothesis ends with fewer
-            tokens. The EOS token counts. `max_lengths` takes precedence over it.
-        suppress_ids: Ids never produced, ints, the same for the whole batch.
-        no_repeat_ngram_size: None, or a positive int `n`: no hypothesis contains the same `n`-gram
-            twice. Ids of the prefix count.
-        prefix: None, or int ids of shape `(batch, prefix)` that every hypothesis starts with,
-            regardless of other constraints. They are part of the result, of its lengths,
-            log-probabilities and alignments. EOS cannot be forced. A token that `step` forbids
-            raises; inside a compiled graph its batch element gets padding hypotheses.
-        prefix_lengths: None to use each prefix up to its first padding, or an int
-            tensor of shape `(batch,)`; 0 forces nothing.
+        beam_width: Positive int, the number of hypotheses to keep and to return.
         length_penalty: None to rank by log-probability, or a callable such as
             `GNMTLengthPenalty` or `AverageLengthPenalty`.
-        coverage_penalty: None, or a callable such as `CoveragePenalty`. It is applied to
-            hypotheses as they finish.
-        memory_mask: Boolean tensor of shape `(batch, source)`, passed to `coverage_penalty`.
-        stopping: When the search of a batch element stops. `"exact"`: when its result is certain.
-            `"limit"`: at its length limit, with the same result, later. `"first"`: when
-            `beam_width` hypotheses are finished, which may miss better, longer ones.
-            `"heuristic"`: when no live hypothesis would beat the worst of them at its current
-            length, which is exact too unless the length penalty prefers long output.
-            `"shrinking"`: when the beam is empty; each finished hypothesis reduces its width by
-            one (Sutskever et al. 2014). With a beam of 1 this is greedy search, whatever the
-            penalties.
-        finished_candidates: Which hypotheses that end in a step count as finished. `"top_beam"`:
-            those among the `beam_width` most probable of its `2 * beam_width` candidates, as in
-            fairseq and Hugging Face; then a beam of 1 is greedy search. `"all"`: those anywhere
-            among the `2 * beam_width`, as in tensor2tensor and t5x, which also finds improbable
-            short hypotheses. `"all"` requires `stopping` to be `"exact"` or `"limit"`: the other
-            rules would stop on a pool of improbable hypotheses.
-        num_groups: Int that divides `beam_width`. More than 1 searches in groups that avoid each
-            other's tokens. No group returns a hypothesis that an earlier one has found.
-        diversity_penalty: Number of at least 0, subtracted from a token's log-probability for each
-            time an earlier group chose it in the same step. It affects only the choice, never a
-            score.
+        constraints: What a hypothesis may contain, and the special ids: a `Constraints`.
+        options: How the beam ranks and stops: a `BeamOptions`.
+        memory_mask: None, or a boolean tensor of shape `(batch, source)`, passed to
+            `options.coverage_penalty`.
         return_alignments: Bool. Without alignments the search needs less memory.
-        reorder_cache: None to gather every leaf of `state`, or a cheaper callable `(state,
-            parents) -> state` with the same result, such as a decoder's `reorder_cache`;
-            `parents` is int32 `(batch, beam_width)`, the parent of each beam. It is not called in
-            the first step, in which all beams have the same parent, or for a beam of 1.
-        start_id: Int, the BOS token, fed at the first step. Never produced, unless it equals
-            `end_id`.
-        end_id: Int, the EOS token, ends a hypothesis.
-        pad_id: Int, padding after the end. Never produced.
 
     Returns:
         Dict of tensors, the best hypothesis of a batch element first:
 
-        * `ids`: int32 `(batch, beam_width, max_length)`, `pad_id` after the end;
+        * `ids`: int32 `(batch, beam_width, max_length)`, padding after the end;
         * `lengths`: int32 `(batch, beam_width)`, including EOS; a hypothesis that reached
           the limit has no EOS;
         * `log_probs`: float32 `(batch, beam_width)`, summed;
@@ -150,7 +97,7 @@ def beam_search(
 
     Raises:
         ValueError: If an argument is out of range, `step` violates its protocol, or it forbids a
-            token of `prefix`.
+            token of a prefix.
 
     Example:
 
@@ -164,37 +111,21 @@ def beam_search(
     >>> keras.ops.convert_to_numpy(result["ids"])[0].tolist()
     [[4, 3, 0, 0, 0], [3, 0, 0, 0, 0]]
 
-    Source: Wu et al. 2016 (https://arxiv.org/abs/1609.08144), section 7. Finished candidates:
-    fairseq `sequence_generator.py`, Hugging Face Transformers `generation/` (`"top_beam"`);
-    tensor2tensor `utils/beam_search.py`, t5x `decoding.py` (`"all"`).
+    Source: Wu et al. 2016 (https://arxiv.org/abs/1609.08144), section 7.
     """
-    owner, special_ids = "beam_search", (start_id, end_id, pad_id)
+    owner = "beam_search"
     validation.check_positive_int(owner, "beam_width", beam_width)
-    validation.check_one_of(owner, "stopping", stopping, STOPPING)
-    groups = BeamGroups(owner, beam_width, num_groups, diversity_penalty)
-    max_finished_rank = groups.width * _check_finished_candidates(
-        owner, finished_candidates, stopping
-    )
-    ranking = Ranking(owner, length_penalty, coverage_penalty, memory_mask, beam_width)
-    if reorder_cache is not None and not callable(reorder_cache):
+    if not isinstance(options, BeamOptions):
         raise ValueError(
-            f"{owner} expects `reorder_cache` to be None or a callable `reorder_cache(state, "
-            "parents)`, such "
-            f"as a decoder's. Received: reorder_cache={reorder_cache!r}"
+            f"{owner} expects `options` to be a `BeamOptions`, such as "
+            f"BeamOptions(stopping='first'). Received: options={options!r}"
         )
-    checked_step, _, limits, constraints = SearchSpec.from_arguments(
-        owner,
-        step,
-        state,
-        memory,
-        special_ids,
-        max_length,
-        max_lengths,
-        min_length=min_length,
-        suppress_ids=suppress_ids,
-        no_repeat_ngram_size=no_repeat_ngram_size,
-        prefix=prefix,
-        prefix_lengths=prefix_lengths,
+    stopping = options.stopping
+    groups = BeamGroups(owner, beam_width, options.num_groups, options.diversity_penalty)
+    max_finished_rank = groups.width * FINISHED_CANDIDATES[options.finished_candidates]
+    ranking = Ranking(owner, length_penalty, options.coverage_penalty, memory_mask, beam_width)
+    checked_step, _, limits, rules, special_ids = SearchSpec.from_arguments(
+        owner, step, state, memory, max_length, constraints
     )
 
     def advance(loop_state, logits, leaves, alignment):
@@ -202,8 +133,8 @@ def beam_search(
         length = loop_state.time + 1
         is_at_limit = length >= limits
         batch, beams = ops.shape(loop_state.alive.token_and_parent)
-        restricted = constraints.restrict(logits, loop_state.ids_so_far, loop_state.time, beams)
-        coverage = () if coverage_penalty is None else loop_state.coverage + alignment
+        restricted = rules.restrict(logits, loop_state.ids_so_far, loop_state.time, beams)
+        coverage = () if options.coverage_penalty is None else loop_state.coverage + alignment
         penalties = ranking.penalize_coverage(coverage, batch, beams)
         alive, finished, undecided, earlier = [], [], None, None
         for group_index in range(groups.count):
@@ -215,7 +146,7 @@ def beam_search(
                 group_step.logits,
                 group_step.restricted,
                 beam_width,
-                end_id,
+                special_ids.end_id,
                 group_step.group_slice,
             )
             is_duplicate = groups.find_earlier_finished(candidates, loop_state.duplicates, earlier)
@@ -254,11 +185,11 @@ def beam_search(
         )
         parents = alive.token_and_parent % beam_width
         coverage, ids_so_far = gather_beams((coverage, loop_state.ids_so_far), parents, beams)
-        if reorder_cache is None or beams == 1:
+        if options.reorder_cache is None or beams == 1:
             leaves = gather_beams(leaves, parents, beams)
         else:
-            leaves = checked_step.reorder_leaves(reorder_cache, leaves, parents)
-        ids_so_far = constraints.append_step(
+            leaves = checked_step.reorder_leaves(options.reorder_cache, leaves, parents)
+        ids_so_far = rules.append_step(
             ids_so_far, loop_state.time, alive.token_and_parent, beam_width
         )
         return _BeamSearchState(
@@ -271,9 +202,9 @@ def beam_search(
         ids = ops.reshape(loop_state.alive.token_and_parent // beam_width, (batch * beam_width,))
         return tuple(advance(loop_state, *checked_step(ids, loop_state.leaves)))
 
-    ids = ops.full((checked_step.batch,), start_id, dtype="int32")
+    ids = ops.full((checked_step.batch,), special_ids.start_id, dtype="int32")
     logits, leaves, alignment = checked_step(ids, checked_step.leaves)
-    constraints.check_vocabulary(logits)
+    rules.check_vocabulary(logits)
     axes = "(batch, source)"
     if isinstance(memory_mask, (list, tuple)):
         memory_mask = ops.convert_to_tensor(memory_mask)
@@ -290,8 +221,8 @@ def beam_search(
             max_length, checked_step.batch, beam_width, alignment, return_alignments
         ),
         leaves=(),
-        coverage=() if coverage_penalty is None else ops.zeros_like(alignment),
-        ids_so_far=constraints.start(checked_step.batch),
+        coverage=() if options.coverage_penalty is None else ops.zeros_like(alignment),
+        ids_so_far=rules.start(checked_step.batch),
     )
     loop_state = advance(loop_state, logits, leaves, alignment)
     loop_state = run_search_loop(
@@ -299,11 +230,11 @@ def beam_search(
     )
     loop_state = _BeamSearchState(*loop_state)
     finished = groups.sort_finished(loop_state.finished)
-    if constraints.prefix is not None:
+    if rules.prefix is not None:
         counts = _backpointers.count_tokens(loop_state.backpointers, finished, loop_state.time)
-        constraints.prefix.check_forced(counts, limits)
+        rules.prefix.check_forced(counts, limits)
     ids, token_log_probs, alignments = _backpointers.trace_back(
-        loop_state.backpointers, finished, loop_state.time, pad_id
+        loop_state.backpointers, finished, loop_state.time, special_ids.pad_id
     )
     result = {
         "ids": ids,
@@ -315,20 +246,6 @@ def beam_search(
     if return_alignments:
         result["alignments"] = alignments
     return result
-
-
-def _check_finished_candidates(owner, finished_candidates, stopping):
-    """Returns the number of candidates that may finish, as a multiple of the beam width."""
-    validation.check_one_of(owner, "finished_candidates", finished_candidates, FINISHED_CANDIDATES)
-    if finished_candidates == "all" and stopping not in ("exact", "limit"):
-        reason = "would stop on the improbable hypotheses that then count as finished"
-        if stopping == "shrinking":
-            reason = "would remove a place of the beam for each of them, even those outside of it"
-        raise ValueError(
-            f"{owner} expects `stopping` to be 'exact' or 'limit' with "
-            f"`finished_candidates='all'`: {stopping!r} {reason}. Received: stopping={stopping!r}"
-        )
-    return FINISHED_CANDIDATES[finished_candidates]
 
 
 class _BeamSearchState(NamedTuple):

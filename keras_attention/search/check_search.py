@@ -5,19 +5,24 @@ stopping, for a single batch element, greedily, exhaustively, compiled.
 """
 
 from collections.abc import Callable
+from typing import TypedDict, Unpack
 
 from keras_attention._utils import validation
-from keras_attention._utils.tensor_types import (
-    CoveragePenaltyFunction,
-    LengthPenalty,
-    ReorderCache,
-    Step,
-    Structure,
-    Tensor,
-    TensorLike,
-)
+from keras_attention._utils.tensor_types import LengthPenalty, Step, Structure, Tensor, TensorLike
 from keras_attention.search._eager import allow_eager_searches
 from keras_attention.search._invariants import BeamSearchInvariants, SearchInputs
+from keras_attention.search.beam_options import BeamOptions
+from keras_attention.search.constraints import SpecialIds, check_special_ids
+
+
+class BeamSearchArguments(TypedDict, total=False):
+    """The arguments of `beam_search` that `check_beam_search` takes."""
+
+    max_length: int
+    beam_width: int
+    length_penalty: LengthPenalty | None
+    options: BeamOptions
+    memory_mask: TensorLike | None
 
 
 def check_beam_search(
@@ -25,18 +30,11 @@ def check_beam_search(
     state: Structure,
     memory: Structure,
     *,
-    beam_width: int = 3,
-    max_length: int = 6,
-    length_penalty: LengthPenalty | None = None,
-    coverage_penalty: CoveragePenaltyFunction | None = None,
-    memory_mask: TensorLike | None = None,
-    reorder_cache: ReorderCache | None = None,
+    special_ids: SpecialIds = SpecialIds(),
     take_rows: Callable[[Structure, Tensor], Structure] | None = None,
     jit_compile: bool = False,
     tolerance: float = 1e-4,
-    start_id: int = 2,
-    end_id: int = 3,
-    pad_id: int = 0,
+    **arguments: Unpack[BeamSearchArguments],
 ) -> float:
     """Raises unless the invariants of a beam search over `step` hold.
 
@@ -45,7 +43,7 @@ def check_beam_search(
     * every log-probability (of a token and in total), score and alignment is that of feeding the
       returned ids to `step`;
     * hypotheses are sorted, distinct, and well formed, with padding only at the end;
-    * stopping early changes nothing;
+    * stopping early changes nothing, if `options.stopping` is `"exact"`;
     * a batch element has the same result alone as in any batch;
     * a beam of 1 is greedy search;
     * if there are few sequences, a wide beam finds them all, in order;
@@ -58,22 +56,16 @@ def check_beam_search(
         step: Callable `(ids, state, memory) -> (logits, state, alignment)`, as in `beam_search`.
         state: Nest of tensors of shape `(batch, ...)`; use a batch of two or more.
         memory: Passed to `step`.
-        beam_width: Positive int.
-        max_length: Positive int. A few steps suffice.
-        length_penalty: As in `beam_search`.
-        coverage_penalty: As in `beam_search`.
-        memory_mask: Boolean tensor of shape `(batch, source)`, or None. With it, alignments
-            must be 0 where it is False.
-        reorder_cache: As in `beam_search`: a decoder's method to reorder its state, or None.
+        special_ids: The `SpecialIds` of the vocabulary.
         take_rows: Callable `(memory, rows) -> memory` that selects batch elements, `rows` a list
             of ints. By default every tensor in `memory` whose first axis is the batch is
             indexed, and everything else is left unchanged.
         jit_compile: Bool, whether to test a search compiled by XLA too, which takes some seconds.
         tolerance: Number, the maximum difference of a log-probability, relative if it is large.
             Ids may differ only if scores differ by less.
-        start_id: Int, as in `beam_search`.
-        end_id: Int, as in `beam_search`.
-        pad_id: Int, as in `beam_search`.
+        **arguments: `max_length`, `beam_width`, `length_penalty`, `options` and `memory_mask`, as
+            `beam_search` takes them. By default `max_length` is 6 and `beam_width` is 3. With
+            `memory_mask`, alignments must be 0 where it is False.
 
     Returns:
         The largest difference between a log-probability and teacher forcing, a float.
@@ -94,21 +86,18 @@ def check_beam_search(
     >>> check_beam_search(step, state, None, max_length=4) < 1e-5
     True
     """
-    validation.check_positive_int("check_beam_search", "beam_width", beam_width)
-    validation.check_number_in_range("check_beam_search", "tolerance", tolerance, 0)
-    special_ids = {"start_id": start_id, "end_id": end_id, "pad_id": pad_id}
-    penalties = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
-    invariants = BeamSearchInvariants(step, reorder_cache, tolerance, special_ids)
-    inputs = SearchInputs(state, memory, memory_mask, take_rows)
-    options = {"beam_width": beam_width, "max_length": max_length, **penalties}
-
+    owner = "check_beam_search"
+    validation.check_number_in_range(owner, "tolerance", tolerance, 0)
+    check_special_ids(owner, special_ids)
+    inputs = SearchInputs(state, memory, arguments.pop("memory_mask", None), take_rows)
+    invariants = BeamSearchInvariants(step, special_ids, tolerance, **arguments)
     with allow_eager_searches():
-        found = invariants.search(inputs, **options)
-        worst = invariants.check_teacher_forcing(inputs, found, penalties)
-        invariants.check_well_formed(found, max_length)
-        invariants.check_early_stopping(inputs, found, options, penalties)
-        invariants.check_batch_independence(inputs, found, options, penalties)
-        invariants.check_greedy(inputs, max_length)
-        invariants.check_exhaustive(inputs, max_length, penalties)
-        invariants.check_compiled(inputs, found, options, penalties, jit_compile)
+        found = invariants.search(inputs)
+        worst = invariants.check_teacher_forcing(inputs, found)
+        invariants.check_well_formed(found)
+        invariants.check_early_stopping(inputs, found)
+        invariants.check_batch_independence(inputs, found)
+        invariants.check_greedy(inputs)
+        invariants.check_exhaustive(inputs)
+        invariants.check_compiled(inputs, found, jit_compile)
     return worst

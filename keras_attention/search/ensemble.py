@@ -15,8 +15,7 @@ from keras import ops
 
 from keras_attention._utils import validation
 from keras_attention._utils.tensor_types import Step, Tensor, TensorLike
-from keras_attention.search._hypotheses import POSSIBLE_THRESHOLD
-from keras_attention.search._step_function import IMPOSSIBLE
+from keras_attention.search._log_probs import IMPOSSIBLE, POSSIBLE_THRESHOLD
 
 AVERAGES = ("log_probs", "probabilities")
 

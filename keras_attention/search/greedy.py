@@ -5,14 +5,16 @@
 It equals `beam_search` with `beam_width=1` and no penalty, token for token.
 """
 
-from collections.abc import Sequence
-
 from keras_attention._utils.tensor_types import Step, Structure, Tensor, TensorLike
-from keras_attention.search import _step_function
 from keras_attention.search._chunked_top_k import chunked_top_k
-from keras_attention.search._hypotheses import POSSIBLE_THRESHOLD
+from keras_attention.search._log_probs import (
+    POSSIBLE_THRESHOLD,
+    compute_log_probs,
+    softmax_denominator,
+)
 from keras_attention.search._search_spec import SearchSpec
 from keras_attention.search._single import ChosenTokens, search_single_hypothesis
+from keras_attention.search.constraints import Constraints
 
 
 def greedy_search(
@@ -21,24 +23,16 @@ def greedy_search(
     memory: Structure,
     *,
     max_length: int,
-    max_lengths: TensorLike | None = None,
-    min_length: int | TensorLike = 0,
-    suppress_ids: Sequence[int] = (),
-    no_repeat_ngram_size: int | None = None,
-    prefix: TensorLike | None = None,
-    prefix_lengths: TensorLike | None = None,
+    constraints: Constraints = Constraints(),
     return_alignments: bool = True,
-    start_id: int = 2,
-    end_id: int = 3,
-    pad_id: int = 0,
 ) -> dict[str, Tensor]:
     """Returns the sequence of the most probable tokens of each batch element.
 
     Compile it; eagerly it is 10 to 250 times slower. Call it in a function under
     `@tf.function(autograph=False, jit_compile=True)`, on JAX under `@jax.jit`.
 
-    Use it if speed matters more than the best quality. The arguments have the same meaning as in
-    `beam_search`. Of tokens with equal logits it takes the smallest id.
+    Use it if speed matters more than the best quality. Of tokens with equal logits it takes the
+    smallest id.
 
     Args:
         step: Callable `(ids, state, memory) -> (logits, state, alignment)`, as in `beam_search`,
@@ -47,19 +41,8 @@ def greedy_search(
         memory: Passed to `step` unchanged.
         max_length: Positive int, the length limit and the width of the result. The EOS token
             counts.
-        max_lengths: Optional int tensor of shape `(batch,)`: the limit of each element, from 1 to
-            `max_length`. Inside a compiled graph it is clipped to that range.
-        min_length: Int, or an int tensor of shape `(batch,)`: no sequence ends with fewer tokens.
-            `max_lengths` takes precedence over it.
-        suppress_ids: Ids never produced, as in `beam_search`.
-        no_repeat_ngram_size: None or a positive int, as in `beam_search`.
-        prefix: None, or int ids `(batch, prefix)` to start with, as in `beam_search`.
-        prefix_lengths: None, or an int tensor of shape `(batch,)`, as in `beam_search`.
+        constraints: What a sequence may contain, and the special ids: a `Constraints`.
         return_alignments: Bool. Without alignments the search needs less memory.
-        start_id: Int, the BOS token, fed at the first step. Never produced, unless it equals
-            `end_id`.
-        end_id: Int, the EOS token, ends a sequence.
-        pad_id: Int, padding after the end. Never produced.
 
     Returns:
         Dict of tensors: `ids` int32 `(batch, max_length)`, `lengths` int32 `(batch,)` including
@@ -67,12 +50,11 @@ def greedy_search(
         whose sum is `log_probs`, and `alignments` float32 `(batch, max_length, source)`, both 0
         after the end.
 
-        If constraints permit no token, a sequence stops without EOS. In a compiled graph it does
-        so too if `step` forbids a token of its prefix.
+        If constraints permit no token, a sequence stops without EOS.
 
     Raises:
         ValueError: If an argument is out of range, `step` violates its protocol, or it forbids a
-            token of `prefix`.
+            token of a prefix.
 
     Example:
 
@@ -85,20 +67,8 @@ def greedy_search(
     >>> keras.ops.convert_to_numpy(result["ids"]).tolist()
     [[4, 5, 6, 3, 0, 0]]
     """
-    special_ids = (start_id, end_id, pad_id)
     search_spec = SearchSpec.from_arguments(
-        "greedy_search",
-        step,
-        state,
-        memory,
-        special_ids,
-        max_length,
-        max_lengths,
-        min_length=min_length,
-        suppress_ids=suppress_ids,
-        no_repeat_ngram_size=no_repeat_ngram_size,
-        prefix=prefix,
-        prefix_lengths=prefix_lengths,
+        "greedy_search", step, state, memory, max_length, constraints
     )
 
     def choose(logits, restricted, time):
@@ -116,6 +86,4 @@ def select_most_probable(logits: TensorLike, restricted: TensorLike) -> tuple[Te
         restricted: The same, with forbidden tokens at -2e9.
     """
     best, ids = chunked_top_k(restricted, 1)
-    return ids[:, 0], _step_function.compute_log_probs(
-        best, _step_function.softmax_denominator(logits)
-    )[:, 0]
+    return ids[:, 0], compute_log_probs(best, softmax_denominator(logits))[:, 0]

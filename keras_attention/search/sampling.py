@@ -6,14 +6,17 @@ which samples from softmax(logits / temperature) (Gumbel 1954). At temperature 0
 most probable token. `_token_sampling` selects the candidates, `_stateless_random` makes the noise.
 """
 
-from collections.abc import Sequence
-
 from keras_attention._utils.tensor_types import Step, Structure, Tensor, TensorLike
-from keras_attention.search import _stateless_random, _step_function
-from keras_attention.search._hypotheses import POSSIBLE_THRESHOLD
+from keras_attention.search import _stateless_random
+from keras_attention.search._log_probs import (
+    POSSIBLE_THRESHOLD,
+    compute_log_probs,
+    softmax_denominator,
+)
 from keras_attention.search._search_spec import SearchSpec
 from keras_attention.search._single import ChosenTokens, search_single_hypothesis
 from keras_attention.search._token_sampling import TokenSampler
+from keras_attention.search.constraints import Constraints
 
 
 def sample_search(
@@ -26,16 +29,8 @@ def sample_search(
     top_k: int | None = None,
     top_p: float | None = None,
     max_length: int,
-    max_lengths: TensorLike | None = None,
-    min_length: int | TensorLike = 0,
-    suppress_ids: Sequence[int] = (),
-    no_repeat_ngram_size: int | None = None,
-    prefix: TensorLike | None = None,
-    prefix_lengths: TensorLike | None = None,
+    constraints: Constraints = Constraints(),
     return_alignments: bool = True,
-    start_id: int = 2,
-    end_id: int = 3,
-    pad_id: int = 0,
 ) -> dict[str, Tensor]:
     """Returns one sequence per batch element, sampled token by token.
 
@@ -60,18 +55,8 @@ def sample_search(
             whose probabilities after temperature sum to at least `top_p`.
         max_length: Positive int, the length limit and the width of the result. The EOS token
             counts.
-        max_lengths: Optional int tensor of shape `(batch,)`, as in `beam_search`.
-        min_length: Int, or an int tensor of shape `(batch,)`: no sequence ends with fewer tokens.
-            `max_lengths` takes precedence over it.
-        suppress_ids: Ids never produced, as in `beam_search`.
-        no_repeat_ngram_size: None or a positive int, as in `beam_search`.
-        prefix: None, or int ids `(batch, prefix)` to start with, as in `beam_search`.
-        prefix_lengths: None, or an int tensor of shape `(batch,)`, as in `beam_search`.
+        constraints: What a sequence may contain, and the special ids: a `Constraints`.
         return_alignments: Bool. Without alignments the search needs less memory.
-        start_id: Int, the BOS token, fed at the first step. Never produced, unless it equals
-            `end_id`.
-        end_id: Int, the EOS token, ends a sequence.
-        pad_id: Int, padding after the end. Never produced.
 
     Returns:
         Dict of tensors: `ids` int32 `(batch, max_length)`; `lengths` int32 `(batch,)`, including
@@ -81,12 +66,11 @@ def sample_search(
         float32 `(batch, max_length)`, whose sum is `log_probs`, and `alignments` float32
         `(batch, max_length, source)`, both 0 after the end.
 
-        If constraints permit no token, a sequence stops without EOS. In a compiled graph it does
-        so too if `step` forbids a token of its prefix.
+        If constraints permit no token, a sequence stops without EOS.
 
     Raises:
         ValueError: If an argument is out of range, `step` violates its protocol, or it forbids a
-            token of `prefix`.
+            token of a prefix.
 
     Example:
 
@@ -101,28 +85,15 @@ def sample_search(
     >>> sample(7, 11, 7)[0] == sample(7)[0] == sample(11, 7)[1] != sample(11)[0]
     True
     """
-    owner, special_ids = "sample_search", (start_id, end_id, pad_id)
-    search_spec = SearchSpec.from_arguments(
-        owner,
-        step,
-        state,
-        memory,
-        special_ids,
-        max_length,
-        max_lengths,
-        min_length=min_length,
-        suppress_ids=suppress_ids,
-        no_repeat_ngram_size=no_repeat_ngram_size,
-        prefix=prefix,
-        prefix_lengths=prefix_lengths,
-    )
+    owner = "sample_search"
+    search_spec = SearchSpec.from_arguments(owner, step, state, memory, max_length, constraints)
     seeds = _stateless_random.split_seeds(owner, seed, search_spec.checked_step.batch)
     sample_token = TokenSampler(owner, temperature, top_k, top_p, search_spec.checked_step.batch)
 
     def choose(logits, restricted, time):
-        denominator = _step_function.softmax_denominator(logits)
+        denominator = softmax_denominator(logits)
         sampled = sample_token(restricted, denominator, _stateless_random.derive_keys(seeds, time))
-        log_probs = _step_function.compute_log_probs(sampled.logits[:, None], denominator)[:, 0]
+        log_probs = compute_log_probs(sampled.logits[:, None], denominator)[:, 0]
         return ChosenTokens(
             sampled.ids, (log_probs, sampled.log_probs), log_probs > POSSIBLE_THRESHOLD
         )

@@ -12,9 +12,13 @@ import numpy as np
 from keras import ops
 
 from keras_attention._utils.tensor_types import Step, Structure, Tensor, TensorLike
-from keras_attention.search import _step_function
+from keras_attention.search._argument_tensors import check_rows, get_static_value, to_int32_tensor
+from keras_attention.search._checked_step import CheckedStep
 from keras_attention.search._eager import run_search_loop
-from keras_attention.search._step_function import IMPOSSIBLE
+from keras_attention.search._indexing import gather_per_row, write_at
+from keras_attention.search._log_probs import IMPOSSIBLE, compute_log_probs, softmax_denominator
+from keras_attention.search._token_rules import check_special_ids_in_vocabulary
+from keras_attention.search.constraints import SpecialIds, check_special_ids
 
 
 def score_sequences(
@@ -24,9 +28,7 @@ def score_sequences(
     target_ids: TensorLike,
     *,
     return_alignments: bool = True,
-    start_id: int = 2,
-    end_id: int = 3,
-    pad_id: int = 0,
+    special_ids: SpecialIds = SpecialIds(),
 ) -> dict[str, Tensor]:
     """Returns the log-probability of each sequence of a batch under a step function.
 
@@ -43,11 +45,9 @@ def score_sequences(
         state: Nest of tensors of shape `(batch, ...)`.
         memory: Passed to `step` unchanged.
         target_ids: Int tensor of shape `(batch, target)`, `[y_1 .. EOS]` without BOS,
-            padded with `pad_id`; at least one column.
+            padded; at least one column.
         return_alignments: Bool. Without alignments scoring needs less memory.
-        start_id: Int, the BOS token, fed at the first step.
-        end_id: Int, the EOS token, ends a sequence.
-        pad_id: Int, padding.
+        special_ids: The `SpecialIds` of the vocabulary.
 
     Returns:
         Dict of tensors: `log_probs` float32 `(batch,)`; `token_log_probs` float32
@@ -70,20 +70,18 @@ def score_sequences(
     [-2.0794, -2.0794, 0.0]
     """
     owner = "score_sequences"
-    _step_function.check_special_ids(owner, start_id, end_id, pad_id)
-    target_ids = _step_function.to_int32_tensor(
-        owner, "target_ids", target_ids, 2, "int ids (batch, target)"
-    )
-    checked_step = _step_function.CheckedStep(owner, step, state, memory)
-    _step_function.check_rows(owner, "target_ids", target_ids, checked_step.batch)
+    check_special_ids(owner, special_ids)
+    target_ids = to_int32_tensor(owner, "target_ids", target_ids, 2, "int ids (batch, target)")
+    checked_step = CheckedStep(owner, step, state, memory)
+    check_rows(owner, "target_ids", target_ids, checked_step.batch)
     if target_ids.shape[1] == 0:
         raise ValueError(
             f"{owner} expects at least one column of `target_ids`; an empty sequence consists of "
             f"EOS. Received: target_ids.shape={tuple(target_ids.shape)}"
         )
-    inside = _find_scored(target_ids, end_id, pad_id)
+    inside = _find_scored(target_ids, special_ids)
     lengths = ops.sum(ops.cast(inside, "int32"), axis=1)
-    targets = ops.transpose(ops.where(inside, target_ids, pad_id))  # (target, batch)
+    targets = ops.transpose(ops.where(inside, target_ids, special_ids.pad_id))  # (target, batch)
     scored = ops.transpose(inside)
 
     def advance(loop_state, logits, leaves, alignment):
@@ -94,11 +92,11 @@ def score_sequences(
         alignments = loop_state.alignments
         if return_alignments:
             alignment = ops.where(here[:, None], alignment, 0.0)
-            alignments = _step_function.write_at(alignments, loop_state.time, alignment)
+            alignments = write_at(alignments, loop_state.time, alignment)
         return _ScoringState(
             loop_state.time + 1,
             ops.clip(ids, 0, logits.shape[1] - 1),
-            _step_function.write_at(loop_state.log_probs, loop_state.time, log_probs),
+            write_at(loop_state.log_probs, loop_state.time, log_probs),
             alignments,
             leaves,
         )
@@ -107,9 +105,9 @@ def score_sequences(
         loop_state = _ScoringState(*loop_state)
         return tuple(advance(loop_state, *checked_step(loop_state.ids, loop_state.leaves)))
 
-    ids = ops.full((checked_step.batch,), start_id, dtype="int32")
+    ids = ops.full((checked_step.batch,), special_ids.start_id, dtype="int32")
     logits, leaves, alignment = checked_step(ids, checked_step.leaves)
-    _step_function.check_vocabulary(owner, logits, start_id, end_id, pad_id)
+    check_special_ids_in_vocabulary(owner, logits, special_ids)
     _check_targets(owner, targets, logits.shape[1])
     empty = (*ops.shape(targets), ops.shape(alignment)[1])
     loop_state = _ScoringState(
@@ -141,10 +139,8 @@ def gather_log_probs(logits: TensorLike, ids: TensorLike) -> Tensor:
         ids: Int32 tensor of shape `(rows,)`.
     """
     inside = ops.clip(ids, 0, logits.shape[1] - 1)
-    chosen = _step_function.gather_per_row(logits, inside[:, None])
-    log_probs = _step_function.compute_log_probs(
-        chosen, _step_function.softmax_denominator(logits)
-    )[:, 0]
+    chosen = gather_per_row(logits, inside[:, None])
+    log_probs = compute_log_probs(chosen, softmax_denominator(logits))[:, 0]
     return ops.where(ids == inside, log_probs, IMPOSSIBLE)
 
 
@@ -158,15 +154,15 @@ class _ScoringState(NamedTuple):
     leaves: tuple
 
 
-def _find_scored(ids, end_id, pad_id):
+def _find_scored(ids, special_ids):
     """Returns True at the tokens up to the first EOS, False from the first padding on."""
-    padding = ids == pad_id
-    stops = ops.cast(padding | (ids == end_id), "int32")
+    padding = ids == special_ids.pad_id
+    stops = ops.cast(padding | (ids == special_ids.end_id), "int32")
     return (ops.cumsum(stops, axis=1) - stops == 0) & ops.logical_not(padding)
 
 
 def _check_targets(owner, targets, vocabulary):
-    values = _step_function.get_static_value(targets)
+    values = get_static_value(targets)
     if values is None:
         return
     outside = np.argwhere((values < 0) | (values >= vocabulary))

@@ -7,7 +7,11 @@ import tensorflow as tf
 
 from benchmarks import decode
 from benchmarks.__main__ import main
-from keras_attention.search import CoveragePenalty, beam_search
+from keras_attention.search import (
+    BeamOptions,
+    CoveragePenalty,
+    beam_search,
+)
 
 ctranslate2 = pytest.importorskip(
     "ctranslate2", reason="CTranslate2 is not installed: the decode benchmark's peer is NOT tested"
@@ -114,7 +118,7 @@ def test_both_rank_hypotheses_of_any_length_and_align_them_alike(tmp_path, power
         max_length=limit,
         memory_mask=real,
         length_penalty=PowerPenalty(power) if power else None,
-        coverage_penalty=CoveragePenalty(beta) if beta else None,
+        options=BeamOptions(coverage_penalty=CoveragePenalty(beta) if beta else None),
     )
     found = {name: np.array(tensor) for name, tensor in found.items()}
     assert len(set(found["lengths"].ravel())) > 2

@@ -7,14 +7,23 @@ from backends import outputs_and_gradients
 from layer_table import SIZES, TABLE
 
 import keras_attention as ka
-from keras_attention.search import beam_search, greedy_search, sample_search, score_sequences
+from keras_attention.search import (
+    BeamOptions,
+    beam_search,
+    greedy_search,
+    sample_search,
+    score_sequences,
+)
 
 NO_ROWS = SIZES[0] | {"batch": 0}
 LENGTH = 3
 SEARCHES = {
     "beam": lambda *a: beam_search(*a, beam_width=2, max_length=LENGTH),
     "groups": lambda *a: beam_search(
-        *a, beam_width=4, num_groups=2, diversity_penalty=0.5, max_length=LENGTH
+        *a,
+        beam_width=4,
+        max_length=LENGTH,
+        options=BeamOptions(num_groups=2, diversity_penalty=0.5),
     ),
     "greedy": lambda *a: greedy_search(*a, max_length=LENGTH),
     "sample": lambda *a: sample_search(*a, max_length=LENGTH, seed=np.zeros(0, "int32")),

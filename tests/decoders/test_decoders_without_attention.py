@@ -9,7 +9,7 @@ from finite_differences import assert_gradients_are_right
 
 from keras_attention import BahdanauGRUCell, ChoDecoder, Seq2SeqDecoder
 from keras_attention.decoders import check_decoder
-from keras_attention.search import beam_search, score_sequences
+from keras_attention.search import Constraints, SpecialIds, beam_search, score_sequences
 
 B, T, S, V, E, N, M, C, L = 3, 5, 7, 13, 4, 8, 6, 2, 3
 IDS = np.array([[2, 5, 4, 7, 12], [2, 6, 1, 0, 0], [2, 11, 3, 9, 0]])
@@ -175,15 +175,22 @@ def test_every_layer_begins_from_its_own_state():
 
 
 def test_every_score_of_a_beam_is_that_of_scoring_its_ids(decoder):
-    first = {"start_id": decoder.decoder_start_id}
+    special_ids = SpecialIds(start_id=decoder.decoder_start_id)
     decoder.logits.bias.assign(np.where(np.arange(V) == 3, -3.0, 0.0))  # no row ends at once
     memory = decoder.prepare(tf.constant(MEMORY), tf.constant(MASK))
     state = decoder.start(memory, None if decoder.decoder_start_id == 2 else _state(decoder))
-    found = beam_search(decoder.step, state, memory, beam_width=3, max_length=6, **first)
+    found = beam_search(
+        decoder.step,
+        state,
+        memory,
+        beam_width=3,
+        max_length=6,
+        constraints=Constraints(special_ids=special_ids),
+    )
     assert len({tuple(ids) for ids in np.array(found["ids"])[:, 0]}) > 1, "rows differ"
     for beam in range(3):
         ids = found["ids"][:, beam]
-        scored = score_sequences(decoder.step, state, memory, ids, **first)
+        scored = score_sequences(decoder.step, state, memory, ids, special_ids=special_ids)
         np.testing.assert_allclose(found["log_probs"][:, beam], scored["log_probs"], atol=1e-5)
 
 

@@ -10,7 +10,7 @@ from finite_differences import assert_gradients_are_right
 from keras_attention import TransformerDecoder, TransformerDecoderLayer
 from keras_attention._utils.flat_beams import gather_beams
 from keras_attention.decoders import check_decoder
-from keras_attention.search import beam_search, greedy_search, score_sequences
+from keras_attention.search import BeamOptions, beam_search, greedy_search, score_sequences
 
 B, T, S, V, D, H, F, M = 3, 5, 7, 13, 10, 5, 11, 6
 IDS = np.array([[2, 5, 4, 7, 12], [2, 6, 1, 0, 0], [2, 11, 3, 9, 0]])
@@ -172,7 +172,11 @@ def test_a_search_that_leaves_caches_in_place_finds_the_same(jit_compile):
     def search(memory, mask, reorder_cache):
         prepared = decoder.prepare(memory, mask)
         state = decoder.start(prepared, max_length=6)
-        options = {"beam_width": 4, "max_length": 6, "reorder_cache": reorder_cache}
+        options = {
+            "beam_width": 4,
+            "max_length": 6,
+            "options": BeamOptions(reorder_cache=reorder_cache),
+        }
         return beam_search(decoder.step, state, prepared, **options)
 
     expected = search(memory, tf.constant(MASK), None)

@@ -60,11 +60,11 @@ def export_bahdanau(base):
     arguments = {
         "beam_width": N,
         "max_length": 8,  # twice the longest target of training
-        "min_length": 3,
-        "no_repeat_ngram_size": 2,
-        "suppress_ids": (1, BANNED),
         "length_penalty": search.GNMTLengthPenalty(0.6),
-        "coverage_penalty": search.CoveragePenalty(0.2),
+        "constraints": search.Constraints(
+            min_length=3, no_repeat_ngram_size=2, suppress_ids=(1, BANNED)
+        ),
+        "options": search.BeamOptions(coverage_penalty=search.CoveragePenalty(0.2)),
     }
     path = base / "served" / "41"
     return types.SimpleNamespace(

@@ -377,16 +377,17 @@ def test_numbers_become_penalties(pieces, tmp_path, quick, monkeypatch):
     functions = translator_export.TranslatorSignatures
 
     def record(*arguments):
-        seen.append(arguments[5])
+        seen.append(arguments[3])
         return functions(*arguments)
 
     monkeypatch.setattr(translator_export, "TranslatorSignatures", record)
     export(pieces, tmp_path, length_penalty=0.6, coverage_penalty=0.2)
     (options,) = seen
-    assert isinstance(options["length_penalty"], GNMTLengthPenalty)
-    assert options["length_penalty"].alpha == 0.6
-    assert isinstance(options["coverage_penalty"], CoveragePenalty)
-    assert options["coverage_penalty"].beta == 0.2
+    assert isinstance(options.length_penalty, GNMTLengthPenalty)
+    assert options.length_penalty.alpha == 0.6
+    coverage_penalty = options.beam_options.coverage_penalty
+    assert isinstance(coverage_penalty, CoveragePenalty)
+    assert coverage_penalty.beta == 0.2
 
 
 def test_the_command_fails_in_one_line(tmp_path, capsys):

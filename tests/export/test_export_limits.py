@@ -68,14 +68,15 @@ def limits(monkeypatch):
     seen = []
 
     class Functions:
-        def __init__(self, model, source, target, max_source_length, max_length, *others):
-            seen.append((max_source_length, max_length))
+        def __init__(self, model, source, target, options, xla):
+            seen.append((options.max_source_length, options.max_length))
             self.pipeline = None
 
         def signatures(self):
             return {}
 
     monkeypatch.setattr(translator_export, "TranslatorSignatures", Functions)
+    monkeypatch.setattr(translator_export, "check_search_ram", lambda *arguments: None)
     monkeypatch.setattr(translator_export, "make_translator_requests", lambda *arguments: [])
     monkeypatch.setattr(
         translator_export,

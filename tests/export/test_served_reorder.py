@@ -10,12 +10,16 @@ from toy_translator import ToyDecoder, toy_translator
 
 from keras_attention._utils.flat_beams import gather_beams
 from keras_attention.export import tokenizers
+from keras_attention.export._search_options import resolve_search_options
 from keras_attention.export._signatures import TranslatorSignatures
-from keras_attention.search import CoveragePenalty, beam_search
+from keras_attention.search import (
+    BeamOptions,
+    CoveragePenalty,
+    beam_search,
+)
 
 SOURCE = tokenizers.train("characters", ["abc defg"])
 TARGET = tokenizers.train("words", ["one two three four five six seven"])
-SEARCH = {"beam_width": 3, "coverage_penalty": CoveragePenalty(0.5)}
 LIMIT = 5
 
 
@@ -39,14 +43,33 @@ class Blind(ToyDecoder):
 def test_rows_of_unequal_length_are_searched_as_each_alone(kind):
     size = TARGET.vocabulary_size
     model = toy_translator(SOURCE.vocabulary_size, size, decoder=kind(size, 7, name="decoder"))
-    functions = TranslatorSignatures(model, SOURCE, TARGET, None, LIMIT, SEARCH, {})
+    options = resolve_search_options(
+        "test",
+        model,
+        SOURCE,
+        TARGET,
+        beam_width=3,
+        max_length=LIMIT,
+        max_source_length=None,
+        length_penalty=None,
+        coverage_penalty=0.5,
+        min_length=0,
+        suppress_ids=(),
+        no_repeat_ngram_size=None,
+    )
+    functions = TranslatorSignatures(model, SOURCE, TARGET, options)
     ids, length = functions.pipeline.encode_source(tf.constant(["abc def", "", "ga"]))
     found = functions._beam_search(ids, length)
     served = types.SimpleNamespace(model=model, target=TARGET, source_limit=None)
     reorder_cache = getattr(model.get_layer("decoder"), "reorder_cache", None)
     for row, source in enumerate(ids.numpy()):
         alone, begun = begin_alone(served, source[: length[row] - 1].tolist())
-        options = {"max_length": LIMIT, "memory_mask": tf.ones_like(alone, tf.bool)}
-        expected = beam_search(*begun, reorder_cache=reorder_cache, **options, **SEARCH)
+        expected = beam_search(
+            *begun,
+            max_length=LIMIT,
+            beam_width=3,
+            options=BeamOptions(CoveragePenalty(0.5), reorder_cache=reorder_cache),
+            memory_mask=tf.ones_like(alone, tf.bool),
+        )
         np.testing.assert_array_equal(found["ids"][row], expected["ids"][0])
         np.testing.assert_allclose(found["score"][row], expected["scores"][0], atol=1e-5)

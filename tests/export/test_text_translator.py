@@ -79,7 +79,7 @@ def test_targets_of_similar_lengths_share_a_program(translator, monkeypatch):
 
     class Counted(TranslatorSignatures):
         def __init__(self, *arguments):
-            made.append(arguments[4])
+            made.append(arguments[3].max_length)
             super().__init__(*arguments)
 
     monkeypatch.setattr(text_translator, "TranslatorSignatures", Counted)

@@ -131,7 +131,7 @@ def test_greedy_equals_the_keras_model(name, served, request):
     found = served[f"{name} greedy"]
     options = {
         key: translator.search[key]
-        for key in ("max_length", "min_length", "no_repeat_ngram_size", "suppress_ids")
+        for key in ("max_length", "constraints")
         if key in translator.search
     }
     texts = TEXTS if name == "toy" else OTHER_TEXTS

@@ -1,13 +1,19 @@
 """How the tests of this folder run a search and compare what it returns."""
 
+import dataclasses
+import functools
+
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
 from keras_attention.search import (
     AverageLengthPenalty,
+    BeamOptions,
+    Constraints,
     CoveragePenalty,
     GNMTLengthPenalty,
+    SpecialIds,
     beam_search,
     score_sequences,
 )
@@ -27,9 +33,38 @@ RULES = {
 }
 
 
+def build_arguments(**options):
+    """Returns the arguments of a search for the named options of all its objects.
+
+    So that tests can draw and combine options of several objects by their names.
+    """
+    owners = {"constraints": Constraints, "options": BeamOptions}
+    ids = take_fields(options, SpecialIds)
+    if ids:
+        options["special_ids"] = SpecialIds(**ids)
+    for name, owner in owners.items():
+        fields = take_fields(options, owner)
+        if fields:
+            options[name] = owner(**fields)
+    return options
+
+
+def take_fields(options, owner):
+    """Removes the fields of a dataclass from a dict and returns them."""
+    names = [field.name for field in dataclasses.fields(owner) if field.name in options]
+    return {name: options.pop(name) for name in names}
+
+
+def call(function, step, state, memory, **options):
+    """Calls a search, or a `functools.partial` of one, with options of all its objects."""
+    if isinstance(function, functools.partial):
+        function, options = function.func, function.keywords | options
+    return function(step, state, memory, **build_arguments(**options))
+
+
 def run(function, model, **options):
-    """Returns what a search says of a model, as NumPy arrays."""
-    return arrays(function(model.step, model.state(), model.memory(), **options))
+    """Returns the results of a search over a model, as NumPy arrays."""
+    return arrays(call(function, model.step, model.state(), model.memory(), **options))
 
 
 def arrays(result):
@@ -90,7 +125,7 @@ def compiled(function, model, jit_compile, **tensors):
         zeros = tf.zeros_like(offsets)
         floats = tf.zeros((tf.shape(offsets)[0], 2, 3))
         state = {"hash": zeros, "nested": [{"position": zeros}, (floats,)]}
-        return function(model.step, state, {"offsets": offsets}, **tensors)
+        return call(function, model.step, state, {"offsets": offsets}, **tensors)
 
     specs = {
         name: tf.TensorSpec([None, *np.shape(value)[1:]], np.asarray(value).dtype)
@@ -105,7 +140,8 @@ def assert_compiled_alike(function, model, jit_compile=True, rows=(1,), **tensor
     """Eager, graph and XLA agree on all rows, and the graph on some of them and on none."""
     tensors = {name: np.asarray(value) for name, value in tensors.items()}
     eager = arrays(
-        function(
+        call(
+            function,
             model.step,
             model.state(),
             model.memory(),

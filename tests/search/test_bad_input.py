@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 from search_models import HashModel
+from search_runs import build_arguments
 
 from keras_attention.search import (
     GNMTLengthPenalty,
@@ -29,7 +30,9 @@ each_search = pytest.mark.parametrize("name", list(SEARCHES))
 def run(name, step=MODEL.step, state=None, memory=None, **options):
     options = {"max_length": 4, **options}
     memory = MODEL.memory() if memory is None else memory
-    return SEARCHES[name](step, MODEL.state() if state is None else state, memory, **options)
+    return SEARCHES[name](
+        step, MODEL.state() if state is None else state, memory, **build_arguments(**options)
+    )
 
 
 @pytest.mark.parametrize("beam_width", [0, -1, 2.0, True])
@@ -89,7 +92,8 @@ def test_row_limits_are_clipped_where_they_cannot_be_read():
     ],
 )
 def test_minimum_length_must_fit(name, minimum, text):
-    with pytest.raises(ValueError, match=f"{name} expects {text}"):
+    owner = "Constraints" if minimum == -1 else name
+    with pytest.raises(ValueError, match=f"{owner} expects {text}"):
         run(name, min_length=minimum)
 
 

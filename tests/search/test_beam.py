@@ -15,11 +15,13 @@ from search_runs import (
     assert_found,
     assert_same,
     assert_teacher_forced,
+    build_arguments,
     hypotheses,
     search,
 )
 
 from keras_attention.search import (
+    BeamOptions,
     CoveragePenalty,
     GNMTLengthPenalty,
     beam_search,
@@ -196,7 +198,9 @@ def test_exact_stopping_changes_nothing_and_saves_steps(rule):
             return model.step(ids, state, memory)
 
         options = {"beam_width": 3, "max_length": 10, "stopping": stopping, **RULES[rule][0]}
-        results.append(beam_search(step, model.state(), model.memory(), **options))
+        results.append(
+            beam_search(step, model.state(), model.memory(), **build_arguments(**options))
+        )
     assert_same(*results)
     assert calls["limit"] == 10
     if rule in ("none", "gnmt zero", "gnmt negative", "coverage"):
@@ -260,9 +264,7 @@ def test_eager_graph_and_xla_agree_with_unknown_batch_and_source():
             {"offsets": offsets},
             beam_width=3,
             max_length=6,
-            max_lengths=limits,
-            min_length=2,
-            **RULES["both"][0],
+            **build_arguments(max_lengths=limits, min_length=2, **RULES["both"][0]),
         )
 
     signature = [
@@ -435,5 +437,12 @@ def test_memory_reaches_the_step_untouched():
         seen.append((given is memory, len(ids)))
         return model.step(ids, state, given)
 
-    beam_search(step, model.state(), memory, beam_width=3, max_length=3, stopping="limit")
+    beam_search(
+        step,
+        model.state(),
+        memory,
+        beam_width=3,
+        max_length=3,
+        options=BeamOptions(stopping="limit"),
+    )
     assert seen == [(True, 2), (True, 6), (True, 6)]

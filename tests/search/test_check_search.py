@@ -5,9 +5,15 @@ import pytest
 import tensorflow as tf
 from keras import ops
 from search_models import END, HashModel, TableModel
-from search_runs import RULES
+from search_runs import RULES, build_arguments
 
-from keras_attention.search import _enumeration, _invariants, beam_search, check_beam_search
+from keras_attention.search import (
+    BeamOptions,
+    _enumeration,
+    _invariants,
+    beam_search,
+    check_beam_search,
+)
 
 
 def model_of(batch=3, seed=121, **options):
@@ -17,7 +23,7 @@ def model_of(batch=3, seed=121, **options):
 def check(model, step=None, **options):
     step = model.step if step is None else step
     options = {"max_length": 3, **options}
-    return check_beam_search(step, model.state(), model.memory(), **options)
+    return check_beam_search(step, model.state(), model.memory(), **build_arguments(**options))
 
 
 @pytest.mark.parametrize("rule", ["none", "both"])
@@ -152,7 +158,7 @@ SPOILED = {
     "padding": (after_the_end, lambda options: True, "ids after the end, element 0"),
     "stopping": (
         worse,
-        lambda options: options.get("stopping") == "limit",
+        lambda options: options.get("options", BeamOptions()).stopping == "limit",
         "stopping early changes the answer. In batch element 0, place 0",
     ),
     "greedy": (

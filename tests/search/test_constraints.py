@@ -18,13 +18,19 @@ from search_runs import (
     assert_found,
     assert_same,
     assert_teacher_forced,
+    call,
     hypotheses,
     run,
     search,
 )
 
-from keras_attention.search import beam_search, greedy_search, sample_search
-from keras_attention.search._constraints import find_repeated_ngrams
+from keras_attention.search import (
+    Constraints,
+    beam_search,
+    greedy_search,
+    sample_search,
+)
+from keras_attention.search._token_rules import find_repeated_ngrams
 
 PREFIX = [[5, 4, 1], [4, 0, 0], [0, 0, 0]]  # of 3, 1 and 0 ids
 PREFIXES = [(5, 4, 1), (4,), ()]
@@ -258,7 +264,7 @@ def test_in_a_graph_a_prefix_that_the_step_forbids_has_no_result(name):
 
     @tf.function(autograph=False)
     def found(prefix):
-        return SEARCHES[name](model.step, {}, model.memory(), max_length=3, prefix=prefix)
+        return call(SEARCHES[name], model.step, {}, model.memory(), max_length=3, prefix=prefix)
 
     result = arrays(found(tf.constant([[5, 4], [5, 4], [5, 4]])))
     lengths = result["lengths"].reshape(3, -1)
@@ -306,7 +312,12 @@ def test_what_a_graph_cannot_refuse_it_cuts():
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
     def found(prefix):
         return beam_search(
-            model.step, model.state(), model.memory(), beam_width=2, max_length=5, prefix=prefix
+            model.step,
+            model.state(),
+            model.memory(),
+            beam_width=2,
+            max_length=5,
+            constraints=Constraints(prefix=prefix),
         )
 
     wrong = found(tf.constant([[5, END, 4], [4, 99, 4], [-1, 4, 0]]))
@@ -319,10 +330,10 @@ def test_what_a_graph_cannot_refuse_it_cuts():
     )
 
 
-BAD = [
+# What `Constraints` checks itself, and what only a search can check.
+BAD_ALONE = [
     ({"suppress_ids": 4}, "`suppress_ids` to be ids, ints of at least 0.*suppress_ids=4"),
     ({"suppress_ids": [4, -1]}, r"`suppress_ids` to be ids.*suppress_ids=\[4, -1\]"),
-    ({"suppress_ids": [4, 7]}, "`suppress_ids` below 7, the vocabulary.*suppress_ids with 7"),
     (
         {"no_repeat_ngram_size": 0},
         "`no_repeat_ngram_size` to be a positive int.*no_repeat_ngram_size=0",
@@ -331,6 +342,10 @@ BAD = [
         {"no_repeat_ngram_size": 2.0},
         "`no_repeat_ngram_size` to be a positive int.*no_repeat_ngram_size=2.0",
     ),
+    ({"prefix_lengths": [1, 1, 1]}, "`prefix` with `prefix_lengths`"),
+]
+BAD = [
+    ({"suppress_ids": [4, 7]}, "`suppress_ids` below 7, the vocabulary.*suppress_ids with 7"),
     ({"prefix": [4, 5, 4]}, r"`prefix` of rank 2. Received: prefix.shape=\(3,\)"),
     ({"prefix": [[4.0]] * 3}, "`prefix` to be int ids"),
     ({"prefix": [[4, 5]]}, r"one entry for each of the 3 batch elements.*prefix.shape=\(1, 2\)"),
@@ -338,7 +353,6 @@ BAD = [
     ({"prefix": [[4], [-4], [4]]}, r"negative ids.*prefix\[1, 0\]=-4"),
     ({"prefix": [[4], [4], [9]]}, r"`prefix` with ids below 7.*prefix\[2, 0\]=9"),
     ({"prefix": [[4] * 5] * 3}, r"at most max_length=4 ids.*prefix_lengths=\[5, 5, 5\]"),
-    ({"prefix_lengths": [1, 1, 1]}, "`prefix` with `prefix_lengths`"),
     (
         {"prefix": [[4, 0]] * 3, "prefix_lengths": [2, 1, 1]},
         r"padding or negative ids.*prefix\[0, 1\]=0",
@@ -354,8 +368,11 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("options, text", BAD, ids=[text[:24] for _, text in BAD])
+@pytest.mark.parametrize(
+    "options, text", BAD_ALONE + BAD, ids=[text[:24] for _, text in BAD_ALONE + BAD]
+)
 def test_constraints_must_fit(options, text):
+    is_alone = (options, text) in BAD_ALONE
     model = HashModel(seed=0, batch=3, vocabulary=7)
     options = {k: np.array(v) if k.startswith("prefix") else v for k, v in options.items()}
     for name, function in (
@@ -363,5 +380,6 @@ def test_constraints_must_fit(options, text):
         ("greedy", greedy_search),
         ("sample", sample_one),
     ):
-        with pytest.raises(ValueError, match=f"{name}_search expects.*{text}"):
+        owner = "Constraints" if is_alone else f"{name}_search"
+        with pytest.raises(ValueError, match=f"{owner} expects.*{text}"):
             run(function, model, max_length=4, **options)

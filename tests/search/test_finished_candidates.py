@@ -11,6 +11,7 @@ from search_runs import (
     assert_compiled_alike,
     assert_found,
     assert_same,
+    build_arguments,
     hypotheses,
     search,
 )
@@ -98,7 +99,12 @@ def test_eager_graph_and_xla_agree():
     model = HashModel(seed=181, batch=3, vocabulary=13, end_bias=0.5)
 
     def run(*given, **options):
-        return beam_search(*given, beam_width=3, max_length=6, finished_candidates="all", **options)
+        return beam_search(
+            *given,
+            beam_width=3,
+            max_length=6,
+            **build_arguments(finished_candidates="all", **options),
+        )
 
     assert_compiled_alike(run, model)
 
@@ -119,6 +125,6 @@ def test_rules_that_stop_on_what_is_finished_refuse_all_candidates(stopping, rea
 
 
 def test_finished_candidates_must_be_known():
-    text = r"beam_search expects `finished_candidates` to be one of 'top_beam', 'all'. Received"
+    text = r"BeamOptions expects `finished_candidates` to be one of 'top_beam', 'all'. Received"
     with pytest.raises(ValueError, match=text):
         search(HashModel(seed=0, batch=1, vocabulary=7), max_length=3, finished_candidates="both")

@@ -3,12 +3,13 @@ import pytest
 import tensorflow as tf
 from keras import ops
 from search_models import END, HashModel, TableModel
+from search_runs import build_arguments
 
 from keras_attention.search import greedy_search, score_sequences
 
 
 def search(model, **options):
-    result = greedy_search(model.step, model.state(), model.memory(), **options)
+    result = greedy_search(model.step, model.state(), model.memory(), **build_arguments(**options))
     return {name: ops.convert_to_numpy(value) for name, value in result.items()}
 
 

@@ -152,18 +152,20 @@ def test_a_row_of_groups_does_not_depend_on_its_batch_mates():
     [
         (
             {"num_groups": 3},
-            "`num_groups` to divide `beam_width`. Received: num_groups=3, beam_width=4",
+            "beam_search expects `num_groups` to divide `beam_width`. "
+            "Received: num_groups=3, beam_width=4",
         ),
         (
             {"num_groups": 0},
-            "`num_groups` to be a positive int. Use one that divides.*num_groups=0",
+            "BeamOptions expects `num_groups` to be a positive int. "
+            "Use one that divides.*num_groups=0",
         ),
         (
             {"num_groups": 2, "diversity_penalty": -0.5},
-            r"`diversity_penalty` to be a number in \[0, 1000000.*=-0.5",
+            r"BeamOptions expects `diversity_penalty` to be a number in \[0, 1000000.*=-0.5",
         ),
     ],
 )
 def test_groups_must_fit(options, text):
-    with pytest.raises(ValueError, match=f"beam_search expects {text}"):
+    with pytest.raises(ValueError, match=text):
         search(HashModel(seed=0, batch=2, vocabulary=7), beam_width=4, max_length=3, **options)

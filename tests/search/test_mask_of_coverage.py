@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
-from search_runs import arrays
+from search_runs import arrays, build_arguments
 
 from keras_attention.search import CoveragePenalty, beam_search
 
@@ -23,7 +23,12 @@ def test_words_that_nobody_attended_to_count_and_padding_does_not(compiled, grou
 
     def run(mask):
         options = {"beam_width": 3, "max_length": 4, "num_groups": groups, "memory_mask": mask}
-        return beam_search(first_word, {}, mask, coverage_penalty=CoveragePenalty(0.5), **options)
+        return beam_search(
+            first_word,
+            {},
+            mask,
+            **build_arguments(coverage_penalty=CoveragePenalty(0.5), **options),
+        )
 
     run = tf.function(run, autograph=False) if compiled else run
     result = arrays(run(ops.convert_to_tensor(mask)))

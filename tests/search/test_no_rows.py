@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
-from search_runs import arrays
+from search_runs import arrays, build_arguments
 
 from keras_attention.search import beam_search, greedy_search, sample_search, score_sequences
 
@@ -42,7 +42,13 @@ def test_logits_that_are_no_numbers_have_no_greedy_answer(options):
         return logits * np.nan, *rest
 
     found = arrays(
-        greedy_search(nothing, {"rows": ops.zeros((2, 1))}, None, max_length=LENGTH, **options)
+        greedy_search(
+            nothing,
+            {"rows": ops.zeros((2, 1))},
+            None,
+            max_length=LENGTH,
+            **build_arguments(**options),
+        )
     )
     np.testing.assert_array_equal(found["lengths"], [0, 0])
     assert np.isfinite(found["log_probs"]).all()

@@ -20,6 +20,7 @@ from search_runs import (
     arrays,
     assert_found,
     assert_same,
+    build_arguments,
     hypotheses,
     search,
 )
@@ -139,7 +140,10 @@ def test_every_pitfall_has_tests_and_the_guide_names_them(number):
 def check_drawn(seed, batch, vocabulary, source, end_bias, scale, rule, beam_width, max_length):
     model = HashModel(seed, batch, vocabulary, source, end_bias, scale)
     options = {"beam_width": beam_width, "max_length": max_length, **RULES[rule][0]}
-    assert check_beam_search(model.step, model.state(), model.memory(), **options) < 1e-4
+    assert (
+        check_beam_search(model.step, model.state(), model.memory(), **build_arguments(**options))
+        < 1e-4
+    )
     result = search(model, **options)
     assert result["ids"].max(initial=0) < vocabulary
     assert not np.isin(result["ids"], [START]).any()
@@ -334,7 +338,7 @@ def test_decoders_of_every_kind_keep_every_promise(name, decoders):
     options = {"beam_width": 2, "max_length": 3}
     if name != "NTM":  # attends to no source
         options |= {"memory_mask": ops.convert_to_tensor(MASK), **RULES["both"][0]}
-    check_beam_search(decoder.step, state, memory, **options)
+    check_beam_search(decoder.step, state, memory, **build_arguments(**options))
 
 
 @pytest.mark.thorough
@@ -342,7 +346,7 @@ def test_a_cache_left_in_place_keeps_every_promise(decoders):
     decoder = decoders["Transformer"]
     memory, state = begun(decoder)
     options = {"beam_width": 2, "max_length": 4, "reorder_cache": decoder.reorder_cache}
-    check_beam_search(decoder.step, state, memory, **options)
+    check_beam_search(decoder.step, state, memory, **build_arguments(**options))
 
 
 ATTENDING = [name for name in DECODERS if name != "NTM"]
@@ -352,11 +356,11 @@ ATTENDING = [name for name in DECODERS if name != "NTM"]
 def test_junk_in_padding_changes_no_answer_of_a_decoder(name, decoders):
     decoder, options = decoders[name], {"beam_width": 3, "max_length": 4}
     memory, state = begun(decoder)
-    plain = arrays(beam_search(decoder.step, state, memory, **options))
+    plain = arrays(beam_search(decoder.step, state, memory, **build_arguments(**options)))
     junk = np.full((3, 2, 6), 37.0, "float32")
     wider = np.concatenate([np.where(MASK[..., None], SOURCE, np.float32(-53.0)), junk], axis=1)
     memory, state = begun(decoder, wider, np.pad(MASK, ((0, 0), (0, 2))))
-    result = arrays(beam_search(decoder.step, state, memory, **options))
+    result = arrays(beam_search(decoder.step, state, memory, **build_arguments(**options)))
     assert (result["alignments"][..., 5:] == 0).all()
     result["alignments"] = result["alignments"][..., :5]
     assert_same(result, plain, tolerance=1e-4)
@@ -366,11 +370,11 @@ def test_junk_in_padding_changes_no_answer_of_a_decoder(name, decoders):
 def test_a_source_without_words_is_answered_and_harms_nobody(name, decoders):
     decoder, options = decoders[name], {"beam_width": 2, "max_length": 4, **RULES["both"][0]}
     memory, state = begun(decoder)
-    plain = arrays(beam_search(decoder.step, state, memory, **options))
+    plain = arrays(beam_search(decoder.step, state, memory, **build_arguments(**options)))
     mask = MASK & np.array([[True], [False], [True]])
     memory, state = begun(decoder, mask=mask)
     given = {"memory_mask": ops.convert_to_tensor(mask), **options}
-    result = arrays(beam_search(decoder.step, state, memory, **given))
+    result = arrays(beam_search(decoder.step, state, memory, **build_arguments(**given)))
     assert all(np.isfinite(value).all() for value in result.values())
     assert (result["lengths"][1] > 0).all() and (result["alignments"][1] == 0).all()
     others = [0, 2]

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 from search_models import HashModel
-from search_runs import arrays, assert_same, search
+from search_runs import arrays, assert_same, build_arguments, search
 
 from keras_attention._utils.flat_beams import gather_beams
 from keras_attention.search import beam_search
@@ -31,7 +31,7 @@ def test_results_come_from_the_users_reorder(compiled, num_groups):
             "max_length": 5,
             "reorder_cache": once_more,
         }
-        return beam_search(counting, {"times": times}, None, **given)
+        return beam_search(counting, {"times": times}, None, **build_arguments(**given))
 
     run = tf.function(run, autograph=False) if compiled else run
     result = arrays(run(ops.zeros((3,), "int32")))

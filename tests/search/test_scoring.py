@@ -3,6 +3,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 from search_models import END, HashModel
+from search_runs import build_arguments
 
 from keras_attention.search import check_beam_search, score_sequences
 
@@ -20,7 +21,9 @@ LENGTHS = [5, 2, 1, 3, 1]
 
 def score(model, ids, **options):
     ids = ops.convert_to_tensor(ids)
-    result = score_sequences(model.step, model.state(), model.memory(), ids, **options)
+    result = score_sequences(
+        model.step, model.state(), model.memory(), ids, **build_arguments(**options)
+    )
     return {name: ops.convert_to_numpy(value) for name, value in result.items()}
 
 

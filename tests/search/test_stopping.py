@@ -6,7 +6,7 @@ from keras import ops
 from search_models import END, START, HashModel, TableModel
 from search_reference import beam_search as reference_search
 from search_reference import score
-from search_runs import RULES, assert_found, assert_same, hypotheses, run, search
+from search_runs import RULES, assert_found, assert_same, build_arguments, hypotheses, run, search
 
 from keras_attention.search import (
     AverageLengthPenalty,
@@ -72,7 +72,7 @@ def test_a_shrinking_beam_stops_when_it_is_empty():
         return model.step(ids, state, memory)
 
     options = {"beam_width": 2, "max_length": 50, "stopping": "shrinking"}
-    found = beam_search(step, model.state(), model.memory(), **options)
+    found = beam_search(step, model.state(), model.memory(), **build_arguments(**options))
     assert (np.array(found["lengths"]) < 5).all() and len(calls) < 8
 
 
@@ -122,7 +122,9 @@ def test_rules_save_steps_in_order():
             return model.step(ids, state, memory)
 
         options = {"beam_width": 2, "max_length": 12, "length_penalty": GNMTLengthPenalty(0.9)}
-        beam_search(step, model.state(), model.memory(), stopping=stopping, **options)
+        beam_search(
+            step, model.state(), model.memory(), **build_arguments(stopping=stopping, **options)
+        )
     assert calls["first"] <= calls["heuristic"] <= calls["exact"] <= calls["limit"] == 12
     assert calls["first"] < calls["exact"]
 
@@ -139,7 +141,9 @@ def test_heuristic_needs_no_bound_of_the_penalty():
         return model.step(ids, state, memory)
 
     options = {"beam_width": 2, "max_length": 12, "length_penalty": mild}
-    beam_search(step, model.state(), model.memory(), stopping="heuristic", **options)
+    beam_search(
+        step, model.state(), model.memory(), **build_arguments(stopping="heuristic", **options)
+    )
     assert len(calls) < 12
 
 

@@ -7,11 +7,11 @@ import pytest
 import tensorflow as tf
 from keras import ops
 from search_models import END, TableModel
-from search_runs import arrays, hypotheses, search
+from search_runs import arrays, build_arguments, hypotheses, search
 
 from keras_attention.search import beam_search, greedy_search, sample_search
 from keras_attention.search._chunked_top_k import chunked_top_k
-from keras_attention.search._step_function import top_k
+from keras_attention.search._indexing import top_k
 
 MODES = {
     "eager": lambda function: function,
@@ -49,7 +49,9 @@ def test_zeros_of_both_signs_are_a_tie_in_every_search(mode, vocabulary):
         }
         for top in (None, 2):
             options = {"temperature": 0.0, "top_k": top, "max_length": 3}
-            found[f"top {top}"] = sample_search(step, {}, memory, seed=seeds, **options)
+            found[f"top {top}"] = sample_search(
+                step, {}, memory, seed=seeds, **build_arguments(**options)
+            )
         return {name: result["ids"] for name, result in found.items()}
 
     for name, ids in MODES[mode](run)(ops.convert_to_tensor(logits)).items():
@@ -81,7 +83,7 @@ def test_of_finished_hypotheses_with_one_score_the_earlier_stays(mode):
 
     def run(memory):
         options = {"beam_width": 3, "max_length": 4, "length_penalty": level}
-        return beam_search(model.step, {}, memory, stopping="limit", **options)
+        return beam_search(model.step, {}, memory, **build_arguments(stopping="limit", **options))
 
     result = arrays(MODES[mode](run)(model.memory()))
     # Each step ends at least one hypothesis, of which the pool keeps the first three.

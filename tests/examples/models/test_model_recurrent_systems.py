@@ -17,7 +17,11 @@ from examples.models.sampling import schedule
 from keras_attention._utils import decoder_protocol
 from keras_attention.decoders import check_decoder
 from keras_attention.export import export_translator, tokenizers
-from keras_attention.search import beam_search
+from keras_attention.search import (
+    Constraints,
+    SpecialIds,
+    beam_search,
+)
 
 SOURCE = np.array([[5, 7, 4, 3, 0, 0], [9, 3, 0, 0, 0, 0], [6, 6, 8, 10, 4, 3]], "int32")
 TARGET = np.array([[2, 5, 6, 4, 0], [2, 4, 0, 0, 0], [2, 7, 4, 4, 9]], "int32")
@@ -326,7 +330,9 @@ def test_an_export_says_what_the_search_finds(name, tmp_path):
         memory,
         beam_width=beam,
         max_length=5,
-        start_id=decoder_protocol.get_decoder_start_id(decoder),
+        constraints=Constraints(
+            special_ids=SpecialIds(start_id=decoder_protocol.get_decoder_start_id(decoder))
+        ),
     )
     expected = [target.decode(found["ids"][row]).numpy().tolist() for row in range(3)]
     np.testing.assert_array_equal(served["text"].numpy().tolist(), expected)

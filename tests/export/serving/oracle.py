@@ -114,7 +114,7 @@ class Oracle:
         }
 
     def _constraints(self):
-        names = ("max_length", "min_length", "suppress_ids", "no_repeat_ngram_size")
+        names = ("max_length", "constraints")
         return {name: self.search[name] for name in names if name in self.search}
 
     def _single(self, found):
@@ -130,14 +130,15 @@ class Oracle:
 
 def oracle_of_toy() -> Oracle:
     """The oracle of what `toy_export.write_toy` writes by default."""
-    search = {"beam_width": BEAM_WIDTH, "max_length": MAX_LENGTH}
-    return Oracle(*toy_parts(), SOURCE_LIMIT, search)
+    arguments = {"beam_width": BEAM_WIDTH, "max_length": MAX_LENGTH}
+    return Oracle(*toy_parts(), SOURCE_LIMIT, arguments)
 
 
 def oracle_of_run(run, version) -> Oracle:
     """The oracle of a run and the options, without penalties, that its export says it has."""
     run, options = runs.read_run(run), _model_card.read(version)["options"]
-    names = ("beam_width", "max_length", "min_length", "suppress_ids", "no_repeat_ngram_size")
-    search = {name: options[name] for name in names}
+    names = ("min_length", "suppress_ids", "no_repeat_ngram_size")
+    arguments = {name: options[name] for name in ("beam_width", "max_length")}
+    arguments["constraints"] = search.Constraints(**{name: options[name] for name in names})
     tokenizers = run.source_tokenizer, run.target_tokenizer
-    return Oracle(run.model, *tokenizers, options["max_source_length"], search)
+    return Oracle(run.model, *tokenizers, options["max_source_length"], arguments)

@@ -1,4 +1,4 @@
-"""Constraints on the tokens of a search: one rule per constraint, and their combination.
+"""The tokens that a step may choose: one rule for each of the `Constraints`, and all together.
 
     permitted logit = logit, or -2e9 where a rule forbids the token
 
@@ -7,16 +7,15 @@ and is not renormalized. The searches themselves apply the special ids and the m
 cost. Any other constraint costs one pass over the logits.
 """
 
-import numbers
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
 from keras import ops
 
-from keras_attention._utils import validation
-from keras_attention.search import _step_function
+from keras_attention.search._length_limits import resolve_min_lengths
+from keras_attention.search._log_probs import IMPOSSIBLE
 from keras_attention.search._prefixes import Prefix
-from keras_attention.search._step_function import IMPOSSIBLE
 
 SUPPRESSED_LOGIT = 2 * IMPOSSIBLE  # below every real logit, and far from infinite
 
@@ -34,55 +33,36 @@ class RestrictedLogits(NamedTuple):
     end_allowed: object
 
 
-class Constraints:
-    """The checked constraints of one search.
+class TokenRules:
+    """The `Constraints` of one search, checked against its batch and its `max_length`.
 
     Args:
         owner: Name of the function the user called, for error messages.
         batch: The batch size, an int or a scalar tensor.
         max_length: Int.
-        special_ids: `(start_id, end_id, pad_id)`.
-        min_length: As the searches take it.
-        suppress_ids: Ids never produced, ints.
-        no_repeat_ngram_size: None, or the positive int `n`.
-        prefix: None, or int ids `(batch, prefix)`.
-        prefix_lengths: None, or ints `(batch,)`.
+        constraints: The `Constraints`.
 
     Attributes:
-        is_unconstrained: True if there are no constraints beyond the special ids and the minimum
-            length.
+        is_unconstrained: True if there are no rules beyond the special ids and the minimum length.
     """
 
-    def __init__(
-        self,
-        owner,
-        batch,
-        max_length,
-        special_ids,
-        min_length=0,
-        suppress_ids=(),
-        no_repeat_ngram_size=None,
-        prefix=None,
-        prefix_lengths=None,
-    ):
-        self.owner, self.max_length, self.special_ids = owner, max_length, special_ids
-        start_id, self.end_id, self.pad_id = special_ids
-        self.always_suppressed = tuple(sorted({self.pad_id, start_id} - {self.end_id}))
-        self.min_lengths = _step_function.check_min_length(owner, min_length, max_length, batch)
-        self.suppressed_ids = _check_suppress_ids(owner, suppress_ids)
-        if no_repeat_ngram_size is not None:
-            hint = "Omit it to allow repetition."
-            validation.check_positive_int(owner, "no_repeat_ngram_size", no_repeat_ngram_size, hint)
-        within = no_repeat_ngram_size is not None and no_repeat_ngram_size < max_length
-        self.ngram_size = no_repeat_ngram_size if within else None
-        self.prefix = Prefix.from_arguments(
-            owner, batch, max_length, special_ids, prefix, prefix_lengths
+    def __init__(self, owner, batch, max_length, constraints):
+        self.owner, self.max_length = owner, max_length
+        self.special_ids = constraints.special_ids
+        self.end_id, self.pad_id = self.special_ids.end_id, self.special_ids.pad_id
+        self.always_suppressed = tuple(
+            sorted({self.pad_id, self.special_ids.start_id} - {self.end_id})
         )
+        self.min_lengths = resolve_min_lengths(owner, constraints.min_length, max_length, batch)
+        self.suppressed_ids = constraints.suppress_ids
+        size = constraints.no_repeat_ngram_size
+        self.ngram_size = size if size is not None and size < max_length else None
+        self.prefix = Prefix.from_constraints(owner, batch, max_length, constraints)
         self.is_unconstrained = not (self.suppressed_ids or self.ngram_size or self.prefix)
 
     def check_vocabulary(self, logits):
         """Raises unless all ids of the constraints lie below the vocabulary size."""
-        _step_function.check_vocabulary(self.owner, logits, *self.special_ids)
+        check_special_ids_in_vocabulary(self.owner, logits, self.special_ids)
         vocabulary = logits.shape[1]
         if self.suppressed_ids and self.suppressed_ids[-1] >= vocabulary:
             raise ValueError(
@@ -210,15 +190,12 @@ def _vocabulary(logits):
     return ops.expand_dims(ops.arange(logits.shape[1], dtype="int32"), 0)
 
 
-def _check_suppress_ids(owner, ids):
-    ids = ids.tolist() if isinstance(ids, (np.ndarray, np.generic)) else ids
-    plain = isinstance(ids, (list, tuple, set, frozenset, range))
-    if not plain or any(
-        isinstance(i, bool) or not isinstance(i, numbers.Integral) or i < 0 for i in ids
-    ):
+def check_special_ids_in_vocabulary(owner, logits, special_ids):
+    """Raises unless `logits` are wide enough for the special ids."""
+    start_id, end_id, pad_id = dataclasses.astuple(special_ids)
+    if max(start_id, end_id, pad_id) >= logits.shape[1]:
         raise ValueError(
-            f"{owner} expects `suppress_ids` to be ids, ints of at least 0, the same for every "
-            "row. "
-            f"Received: suppress_ids={ids!r}"
+            f"{owner} expects logits wider than the largest special id. Received: "
+            f"logits.shape={tuple(logits.shape)}, start_id={start_id}, end_id={end_id}, "
+            f"pad_id={pad_id}"
         )
-    return tuple(sorted({int(i) for i in ids}))

@@ -1,0 +1,45 @@
+"""Writes, gathers and top-k that behave alike on every backend, for empty tensors too."""
+
+import keras
+from keras import ops
+
+
+def write_at(tensor, time, value):
+    """Returns `tensor` with `value` at index `time` of its first axis."""
+    if 0 in value.shape:
+        return tensor
+    places, values = ops.reshape(time, (1, 1)), ops.expand_dims(value, 0)
+    if None in value.shape:
+        # TensorFlow's scatter fails for a tensor without elements (empty batch or source).
+        present = ops.minimum(ops.cast(ops.size(value), "int32"), 1)
+        places, values = places[:present], values[:present]
+    return ops.scatter_update(tensor, places, values)
+
+
+def gather_per_row(values, indices):
+    """Returns `values[b, indices[b]]`: `(batch, n)` gathered at `(batch, m)`."""
+    batch, width = ops.shape(values)
+    rows = ops.expand_dims(ops.arange(batch, dtype="int32"), 1) * width
+    places = rows + ops.cast(indices, "int32")
+    if 0 in places.shape:  # Keras' `take` on JAX loses an axis for an empty batch
+        return ops.zeros(places.shape, values.dtype)
+    return ops.take(ops.reshape(values, (batch * width,)), places, axis=0)
+
+
+def top_k(values, count):
+    """Returns the `count` largest values of each row, best first, and their indices, int32.
+
+    Equal values are in the order of their indices. Zeros of both signs are equal, though XLA sorts
+    -0.0 below 0.0. Adding 0.0 would not help, because TensorFlow and XLA simplify it away.
+
+    Example:
+
+    >>> ops.convert_to_numpy(top_k(ops.array([[-1.0, -0.0, 0.0]]), 2)[1]).tolist()
+    [[1, 2]]
+    """
+    values = ops.where(values == 0.0, 0.0, values)
+    if keras.backend.backend() == "torch":  # its top-k selects any of equal values
+        places = ops.argsort(-values, axis=-1)[:, :count]
+        return ops.take_along_axis(values, places, axis=1), ops.cast(places, "int32")
+    values, places = ops.top_k(values, count)
+    return values, ops.cast(places, "int32")
