@@ -48,9 +48,9 @@ class BeamSearchInvariants:
         return CheckedStep("check_beam_search", self.step, inputs.state, inputs.memory)
 
     def search(self, inputs):
-        return _to_numpy(self._search(inputs.state, inputs.memory, inputs.memory_mask))
+        return _to_numpy(self.run_search(inputs.state, inputs.memory, inputs.memory_mask))
 
-    def _search(self, state, memory, memory_mask):
+    def run_search(self, state, memory, memory_mask):
         return beam_search(
             self.step,
             state,
@@ -214,7 +214,7 @@ class BeamSearchInvariants:
         tf = sys.modules["tensorflow"]  # already imported, because Keras runs on it
 
         for jit in (False, True) if jit_compile else (False,):
-            function = tf.function(self._search, autograph=False, jit_compile=jit)
+            function = tf.function(self.run_search, autograph=False, jit_compile=jit)
             result = function(inputs.state, inputs.memory, inputs.memory_mask)
             name = "under XLA" if jit else "in a graph"
             text = f"a search {name} differs from an eager one"
