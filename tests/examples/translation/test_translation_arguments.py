@@ -30,13 +30,18 @@ def test_other_penalties_are_refused(text):
 def test_the_search_is_given_what_was_asked(tmp_path, monkeypatch):
     given = []
 
-    monkeypatch.setattr(text_translator, "TranslatorSignatures", lambda *those: given.append(those))
+    class Recorded(text_translator.TranslatorSignatures):
+        def __init__(self, *arguments):
+            given.append(arguments[3])
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(text_translator, "TranslatorSignatures", Recorded)
     model = rnnsearch.build(WORDS.vocabulary_size, WORDS.vocabulary_size, 4, 3)
     run = runs.write_run(tmp_path / "run", model, {"system": "rnnsearch"}, WORDS, WORDS)
     parser = argparse.ArgumentParser()
     add_search(parser)
     line = "--beam-width 3 --max-length 5 --length-penalty average"
     translator(runs.read_run(run), parser.parse_args(line.split()))
-    [(*_, max_length, options, _, _)] = given
-    assert (max_length, options["beam_width"]) == (5, 3)
-    assert isinstance(options["length_penalty"], AverageLengthPenalty)
+    (options,) = given
+    assert (options.max_length, options.beam_width) == (5, 3)
+    assert isinstance(options.length_penalty, AverageLengthPenalty)
