@@ -3,7 +3,11 @@
 import dataclasses
 
 from keras_attention._utils import validation
-from keras_attention._utils.tensor_types import CoveragePenaltyFunction, ReorderCache
+from keras_attention._utils.tensor_types import (
+    CoveragePenaltyFunction,
+    LengthPenalty,
+    ReorderCache,
+)
 
 STOPPING = ("exact", "limit", "first", "heuristic", "shrinking")
 #: The number of candidates that may finish, as a multiple of `beam_width`.
@@ -87,7 +91,12 @@ class BeamOptions:
             )
 
 
-def check_penalty(owner, name, penalty, example):
+def check_penalty(
+    owner: str,
+    name: str,
+    penalty: LengthPenalty | CoveragePenaltyFunction | None,
+    example: str,
+) -> None:
     """Raises unless `penalty` is None or a callable that is not a class."""
     if penalty is not None and (not callable(penalty) or isinstance(penalty, type)):
         raise ValueError(

@@ -107,7 +107,7 @@ class Constraints:
         check_special_ids(owner, self.special_ids)
 
 
-def check_special_ids(owner, special_ids):
+def check_special_ids(owner: str, special_ids: SpecialIds) -> None:
     """Raises unless `special_ids` are a `SpecialIds`."""
     if not isinstance(special_ids, SpecialIds):
         raise ValueError(
