@@ -24,17 +24,17 @@ from keras_attention.search.beam_options import check_penalty
 class Ranking:
     """`log p / lp + cp` of candidates, and bounds for live hypotheses."""
 
-    def __init__(self, owner, length_penalty, coverage_penalty, memory_mask, beam_width):
+    def __init__(self, owner, length_penalty, coverage_penalty, beam_width):
         check_penalty(owner, "length_penalty", length_penalty, "GNMTLengthPenalty(0.6)")
-        self.owner, self.memory_mask, self.beam_width = owner, memory_mask, beam_width
+        self.owner, self.beam_width = owner, beam_width
         self.length_penalty, self.coverage_penalty = length_penalty, coverage_penalty
 
-    def penalize_coverage(self, coverage, batch, beams):
+    def penalize_coverage(self, coverage, memory_mask, batch, beams):
         """Returns the penalty of every live hypothesis, `(batch, beams)`, or None."""
         if self.coverage_penalty is None:
             return None
         coverage = pools.unflatten_beams(coverage, batch, beams)
-        penalties = self.coverage_penalty(coverage, self.memory_mask)
+        penalties = self.coverage_penalty(coverage, memory_mask)
         self._check("coverage_penalty", penalties, beams)
         return penalties
 

@@ -123,7 +123,7 @@ def beam_search(
     stopping = options.stopping
     groups = BeamGroups(owner, beam_width, options.num_groups, options.diversity_penalty)
     max_finished_rank = groups.width * FINISHED_CANDIDATES[options.finished_candidates]
-    ranking = Ranking(owner, length_penalty, options.coverage_penalty, memory_mask, beam_width)
+    ranking = Ranking(owner, length_penalty, options.coverage_penalty, beam_width)
     checked_step, _, limits, rules, special_ids = SearchSpec.from_arguments(
         owner, step, state, memory, max_length, constraints
     )
@@ -135,7 +135,7 @@ def beam_search(
         batch, beams = ops.shape(loop_state.alive.token_and_parent)
         restricted = rules.restrict(logits, loop_state.ids_so_far, loop_state.time, beams)
         coverage = () if options.coverage_penalty is None else loop_state.coverage + alignment
-        penalties = ranking.penalize_coverage(coverage, batch, beams)
+        penalties = ranking.penalize_coverage(coverage, memory_mask, batch, beams)
         alive, finished, undecided, earlier = [], [], None, None
         for group_index in range(groups.count):
             group_step = groups.slice_group(

@@ -6,7 +6,7 @@ import tensorflow as tf
 from keras import ops
 from search_runs import arrays, build_arguments
 
-from keras_attention.search import CoveragePenalty, beam_search
+from keras_attention.search import BeamOptions, CoveragePenalty, beam_search
 
 
 def first_word(ids, state, memory):
@@ -34,3 +34,30 @@ def test_words_that_nobody_attended_to_count_and_padding_does_not(compiled, grou
     result = arrays(run(ops.convert_to_tensor(mask)))
     penalties = 0.5 * np.log(1e-9) * np.array([[2.0], [1.0], [0.0]])
     np.testing.assert_allclose(result["scores"], result["log_probs"] + penalties, rtol=1e-5)
+
+
+def test_a_mask_of_ints_is_the_boolean_one_in_any_container():
+    mask = [[1, 1, 1], [1, 1, 0], [1, 0, 0]]
+    seen = []
+
+    def penalty(coverage, memory_mask):
+        seen.append(memory_mask)
+        return CoveragePenalty(0.5)(coverage, memory_mask)
+
+    results = [
+        arrays(
+            beam_search(
+                first_word,
+                {},
+                np.zeros((3, 3)),
+                beam_width=2,
+                max_length=3,
+                options=BeamOptions(coverage_penalty=penalty),
+                memory_mask=given,
+            )
+        )
+        for given in (ops.array(mask, "bool"), np.array(mask), mask)
+    ]
+    for result in results[1:]:
+        np.testing.assert_array_equal(result["scores"], results[0]["scores"])
+    assert {ops.is_tensor(given) and str(given.dtype).count("bool") for given in seen} == {1}
