@@ -9,7 +9,7 @@ import keras
 
 from keras_attention._utils import validation
 from keras_attention._utils.tensor_types import ConfigValue, CoveragePenaltyFunction, LengthPenalty
-from keras_attention.export import _descriptions, _model_card
+from keras_attention.export import _model_card, _signature_descriptions
 from keras_attention.export._length_limits import DEFAULT_MAX_LENGTH, count_learned_positions
 from keras_attention.export._search_memory import check_search_ram
 from keras_attention.export._search_options import resolve_search_options
@@ -164,7 +164,7 @@ def export_translator(
         "translator",
         model,
         tokenizers,
-        _descriptions.TRANSLATOR_SIGNATURES,
+        _signature_descriptions.TRANSLATOR_SIGNATURES,
         options=options,
         xla=dataclasses.asdict(xla) if xla else None,
         run=run,

@@ -52,7 +52,7 @@ def _forget_what_was_compiled():
 @pytest.fixture(autouse=True)
 def _warn_again_of_eager_searches():
     """An eager search of the library or of an example is an error in every test, not in one."""
-    eager = sys.modules.get("keras_attention.search._eager")
+    eager = sys.modules.get("keras_attention.search._search_loop")
     if eager is not None:
         eager._has_warned = False
 

@@ -1,6 +1,6 @@
 """Greedy search, beam search, sampling and scoring over any step function."""
 
-from keras_attention.search._eager import EagerSearchWarning
+from keras_attention.search._search_loop import EagerSearchWarning
 from keras_attention.search.beam import beam_search
 from keras_attention.search.beam_options import BeamOptions
 from keras_attention.search.check_search import check_beam_search

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from keras import ops
 
-from keras_attention.search._eager import run_search_loop
 from keras_attention.search._indexing import write_at
 from keras_attention.search._log_probs import IMPOSSIBLE
+from keras_attention.search._search_loop import run_search_loop
 from keras_attention.search._search_spec import SearchSpec
 
 

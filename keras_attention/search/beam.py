@@ -24,9 +24,9 @@ from keras_attention._utils.tensor_types import (
 )
 from keras_attention.search import _backpointers
 from keras_attention.search import _hypotheses as pools
-from keras_attention.search._eager import run_search_loop
 from keras_attention.search._groups import BeamGroups
 from keras_attention.search._ranking import Ranking
+from keras_attention.search._search_loop import run_search_loop
 from keras_attention.search._search_spec import SearchSpec
 from keras_attention.search.beam_options import FINISHED_CANDIDATES, BeamOptions
 from keras_attention.search.constraints import Constraints

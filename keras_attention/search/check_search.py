@@ -9,8 +9,8 @@ from typing import TypedDict, Unpack
 
 from keras_attention._utils import validation
 from keras_attention._utils.tensor_types import LengthPenalty, Step, Structure, Tensor, TensorLike
-from keras_attention.search._eager import allow_eager_searches
 from keras_attention.search._invariants import BeamSearchInvariants, SearchInputs
+from keras_attention.search._search_loop import allow_eager_searches
 from keras_attention.search.beam_options import BeamOptions
 from keras_attention.search.constraints import SpecialIds, check_special_ids
 

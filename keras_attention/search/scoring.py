@@ -14,9 +14,9 @@ from keras import ops
 from keras_attention._utils.tensor_types import Step, Structure, Tensor, TensorLike
 from keras_attention.search._argument_tensors import check_rows, get_static_value, to_int32_tensor
 from keras_attention.search._checked_step import CheckedStep
-from keras_attention.search._eager import run_search_loop
 from keras_attention.search._indexing import gather_per_row, write_at
 from keras_attention.search._log_probs import IMPOSSIBLE, compute_log_probs, softmax_denominator
+from keras_attention.search._search_loop import run_search_loop
 from keras_attention.search._token_rules import check_special_ids_in_vocabulary
 from keras_attention.search.constraints import SpecialIds, check_special_ids
 
