@@ -196,9 +196,10 @@ class LocalAttention(AttentionMechanism):
             windows = Windows(centers, self.radius, num_keys, chunk, gather_in_blocks)
             inner = windows.localize_request(request, noise_by_offset=self._gathers_windows)
             previous = None if self._gathers_windows else request.previous_weights
-            weights = self._compute_weights(
-                windows.scores(self.scorer, query, prepared["key"], previous), inner
-            )
+            scores = windows.scores(self.scorer, query, prepared["key"], previous)
+            if inner.attention_bias is not None:
+                scores = inner.add_bias(scores)
+            weights = self.compute_weights(scores, inner)
             if position is not None:
                 weights = self._weight_by_gaussian(weights, windows, position)
             context = windows.context(self._apply_dropout(weights, inner), prepared["value"])

@@ -62,7 +62,11 @@ def can_use_blocks(
     uses_dropout = request.training and mechanism.dropout > 0
     has_query_positions = request.position is not None and len(request.position.shape) == 2
     is_supported = is_supported and not (
-        request.return_attention_scores or uses_dropout or has_query_positions
+        request.return_attention_scores
+        or uses_dropout
+        or has_query_positions
+        or request.attention_bias is not None
+        or request.has_head_masks
     )
     return is_supported and count_values(*sizes) > limit
 
