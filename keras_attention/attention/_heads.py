@@ -103,11 +103,6 @@ def _fold_heads_into_batch(tensor):
     return reshape(tensor, (batch * heads, *sizes))
 
 
-def expand_axis(tensor, axis=1):
-    """Returns the tensor with one more axis of size 1; None stays None."""
-    return None if tensor is None else ops.expand_dims(tensor, axis)
-
-
 def check_shapes(owner: str, shapes: dict, widths: dict | None) -> None:
     """Raises unless query, key and value fit together and match the `widths` at build time."""
     for name, shape in shapes.items():

@@ -25,7 +25,7 @@ from keras_attention._utils.tensor_types import (
 )
 from keras_attention.attention._windows import window_radius
 from keras_attention.attention.multi_head import MultiHeadAttention
-from keras_attention.attention.rotary import RotaryEmbedding
+from keras_attention.attention.rotary import RotaryEmbedding, get_rotary
 from keras_attention.core.counter_dropout import CounterDropout
 from keras_attention.kernels.products import Dense
 
@@ -71,14 +71,7 @@ class TransformerLayer(Layer):
         self.activation = activations.get(activation)
         self.window = window
         self._radius = None if window is None else window_radius(owner, window)
-        if isinstance(rotary, dict):
-            rotary = keras.saving.deserialize_keras_object(rotary)
-        if rotary is not None and not isinstance(rotary, RotaryEmbedding):
-            raise ValueError(
-                f"{owner} expects `rotary` to be a `RotaryEmbedding` object or None. "
-                f"Received: rotary={rotary!r}"
-            )
-        self.rotary = rotary
+        self.rotary = get_rotary(owner, rotary)
         self.use_bias = bool(use_bias)
         self.seed = seed
         for index, name in enumerate(self.sublayers):
