@@ -6,7 +6,9 @@ import keras
 import pytest
 
 from examples.models import rnnsearch
+from examples.translation import export
 from examples.translation.opened import translator
+from keras_attention.export import __main__ as command
 from keras_attention.export import runs, text_translator
 from keras_attention.export.search_arguments import add_search_arguments, parse_length_penalty
 from keras_attention.export.tokenizers import WordTokenizer
@@ -45,3 +47,18 @@ def test_the_search_is_given_what_was_asked(tmp_path, monkeypatch):
     (options,) = given
     assert (options.max_length, options.beam_width) == (5, 3)
     assert isinstance(options.length_penalty, AverageLengthPenalty)
+
+
+def test_both_commands_that_export_have_the_same_flags_of_the_search():
+    parser = argparse.ArgumentParser()
+    export.add_arguments(parser)
+    first, second = (
+        [
+            (action.option_strings, action.default, action.help)
+            for group in one._action_groups
+            if group.title == "search"
+            for action in group._group_actions
+        ]
+        for one in (parser, command._make_parser())
+    )
+    assert first == second and len(first) == 8
