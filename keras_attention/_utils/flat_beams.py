@@ -80,28 +80,3 @@ def gather_beams(tree, parents, width=None):
     first = ops.arange(batch, dtype="int32")[:, None] * width
     rows = reshape(first + parents, (batch * beams,))
     return keras.tree.map_structure(lambda leaf: ops.take(leaf, rows, axis=0), tree)
-
-
-def attend_over_beams(attention, query, memory, previous_weights, position):
-    """Attends with one query per beam, where `rows // batch` beams share a source.
-
-    The beams of a source become its query axis, so that the memory is not copied.
-
-    Args:
-        attention: A mechanism.
-        query: Float tensor `(rows, query_dim)`, flat beams, batch major.
-        memory: The result of `attention.prepare`, with leading dimension batch.
-        previous_weights: Float tensor `(rows, source)`, or None.
-        position: Int tensor `(rows,)`.
-
-    Returns:
-        Contexts `(rows, value_dim)` and weights `(rows, source)`.
-    """
-    rows, mask = ops.shape(query)[0], memory["mask"]
-    context, weights = attention.attend(
-        unflatten_beams(query, mask),
-        memory,
-        None if previous_weights is None else unflatten_beams(previous_weights, mask),
-        unflatten_beams(position, mask),
-    )
-    return flatten_beams(context, rows), flatten_beams(weights, rows)

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import types
 
 import keras
 
@@ -33,15 +34,21 @@ class CheckedBuildMixin:
         """Raises what `compute_output_spec` raises for the arguments of a call."""
         if type(self).compute_output_spec is keras.layers.Layer.compute_output_spec:
             return  # it would trace the call, which needs the weights
-        signature = inspect.signature(self.compute_output_spec)
         try:
-            signature.bind(*args, **kwargs)
+            bind_call(self, args, kwargs)
         except TypeError:
-            return  # `call` takes other arguments and refuses these itself
+            return  # `call` refuses them itself
         try:
             self.compute_output_spec(*args, **kwargs)
         except AttributeError:
             pass  # a list or a number where a tensor stands, which Keras may convert
+
+
+def bind_call(layer, args, kwargs) -> types.SimpleNamespace:
+    """Returns the arguments of a call by name, with the defaults of `layer.call`."""
+    bound = inspect.signature(layer.call).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return types.SimpleNamespace(**bound.arguments)
 
 
 def _check_shapes_given(owner, build):

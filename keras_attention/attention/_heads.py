@@ -5,60 +5,11 @@ than query heads, query head h uses key head `h // (heads // key_value_heads)`. 
 one key head are concatenated along the query axis, so that no key is copied.
 """
 
-import dataclasses
-
 import keras
 from keras import ops
 
 from keras_attention._utils import validation
 from keras_attention._utils.shapes import reshape
-from keras_attention.attention._request import AttentionRequest, combine_masks
-
-
-@dataclasses.dataclass(frozen=True)
-class MultiHeadRequest(AttentionRequest):
-    """An `AttentionRequest` of several heads; earlier weights and noise have a head axis.
-
-    Attributes:
-        attention_bias: Float tensor that broadcasts to `(batch, heads, query, key)`, or None.
-        head_mask: Boolean that broadcasts like it, if heads have their own masks, or None.
-    """
-
-    attention_bias: keras.KerasTensor | None = None
-    head_mask: keras.KerasTensor | None = None
-
-    def add_query_axis(self):
-        """Returns the request of one decoder step with a query axis of length 1."""
-        return dataclasses.replace(
-            self,
-            query_mask=expand_axis(self.query_mask),
-            attention_mask=expand_axis(self.attention_mask),
-            previous_weights=expand_axis(self.previous_weights, 2),
-            attention_bias=expand_axis(self.attention_bias, 2),
-            head_mask=expand_axis(self.head_mask, 2),
-            noise=self.noise and {name: expand_axis(part, 2) for name, part in self.noise.items()},
-        )
-
-    def pairs(self, num_queries, num_keys):
-        """Returns all masks as one that broadcasts to `(batch, heads, query, key)`, or None."""
-        mask = self.mask(num_queries, num_keys)
-        return combine_masks(None if mask is None else mask[:, None], self.head_mask)
-
-    def find_attending_queries(self, num_queries, num_keys):
-        """Returns which queries may attend to any key, boolean `(1 or batch, query)`, or None."""
-        if self.head_mask is not None:
-            return ops.any(self.pairs(num_queries, num_keys), axis=(1, 3))
-        if self.attention_mask is not None:
-            return ops.any(self.mask(num_queries, num_keys), axis=-1)
-        rows = self.query_mask
-        if self.source_mask is not None:
-            valid = ops.any(self.source_mask, axis=-1, keepdims=True)
-            if self.use_causal_mask:  # a query attends to some key if it attends to the first
-                first = ops.argmax(ops.cast(self.source_mask, "int32"), axis=-1)[:, None]
-                is_reached = ops.cast(first, "int32") <= self.positions(num_queries)
-                valid = ops.logical_and(valid, is_reached)
-            rows = valid if rows is None else ops.logical_and(rows, valid)
-        return rows
 
 
 def project_positions(dense, inputs):
@@ -97,54 +48,42 @@ def prepare_heads(scorers, key):
     return [scorer.prepare(key[:, head // group]) for head, scorer in enumerate(scorers)]
 
 
-def head_scores(
-    scorers,
-    query,
-    prepared,
-    key_value_heads,
-    previous_weights=None,
-    num_keys=None,
-    is_step=False,
-):
-    """Returns the scores `(batch, heads, query, key)` of every head.
+def split_scoring(scorers, query, prepared, value, previous_weights=None):
+    """Returns the arguments of each scorer's `score`: the scorer, query, key, previous weights.
 
     Args:
         scorers: As in `prepare_heads`.
         query: Float tensor `(batch, heads, query, key_dim)`.
         prepared: The result of `prepare_heads`.
-        key_value_heads: Int, the number of key heads.
-        previous_weights: Optional float tensor like the scores.
-        num_keys: Optional int, used to check the shapes that the scorers return.
-        is_step: Whether the queries are those of a decoder's step.
+        value: Float tensor `(batch, key_value_heads, key, value_dim)`.
+        previous_weights: Optional float tensor `(batch, heads, query, key)`.
     """
     if len(scorers) == 1:
-        batch, heads, queries = ops.shape(query)[:3]
-        if previous_weights is not None:
-            previous_weights = _fold_heads_into_batch(
-                group_heads(previous_weights, key_value_heads)
-            )
-        scores = scorers[0].compute_scores(
-            _fold_heads_into_batch(group_heads(query, key_value_heads)),
-            keras.tree.map_structure(_fold_heads_into_batch, prepared),
-            previous_weights,
-            num_keys,
-            is_step,
+        query, previous_weights = (
+            None if one is None else _fold_heads_into_batch(group_heads(one, value.shape[1]))
+            for one in (query, previous_weights)
         )
-        return reshape(scores, (batch, heads, queries, ops.shape(scores)[-1]))
-    scores = [
-        scorer.compute_scores(
+        prepared = keras.tree.map_structure(_fold_heads_into_batch, prepared)
+        return [(scorers[0], query, prepared, previous_weights)]
+    return [
+        (
+            scorer,
             query[:, head],
             prepared[head],
             None if previous_weights is None else previous_weights[:, head],
-            num_keys,
-            is_step,
         )
         for head, scorer in enumerate(scorers)
     ]
-    return ops.stack(scores, axis=1)
 
 
-def head_contexts(weights, value):
+def merge_scores(scores, query):
+    """Returns the scores `(batch, heads, query, key)` from those of each scorer."""
+    if len(scores) > 1:
+        return ops.stack(scores, axis=1)
+    return reshape(scores[0], (*ops.shape(query)[:3], ops.shape(scores[0])[-1]))
+
+
+def compute_contexts(weights, value):
     """Returns the contexts `(batch, heads, query, dim)` of weights and grouped values."""
     batch, heads, queries = ops.shape(weights)[:3]
     contexts = ops.matmul(group_heads(weights, value.shape[1]), value)
@@ -186,31 +125,3 @@ def check_shapes(owner: str, shapes: dict, widths: dict | None) -> None:
     if widths not in (None, {name: shape[-1] for name, shape in shapes.items()}):
         received = ", ".join(f"{name}.shape={tuple(shape)}" for name, shape in shapes.items())
         raise ValueError(f"{owner} was built for the widths {widths}. Received: {received}")
-
-
-def split_mask(mask, rank):
-    """Splits a mask into one for all heads, of `rank`, and one per head; one of them is None.
-
-    Args:
-        mask: Boolean `(batch, query, key)` or `(batch, 1 or heads, query, key)`, or None; both may
-            lack the query axis.
-        rank: Int, the rank of a mask without heads.
-    """
-    if mask is None or len(mask.shape) == rank:
-        return mask, None
-    return (ops.squeeze(mask, 1), None) if mask.shape[1] == 1 else (None, mask)
-
-
-def check_bias(owner: str, attention_bias, shape: tuple) -> None:
-    """Raises unless the bias is None or broadcasts to `shape`, `(batch, heads, query, key)`."""
-    if attention_bias is None:
-        return
-    pairs = zip(attention_bias.shape, shape, strict=False)
-    fits = all(None in pair or pair[0] in (1, pair[1]) for pair in pairs)
-    if len(attention_bias.shape) != len(shape) or not fits:
-        axes = "(1 or batch, 1 or heads, query, key)"
-        axes = axes if len(shape) == 4 else "(1 or batch, 1 or heads, key) for a query of rank 2"
-        raise ValueError(
-            f"{owner} expects `attention_bias` of shape {axes}, here {shape}. "
-            f"Received: attention_bias.shape={tuple(attention_bias.shape)}"
-        )

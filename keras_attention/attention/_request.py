@@ -10,6 +10,7 @@ import dataclasses
 from keras import ops
 
 from keras_attention._utils import validation
+from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.tensor_types import Size, Tensor, TensorDict
 
 
@@ -20,11 +21,13 @@ class AttentionRequest:
     Attributes:
         source_mask: Boolean `(batch, key)`, or None if every key may be attended to.
         query_mask: Boolean `(batch, query)`, or None.
-        attention_mask: Boolean `(batch, query, key)`, or None.
+        attention_mask: Boolean `(batch, query, key)`, or with an axis of heads behind the batch,
+            or None.
+        attention_bias: Float tensor that broadcasts to the scores and is added to them, or None.
         use_causal_mask: Whether the query at position p attends only to keys 0 to p.
         position: Int `(batch,)`, the position of the first query, or `(batch, query)`, that
             of each; None starts at 0.
-        previous_weights: Float `(batch, query, key)`, or None.
+        previous_weights: Float tensor like the weights, or None.
         noise: Dict of noise sampled before a loop, see `AttentionMechanism.noise`; None samples
             the noise when it is needed.
         training: Whether this is training.
@@ -38,6 +41,7 @@ class AttentionRequest:
     source_mask: Tensor | None = None
     query_mask: Tensor | None = None
     attention_mask: Tensor | None = None
+    attention_bias: Tensor | None = None
     use_causal_mask: bool = False
     position: Tensor | None = None
     previous_weights: Tensor | None = None
@@ -57,15 +61,55 @@ class AttentionRequest:
         return positions + ops.cast(self.position, "int32")[:, None]
 
     def mask(self, num_queries: Size, num_keys: Size) -> Tensor | None:
-        """Returns all masks as one that broadcasts to `(batch, query, key)`, or None."""
+        """Returns all masks as one that broadcasts to `(batch, query, key)`, or None.
+
+        If `attention_mask` has an axis of heads, so has the result.
+        """
         mask = None if self.source_mask is None else self.source_mask[:, None, :]
-        mask = combine_masks(mask, self.attention_mask)
         if self.query_mask is not None:
             mask = combine_masks(mask, self.query_mask[:, :, None])
         if self.use_causal_mask:
             keys = ops.arange(num_keys, dtype="int32")[None, None, :]
             mask = combine_masks(mask, keys <= self.positions(num_queries)[:, :, None])
-        return mask
+        if mask is not None and self.has_head_masks:
+            mask = mask[:, None]
+        return combine_masks(mask, self.attention_mask)
+
+    @property
+    def has_head_masks(self) -> bool:
+        """Whether heads have masks of their own."""
+        return self.attention_mask is not None and len(self.attention_mask.shape) == 4
+
+    def find_attending_queries(self, num_queries: Size, num_keys: Size) -> Tensor | None:
+        """Returns which queries may attend to any key, boolean `(1 or batch, query)`, or None."""
+        if self.attention_mask is not None:
+            mask = self.mask(num_queries, num_keys)
+            return ops.any(mask, axis=(1, 3) if self.has_head_masks else -1)
+        rows = self.query_mask
+        if self.source_mask is not None:
+            valid = ops.any(self.source_mask, axis=-1, keepdims=True)
+            if self.use_causal_mask:  # a query attends to some key if it attends to the first
+                first = ops.argmax(ops.cast(self.source_mask, "int32"), axis=-1)[:, None]
+                is_reached = ops.cast(first, "int32") <= self.positions(num_queries)
+                valid = ops.logical_and(valid, is_reached)
+            rows = valid if rows is None else ops.logical_and(rows, valid)
+        return rows
+
+    def add_bias(self, scores: Tensor) -> Tensor:
+        """Returns the scores plus the bias, in at least float32."""
+        scores = at_least_float32(scores)
+        return scores + ops.cast(self.attention_bias, scores.dtype)
+
+    def add_query_axis(self) -> "AttentionRequest":
+        """Returns the request of one decoder step with a query axis of length 1."""
+        noise = self.noise and {name: ops.expand_dims(one, 1) for name, one in self.noise.items()}
+        query_mask = None if self.query_mask is None else ops.expand_dims(self.query_mask, 1)
+        names = ("attention_mask", "attention_bias", "previous_weights")
+        pairs = {name: getattr(self, name) for name in names}
+        pairs = {
+            name: None if one is None else ops.expand_dims(one, -2) for name, one in pairs.items()
+        }
+        return dataclasses.replace(self, noise=noise, query_mask=query_mask, **pairs)
 
 
 def combine_masks(one, other):
@@ -109,6 +153,15 @@ def check_attention_mask(owner: str, rows: tuple, num_keys, mask, num_heads=None
         )
     mask = validation.convert_mask(owner, "attention_mask", mask)
     return ops.expand_dims(mask, 0) if fits == ["(query, key)"] else mask
+
+
+def check_attention_bias(owner: str, attention_bias, shape: tuple, axes: str) -> None:
+    """Raises unless the bias is None or broadcasts to `shape`, that of the weights."""
+    if attention_bias is not None and not _fits(attention_bias.shape, shape):
+        raise ValueError(
+            f"{owner} expects `attention_bias` of shape {axes}, here {shape}. "
+            f"Received: attention_bias.shape={tuple(attention_bias.shape)}"
+        )
 
 
 def _fits(given, shape):

@@ -16,6 +16,7 @@ from keras import ops
 from keras_attention._utils.flat_beams import gather_beams, infer_batch_and_beams
 from keras_attention._utils.shapes import reshape
 from keras_attention.attention import _heads
+from keras_attention.attention._request import AttentionRequest
 
 
 def start_ancestry(rows, max_length):
@@ -59,43 +60,34 @@ def attend_with_ancestry(attention, query, cache, ancestry, memory_mask, positio
     """
     rows = ops.shape(ancestry)[0]
     batch, beams = infer_batch_and_beams(rows, memory_mask)
-    if isinstance(beams, int) and beams == 1:
-        return attention.attend(query, cache, position=position)[0]
-    length = cache["mask"].shape[1]
-    queries = _broadcast_queries(attention, query, position, batch, beams)
-    num_heads = attention.num_heads
-    keys = _heads.prepare_heads(attention._scorers, cache["projected_key"])
-    scores = _heads.head_scores(
-        attention._scorers,
-        queries,
-        keys,
-        attention._num_key_value_heads,
-        num_keys=length,
-        is_step=True,
-    )
+    length, num_heads, value = cache["mask"].shape[1], attention.num_heads, cache["value"]
+    queries = attention.project_query(query[:, None, :], position)
+    queries = _broadcast_queries(queries, batch, beams)
+    keys = _heads.prepare_heads(attention.scorers, cache["projected_key"])
+    scores, parts = [], _heads.split_scoring(attention.scorers, queries, keys, value)
+    for scorer, query_part, key_part, _ in parts:
+        scores.append(scorer.score_step(query_part, key_part))
+        scorer.check_scores(scores[-1], query_part, length)
+    scores = _heads.merge_scores(scores, queries)
     # (batch, writer, heads, beam, position) -> (batch, heads, beam, writer * position)
     scores = reshape(scores, (batch, beams, num_heads, beams, length))
     scores = ops.transpose(scores, (0, 2, 3, 1, 4))
     scores = reshape(scores, (batch, num_heads, beams, beams * length))
     mask = _ancestry_mask(ancestry, cache["mask"], batch, beams)
-    weights = attention._compute_weights(scores, _heads.MultiHeadRequest(attention_mask=mask))
+    weights = attention.compute_weights(scores, AttentionRequest(attention_mask=mask))
     weights = reshape(weights, (batch, num_heads, beams, beams, length))
     weights = ops.transpose(weights, (0, 3, 1, 2, 4))
     weights = reshape(weights, (rows, num_heads, beams, length))
-    contexts = _heads.head_contexts(weights, cache["value"])
+    contexts = _heads.compute_contexts(weights, value)
     contexts = reshape(contexts, (batch, beams, num_heads, beams, contexts.shape[-1]))
     contexts = ops.transpose(ops.sum(contexts, axis=1), (0, 2, 1, 3))
     contexts = reshape(contexts, (rows, num_heads * contexts.shape[-1]))
     return _heads.project_positions(attention.output_dense, contexts)
 
 
-def _broadcast_queries(attention, query, position, batch, beams):
+def _broadcast_queries(queries, batch, beams):
     """Returns, for each beam's cache, the queries of all beams: `(rows, heads, beam, key_dim)`."""
-    queries = _heads.project_positions(attention.query_dense, query[:, None, :])
-    queries = _heads.split_heads(queries, attention.num_heads)
-    if attention.rotary is not None:
-        queries = attention.rotary(queries, position)
-    num_heads, dim = attention.num_heads, attention.key_dim
+    _, num_heads, _, dim = queries.shape
     queries = reshape(queries, (batch, 1, beams, num_heads, dim))
     queries = ops.transpose(queries, (0, 1, 3, 2, 4))
     queries = ops.broadcast_to(queries, (batch, beams, num_heads, beams, dim))

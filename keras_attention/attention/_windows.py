@@ -86,8 +86,10 @@ class Windows:
                 :, None
             ]
         key = keras.tree.map_structure(self.gather_keys, key)
-        num_keys = self.keys.shape[-1]
-        return scorer.compute_scores(self.split_queries(query), key, previous_weights, num_keys)
+        query = self.split_queries(query)
+        scores = scorer.score(query, key, previous_weights)
+        scorer.check_scores(scores, query, self.keys.shape[-1])
+        return scores
 
     def context(self, weights, value):
         """Returns the contexts for weights `(rows, chunk, span)`, `(batch, query, value_dim)`."""
@@ -136,14 +138,18 @@ class Windows:
         `noise_by_offset` is True if the noise is `(batch, query, window)`. For the dense form it
         may be False: `(batch, query, key)`.
         """
-        noise = request.noise
+        noise, bias = request.noise, request.attention_bias
         if noise and noise_by_offset:
             noise = {name: self.gather_offsets(tensor) for name, tensor in noise.items()}
+        if bias is not None:
+            bias = ops.broadcast_to(bias, (self.batch, self.num_queries, self.num_keys))
+            bias = self.gather_pairs(bias)
         return dataclasses.replace(
             request,
             source_mask=None,
             query_mask=None,
             attention_mask=self._window_mask(request),
+            attention_bias=bias,
             use_causal_mask=False,
             position=None,
             noise=noise,

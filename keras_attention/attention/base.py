@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_attention import normalizers
 from keras_attention._utils import validation
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.shapes import broadcast_mask
 from keras_attention._utils.tensor_types import (
     Config,
@@ -29,7 +29,12 @@ from keras_attention._utils.tensor_types import (
     TensorLike,
 )
 from keras_attention._utils.validation import check_ready
-from keras_attention.attention._request import AttentionRequest, check_attention_mask, combine_masks
+from keras_attention.attention._request import (
+    AttentionRequest,
+    check_attention_bias,
+    check_attention_mask,
+    combine_masks,
+)
 from keras_attention.core.counter_dropout import dropout_noise
 from keras_attention.kernels import blocked_dot
 from keras_attention.normalizers.base import Normalizer
@@ -64,6 +69,9 @@ class AttentionMechanism(Layer):
         previous_weights: Float tensor like the weights, for scorers and normalizers that use it.
         return_auxiliary_outputs: Whether to return the mechanism's further results as well: a
             dict of float32 tensors `(batch, query)`, with the names in `auxiliary_outputs`.
+        attention_bias: Optional float tensor `(1 or batch, query, key)`, without the query axis
+            for a query of rank 2, added to the scores in float32. It must be finite; to mask, use
+            `attention_mask`.
 
     Returns:
         The context `(batch, query, value_dim)`, followed by the requested outputs: the weights
@@ -95,6 +103,7 @@ class AttentionMechanism(Layer):
         super().__init__(**kwargs)
         owner = type(self).__name__
         self.supports_masking = True
+        self.autocast = False  # a bias is added in float32; the other tensors are cast below
         self.normalizer = normalizers.get(normalizer, dtype=self.dtype_policy)
         self.dropout = validation.check_number_in_range(owner, "dropout", dropout, 0, 1, below=True)
         self.seed = seed
@@ -138,19 +147,21 @@ class AttentionMechanism(Layer):
             `(batch, key, value_dim)` in the compute dtype and `mask`, boolean
             `(batch, key)`.
         """
+        value, key, mask = self._mask_source(value, key, value_mask, key_mask)
+        return {"key": self.scorer.prepare(key), "value": value, "mask": mask}
+
+    def _mask_source(self, value, key, value_mask, key_mask):
+        """Returns value and key in the compute dtype with 0 at padding, and the mask."""
         check_ready(self, value)
-        key = value if key is None else key
         mask = broadcast_mask(self._source_mask(value.shape, value_mask, key_mask), value)
-        same = key is value
+        same = key is None or key is value
         value = ops.cast(value, self.compute_dtype)
         key = value if same else ops.cast(key, self.compute_dtype)
         if mask is None:
-            mask = ops.ones(ops.shape(value)[:2], dtype="bool")
-        else:
-            # Padding may contain anything, even NaN, which a weight of 0 would not remove.
-            value = ops.where(mask[:, :, None], value, 0)
-            key = value if same else ops.where(mask[:, :, None], key, 0)
-        return {"key": self.scorer.prepare(key), "value": value, "mask": mask}
+            return value, key, ops.ones(ops.shape(value)[:2], dtype="bool")
+        # Padding may contain anything, even NaN, which a weight of 0 would not remove.
+        value = ops.where(mask[:, :, None], value, 0)
+        return value, value if same else ops.where(mask[:, :, None], key, 0), mask
 
     def attend(
         self,
@@ -161,6 +172,9 @@ class AttentionMechanism(Layer):
         noise: TensorDict | None = None,
         training: bool | None = None,
         return_auxiliary_outputs: bool = False,
+        attention_bias: TensorLike | None = None,
+        use_causal_mask: bool = False,
+        attention_mask: TensorLike | None = None,
     ) -> tuple[Structure, ...]:
         """Attends to a prepared source: one decoder step, or several queries at once.
 
@@ -173,24 +187,32 @@ class AttentionMechanism(Layer):
             noise: Optional dict, the result of the method `noise` for these queries.
             training: Whether this is training. Dropout is applied only if `noise` is passed.
             return_auxiliary_outputs: Whether to return the auxiliary outputs as well.
+            attention_bias: As in the call.
+            use_causal_mask: Whether a query attends only to keys up to its position.
+            attention_mask: As in the call.
 
         Returns:
             Context and weights, as `call` does with `return_attention_scores=True`, and the
             dict of auxiliary outputs if requested.
         """
         check_ready(self, query)
-        step = len(query.shape) == 2
+        num_keys = prepared["mask"].shape[1]
+        self._check_bias(query, num_keys, attention_bias)
+        mask = self.check_attention_mask(tuple(query.shape[:-1]), num_keys, attention_mask)
         request = AttentionRequest(
             source_mask=prepared["mask"],
+            attention_mask=mask,
+            attention_bias=attention_bias,
+            use_causal_mask=use_causal_mask,
             position=position,
-            previous_weights=_expand(previous_weights) if step else previous_weights,
-            noise=keras.tree.map_structure(_expand, noise) if step and noise else noise or {},
+            previous_weights=previous_weights,
+            noise=noise or {},
             training=training,
         )
-        query = ops.cast(query, self.compute_dtype)
-        results = self._compute_context(_expand(query) if step else query, prepared, request)
+        rows, request = self._expand_step(query, request)
+        results = self._compute_context(rows, prepared, request)
         results = results if return_auxiliary_outputs else results[:2]
-        return keras.tree.map_structure(_squeeze, results) if step else results
+        return _squeeze_step(results) if len(query.shape) == 2 else results
 
     def noise(
         self, batch: Size, num_queries: Size, num_keys: Size, training: bool | None = None
@@ -223,38 +245,46 @@ class AttentionMechanism(Layer):
         position_offset: Tensor | None = None,
         previous_weights: Tensor | None = None,
         return_auxiliary_outputs: bool = False,
+        attention_bias: Tensor | None = None,
     ) -> Outputs:
         self._check_shapes(query.shape, value.shape, value.shape if key is None else key.shape)
         masks = self._query_masks(query, value, query_mask, attention_mask, use_causal_mask)
         query_mask, attention_mask = masks
+        self._check_bias(query, value.shape[1], attention_bias)
+        self._check_previous_weights(query, value if key is None else key, previous_weights)
+        if previous_weights is not None:
+            previous_weights = ops.cast(previous_weights, self.compute_dtype)
         prepared = self.prepare(value, key, value_mask, key_mask)
-        query = ops.cast(query, self.compute_dtype)
-        step = len(query.shape) == 2
-        if step:
-            query, query_mask = _expand(query), _expand(query_mask)
-            attention_mask, previous_weights = _expand(attention_mask), _expand(previous_weights)
-        if query_mask is not None:
-            query = ops.where(query_mask[:, :, None], query, 0)  # as `prepare` does for keys
         unmasked = value_mask is None and key_mask is None
         request = AttentionRequest(
             source_mask=None if unmasked else prepared["mask"],
             query_mask=query_mask,
             attention_mask=attention_mask,
+            attention_bias=attention_bias,
             use_causal_mask=use_causal_mask,
             position=position_offset,
             previous_weights=previous_weights,
             training=training,
             return_attention_scores=return_attention_scores,
             is_layer_call=True,
-            has_all_queries=not step,
+            has_all_queries=len(query.shape) == 3,
         )
-        context, weights, auxiliary_outputs = self._compute_context(query, prepared, request)
+        rows, request = self._expand_step(query, request)
+        if request.query_mask is not None:
+            rows = ops.where(request.query_mask[:, :, None], rows, 0)  # as `prepare` does for keys
+        context, weights, auxiliary_outputs = self._compute_context(rows, prepared, request)
         results = [context]
         results += [weights] if return_attention_scores else []
         results += [auxiliary_outputs] if return_auxiliary_outputs else []
-        if step:
-            results = keras.tree.map_structure(_squeeze, results)
+        results = _squeeze_step(results) if len(query.shape) == 2 else results
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _expand_step(self, query, request):
+        """Returns the query in the compute dtype, and the request, both with a query axis."""
+        query = ops.cast(query, self.compute_dtype)
+        if len(query.shape) == 3:
+            return query, request
+        return ops.expand_dims(query, 1), request.add_query_axis()
 
     def _compute_context(self, query, prepared, request):
         """Runs the three stages for a query of rank 3.
@@ -265,16 +295,18 @@ class AttentionMechanism(Layer):
         if blocked_dot.can_use_blocks(self, request, query, prepared["value"]):
             tensors = query, prepared["key"], prepared["value"]
             return blocked_dot.attend_blockwise(self.scorer, *tensors, request), None, {}
-        scores = self.scores(query, prepared, request)
-        weights = self._compute_weights(scores, request)
-        return ops.matmul(self._apply_dropout(weights, request), prepared["value"]), weights, {}
+        # A step has few queries, but their number may be unknown while tracing.
+        score = self.scorer.score if request.has_all_queries else self.scorer.score_step
+        scores = score(query, prepared["key"], request.previous_weights)
+        self.scorer.check_scores(scores, query, prepared["value"].shape[1])
+        if request.attention_bias is not None:
+            scores = request.add_bias(scores)
+        return self._read_scores(scores, query, prepared["value"], request)
 
-    def scores(self, query: TensorLike, prepared: TensorDict, request: AttentionRequest) -> Tensor:
-        """Returns the scorer's scores `(batch, query, key)` for the result of `prepare`."""
-        num_keys = prepared["value"].shape[1]
-        return self.scorer.compute_scores(
-            query, prepared["key"], request.previous_weights, num_keys, not request.has_all_queries
-        )
+    def _read_scores(self, scores, query, value, request):
+        """Returns what `_compute_context` does, for scores `(batch, query, key)`."""
+        weights = self.compute_weights(scores, request)
+        return ops.matmul(self._apply_dropout(weights, request), value), weights, {}
 
     def _score_mask(self, scores, request):
         """Returns the combined mask in the shape of the scores, or None."""
@@ -283,7 +315,7 @@ class AttentionMechanism(Layer):
         # Broadcast to all queries, because normalizers expect a mask for each of them.
         return None if mask is None else ops.broadcast_to(mask, sizes)
 
-    def _compute_weights(self, scores, request):
+    def compute_weights(self, scores: TensorLike, request: AttentionRequest) -> Tensor:
         """Returns the weights for scores `(batch, query, key)`, in the compute dtype."""
         weights = self.normalizer(
             scores,
@@ -355,9 +387,15 @@ class AttentionMechanism(Layer):
             )
         return query_mask, self.check_attention_mask(rows, value.shape[1], attention_mask)
 
+    def _check_bias(self, query, num_keys, attention_bias):
+        names = [*(["1 or heads"] if self.has_heads else []), *(["query"] * (len(query.shape) - 2))]
+        axes = f"({', '.join(['1 or batch', *names, 'key'])})"
+        shape = self._weights_shape(query.shape, num_keys)
+        check_attention_bias(type(self).__name__, attention_bias, shape, axes)
+
     def _check_previous_weights(self, query, key, previous_weights):
         if previous_weights is not None and self.normalizer.reads_weights:
-            shape = (*tuple(query.shape)[:-1], key.shape[1])
+            shape = self._weights_shape(query.shape, key.shape[1])
             axes = "(batch, query, key)" if len(shape) == 3 else "(batch, key)"
             owner = type(self).__name__
             validation.check_previous_weights(owner, previous_weights, shape, axes)
@@ -376,33 +414,24 @@ class AttentionMechanism(Layer):
         """Returns the width of the context."""
         return value_shape[-1]
 
-    def compute_output_spec(
-        self,
-        query: Tensor,
-        value: Tensor,
-        key: Tensor | None = None,
-        query_mask: Tensor | None = None,
-        value_mask: Tensor | None = None,
-        key_mask: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        use_causal_mask: bool = False,
-        position_offset: Tensor | None = None,
-        previous_weights: Tensor | None = None,
-        return_auxiliary_outputs: bool = False,
-    ) -> Spec:
-        key = value if key is None else key
+    def _weights_shape(self, query_shape, num_keys):
+        """Returns the shape of the weights."""
+        return (*tuple(query_shape)[:-1], num_keys)
+
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        query, value, key = call.query, call.value, call.value if call.key is None else call.key
         shape = self.compute_output_shape(query.shape, value.shape, key.shape)
-        self._query_masks(query, value, query_mask, attention_mask, use_causal_mask)
-        self._source_mask(value.shape, value_mask, key_mask)
-        self._check_previous_weights(query, key, previous_weights)
-        rows = tuple(query.shape)[:-1]
+        self._query_masks(query, value, call.query_mask, call.attention_mask, call.use_causal_mask)
+        self._source_mask(value.shape, call.value_mask, call.key_mask)
+        self._check_bias(query, value.shape[1], call.attention_bias)
+        self._check_previous_weights(query, key, call.previous_weights)
         results = [keras.KerasTensor(shape, dtype=self.compute_dtype)]
-        if return_attention_scores:
-            weights_shape = (*rows, value.shape[1])
-            results.append(keras.KerasTensor(weights_shape, dtype=self.compute_dtype))
-        if return_auxiliary_outputs:
+        if call.return_attention_scores:
+            shape = self._weights_shape(query.shape, value.shape[1])
+            results.append(keras.KerasTensor(shape, dtype=self.compute_dtype))
+        if call.return_auxiliary_outputs:
+            rows = tuple(query.shape)[:-1]
             results.append(
                 {name: keras.KerasTensor(rows, "float32") for name in self.auxiliary_outputs}
             )
@@ -417,9 +446,8 @@ class AttentionMechanism(Layer):
         }
 
 
-def _expand(tensor):
-    return None if tensor is None else ops.expand_dims(tensor, 1)
-
-
-def _squeeze(tensor):
-    return ops.squeeze(tensor, 1)
+def _squeeze_step(results):
+    """Returns contexts, weights and auxiliary outputs `(batch, query)` without the query axis."""
+    return keras.tree.map_structure(
+        lambda tensor: ops.squeeze(tensor, 1 if len(tensor.shape) == 2 else -2), results
+    )

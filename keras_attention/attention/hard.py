@@ -121,13 +121,12 @@ class HardAttention(GatedAttention):
             drawn["expected"] = ops.broadcast_to(coin, (batch, num_queries, 1))
         return drawn
 
-    def _compute_context(self, query, prepared, request):
-        scores = self.scores(query, prepared, request)
+    def _read_scores(self, scores, query, value, request):
         sizes = ops.shape(scores)
         if request.noise is None:
             drawn = self.noise(*sizes, request.training)
             request = dataclasses.replace(request, noise=drawn)
-        chosen = self._compute_weights(scores, request)
+        chosen = self.compute_weights(scores, request)
         mask = self._score_mask(scores, request)
         scores = at_least_float32(scores)
         log_alpha = SampleNormalizer.log_prob(scores, chosen, mask)
@@ -143,7 +142,7 @@ class HardAttention(GatedAttention):
         auxiliary_outputs = {
             name: ops.cast(tensor, "float32") for name, tensor in auxiliary_outputs.items()
         }
-        context = ops.matmul(weights, prepared["value"])
+        context = ops.matmul(weights, value)
         return self.apply_gate(query, context), weights, auxiliary_outputs
 
     def _reads_expectation(self, request):

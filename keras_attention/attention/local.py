@@ -34,7 +34,7 @@ from keras_attention._utils.tensor_types import (
 )
 from keras_attention.attention._windows import Windows, last_valid_position, window_radius
 from keras_attention.attention.base import AttentionMechanism
-from keras_attention.kernels import blocks
+from keras_attention.kernels import blocks, execution
 from keras_attention.normalizers.base import Normalizer
 from keras_attention.scorers.base import Scorer
 
@@ -196,9 +196,10 @@ class LocalAttention(AttentionMechanism):
             windows = Windows(centers, self.radius, num_keys, chunk, gather_in_blocks)
             inner = windows.localize_request(request, noise_by_offset=self._gathers_windows)
             previous = None if self._gathers_windows else request.previous_weights
-            weights = self._compute_weights(
-                windows.scores(self.scorer, query, prepared["key"], previous), inner
-            )
+            scores = windows.scores(self.scorer, query, prepared["key"], previous)
+            if inner.attention_bias is not None:
+                scores = inner.add_bias(scores)
+            weights = self.compute_weights(scores, inner)
             if position is not None:
                 weights = self._weight_by_gaussian(weights, windows, position)
             context = windows.context(self._apply_dropout(weights, inner), prepared["value"])
@@ -256,7 +257,7 @@ class LocalAttention(AttentionMechanism):
         """Returns whether the dense form is faster, a bool or, for unknown sizes, a tensor."""
         if not self._gathers_windows:
             return True
-        mode, span = blocks.get_execution_mode(query), chunk + 2 * self.radius
+        mode, span = execution.get_execution_mode(query), chunk + 2 * self.radius
         num_scores = blocks.count_values(*ops.shape(query)[:2], num_keys)
         if not isinstance(num_scores, int):
             # XLA cannot differentiate a condition on sizes, and a decoding loop needs none.

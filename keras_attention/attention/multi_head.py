@@ -10,6 +10,7 @@ with d_k = d_v = d_model / h, there are 4 d_model^2 parameters. Fewer key/value 
 heads: Ainslie et al. 2023 (https://arxiv.org/abs/2305.13245).
 """
 
+import dataclasses
 from typing import Unpack
 
 import keras
@@ -17,26 +18,21 @@ from keras import initializers, ops
 
 from keras_attention import scorers
 from keras_attention._utils import validation
-from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.initializers import copy_layer, derive_initializer
-from keras_attention._utils.shapes import broadcast_mask, reshape
+from keras_attention._utils.shapes import reshape
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
     InitializerFunction,
     LayerOptions,
-    Outputs,
     Shape,
     Size,
-    Spec,
-    Structure,
     Tensor,
     TensorDict,
     TensorLike,
 )
 from keras_attention._utils.validation import check_ready
 from keras_attention.attention import _heads
-from keras_attention.attention._heads import MultiHeadRequest
 from keras_attention.attention._key_value_cache import empty_cache, write_cache
 from keras_attention.attention._request import check_attention_mask
 from keras_attention.attention.base import AttentionMechanism
@@ -78,15 +74,13 @@ class MultiHeadAttention(AttentionMechanism):
         dropout: Float in [0, 1), the fraction of weights dropped while training.
         seed: Optional int, the seed of the dropout.
 
-    Call arguments: those of every mechanism, see `AttentionMechanism`: `query`, `value`,
-        `key=None`, the masks, `return_attention_scores`, `training`, `use_causal_mask`,
-        `position_offset`; `previous_weights` has the shape of the weights. Then:
-        attention_bias: Optional float tensor `(1 or batch, 1 or heads, query, key)`, without
-            the query axis for a query of rank 2, added to the scores, for example relative
-            positions or `alibi_bias`. It must be finite; to mask, use `attention_mask`.
-        attention_mask: `(batch, query, key)`, `(query, key)`, or with an axis of heads
-            `(batch, 1 or heads, query, key)`, without the query axis for a query of rank 2. Each
-            axis may be 1.
+    Call arguments: those of every mechanism, see `AttentionMechanism`, of which three may have an
+        axis of heads:
+        previous_weights: Float tensor `(batch, heads, query, key)`, like the weights.
+        attention_bias: Optional float tensor `(1 or batch, 1 or heads, query, key)`, for example
+            relative positions or `alibi_bias`.
+        attention_mask: Boolean `(batch, query, key)`, `(query, key)` or
+            `(batch, 1 or heads, query, key)`. Each axis may be 1.
 
     Returns:
         The context `(batch, query, output_dim)`, or the pair of context and weights
@@ -215,7 +209,7 @@ class MultiHeadAttention(AttentionMechanism):
             `(batch, key_value_heads, key, value_dim)` and `mask`, boolean `(batch, key)`.
         """
         source = self._project_source(value, key, value_mask, key_mask)
-        keys = _heads.prepare_heads(self._scorers, source["projected_key"])
+        keys = _heads.prepare_heads(self.scorers, source["projected_key"])
         return {"key": keys, "value": source["value"], "mask": source["mask"]}
 
     def start_cache(self, rows: Size, max_length: int) -> TensorDict:
@@ -260,58 +254,6 @@ class MultiHeadAttention(AttentionMechanism):
         new = self._project_source(value, key, value_mask, key_mask, position)
         return write_cache(cache, new, position)
 
-    def attend(
-        self,
-        query: TensorLike,
-        prepared: TensorDict,
-        previous_weights: TensorLike | None = None,
-        position: TensorLike | None = None,
-        noise: TensorDict | None = None,
-        training: bool | None = None,
-        return_auxiliary_outputs: bool = False,
-        attention_bias: TensorLike | None = None,
-        use_causal_mask: bool = False,
-        attention_mask: TensorLike | None = None,
-    ) -> tuple[Structure, ...]:
-        """Attends to a prepared source or a cache: one decoder step, or several queries.
-
-        Args:
-            query: Float tensor `(batch, query, query_dim)` or `(batch, query_dim)`.
-            prepared: The result of `prepare` or `extend_cache`.
-            previous_weights: Optional float tensor like the weights.
-            position: Optional int `(batch,)`, the position of the (first) query, or
-                `(batch, query)`, that of each; 0 by default.
-            noise: Optional dict, the result of the method `noise` for these queries.
-            training: Whether this is training. Dropout is applied only if `noise` is passed.
-            return_auxiliary_outputs: Whether to return the (empty) dict of auxiliary outputs.
-            attention_bias: As in the call.
-            use_causal_mask: Whether a query attends only to keys up to its position. A single
-                query whose position was just written needs none: later positions are masked.
-            attention_mask: As in the call, over the positions of a cache.
-
-        Returns:
-            Context and weights, as the call does with `return_attention_scores=True`.
-        """
-        check_ready(self, query)
-        noise = noise or {}
-        rows, num_keys = tuple(query.shape[:-1]), prepared["mask"].shape[1]
-        mask = self.check_attention_mask(rows, num_keys, attention_mask)
-        attention_mask, head_mask = _heads.split_mask(mask, len(query.shape))
-        if len(query.shape) == 3:  # (batch, query, heads, key)
-            noise = {name: ops.swapaxes(part, 1, 2) for name, part in noise.items()}
-        request = MultiHeadRequest(
-            source_mask=prepared["mask"],
-            attention_mask=attention_mask,
-            use_causal_mask=use_causal_mask,
-            position=position,
-            previous_weights=previous_weights,
-            noise=noise,
-            training=training,
-            attention_bias=attention_bias,
-            head_mask=head_mask,
-        )
-        return self._attend_request(query, prepared, request, return_auxiliary_outputs)
-
     def noise(
         self, batch: Size, num_queries: Size, num_keys: Size, training: bool | None = None
     ) -> TensorDict:
@@ -320,79 +262,14 @@ class MultiHeadAttention(AttentionMechanism):
         shape = (batch, num_queries, self.num_heads, num_keys)
         return {name: reshape(tensor, shape) for name, tensor in drawn.items()}
 
-    def call(
-        self,
-        query: Tensor,
-        value: Tensor,
-        key: Tensor | None = None,
-        query_mask: Tensor | None = None,
-        value_mask: Tensor | None = None,
-        key_mask: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        use_causal_mask: bool = False,
-        position_offset: Tensor | None = None,
-        previous_weights: Tensor | None = None,
-        return_auxiliary_outputs: bool = False,
-        attention_bias: Tensor | None = None,
-    ) -> Outputs:
-        self._check_shapes(query.shape, value.shape, value.shape if key is None else key.shape)
-        masks = self._query_masks(query, value, query_mask, attention_mask, use_causal_mask)
-        query_mask, attention_mask = masks
-        attention_mask, head_mask = _heads.split_mask(attention_mask, len(query.shape))
-        self._check_bias(query, value, attention_bias)
-        self._check_previous_weights(query, value, previous_weights)
-        prepared = self.prepare(value, key, value_mask, key_mask)
-        unmasked = value_mask is None and key_mask is None
-        request = MultiHeadRequest(
-            source_mask=None if unmasked else prepared["mask"],
-            query_mask=query_mask,
-            attention_mask=attention_mask,
-            use_causal_mask=use_causal_mask,
-            position=position_offset,
-            previous_weights=previous_weights,
-            training=training,
-            return_attention_scores=return_attention_scores,
-            has_all_queries=len(query.shape) == 3,
-            attention_bias=attention_bias,
-            head_mask=head_mask,
-        )
-        return self._attend_request(query, prepared, request, return_auxiliary_outputs)
-
-    def _attend_request(self, query, prepared, request, return_auxiliary_outputs):
-        """Attends with a query of rank 2 or 3 and returns the requested outputs."""
-        step = len(query.shape) == 2
-        if step:
-            query, request = ops.expand_dims(query, 1), request.add_query_axis()
-        query = ops.cast(query, self.compute_dtype)
-        if request.query_mask is not None:
-            query = ops.where(request.query_mask[:, :, None], query, 0)  # as for padded keys
-        context, weights, auxiliary_outputs = self._compute_context(query, prepared, request)
-        results = [ops.squeeze(context, 1) if step else context]
-        if request.return_attention_scores:
-            results.append(ops.squeeze(weights, 2) if step else weights)
-        results += [auxiliary_outputs] if return_auxiliary_outputs else []
-        return results[0] if len(results) == 1 else tuple(results)
-
     @property
-    def _scorers(self):
+    def scorers(self) -> list[Scorer]:
+        """One scorer for all heads, or one for each."""
         return [self.scorer, *self.other_head_scorers]
 
     def _project_source(self, value, key, value_mask, key_mask, position=None):
         """Returns the projected keys and values of each head and the mask."""
-        check_ready(self, value)
-        mask = self._source_mask(value.shape, value_mask, key_mask)
-        same = key is None or key is value
-        value = ops.cast(value, self.compute_dtype)
-        key = value if same else ops.cast(key, self.compute_dtype)
-        if mask is None:
-            mask = ops.ones(ops.shape(value)[:2], dtype="bool")
-        else:
-            # Padding may contain anything, even NaN, which a weight of 0 would not remove.
-            mask = broadcast_mask(mask, value)
-            value = ops.where(mask[:, :, None], value, 0)
-            key = value if same else ops.where(mask[:, :, None], key, 0)
+        value, key, mask = self._mask_source(value, key, value_mask, key_mask)
         keys = _heads.split_heads(
             _heads.project_positions(self.key_dense, key), self._num_key_value_heads
         )
@@ -406,56 +283,48 @@ class MultiHeadAttention(AttentionMechanism):
     def _compute_context(self, query, prepared, request):
         """Returns the projected contexts of all heads, the weights (or None) and an empty dict."""
         num_queries, num_keys = ops.shape(query)[1], ops.shape(prepared["mask"])[1]
-        queries = _heads.split_heads(
-            _heads.project_positions(self.query_dense, query), self.num_heads
-        )
-        if self.rotary is not None:
-            queries = self.rotary(queries, request.positions(num_queries))
+        queries = self.project_query(query, request.positions(num_queries))
         keys = prepared.get("key")
         if keys is None:  # a cache
-            keys = _heads.prepare_heads(self._scorers, prepared["projected_key"])
-        weights = None
-        use_blocks = blocked_dot.can_use_blocks(self, request, queries, prepared["value"])
-        if use_blocks and request.attention_bias is None and request.head_mask is None:
-            contexts = blocked_dot.attend_blockwise(
-                self.scorer, queries, keys, prepared["value"], request
-            )
+            keys = _heads.prepare_heads(self.scorers, prepared["projected_key"])
+        value, weights = prepared["value"], None
+        if blocked_dot.can_use_blocks(self, request, queries, value):
+            contexts = blocked_dot.attend_blockwise(self.scorer, queries, keys, value, request)
         else:
-            scores = _heads.head_scores(
-                self._scorers,
-                queries,
-                keys,
-                self._num_key_value_heads,
-                request.previous_weights,
-                prepared["value"].shape[2],
-                not request.has_all_queries,
-            )
-            weights = self._compute_weights(scores, request)
-            contexts = _heads.head_contexts(
-                self._apply_dropout(weights, request), prepared["value"]
-            )
+            scores, previous_weights = [], request.previous_weights
+            parts = _heads.split_scoring(self.scorers, queries, keys, value, previous_weights)
+            for scorer, query_part, key_part, previous_part in parts:
+                score = scorer.score if request.has_all_queries else scorer.score_step
+                scores.append(score(query_part, key_part, previous_part))
+                scorer.check_scores(scores[-1], query_part, value.shape[2])
+            scores = _heads.merge_scores(scores, queries)
+            if request.attention_bias is not None:
+                scores = request.add_bias(scores)
+            if request.noise:  # (batch, query, heads, key)
+                noise = {name: ops.swapaxes(one, 1, 2) for name, one in request.noise.items()}
+                request = dataclasses.replace(request, noise=noise)
+            weights = self.compute_weights(scores, request)
+            contexts = _heads.compute_contexts(self._apply_dropout(weights, request), value)
         context = _heads.project_positions(self.output_dense, _heads.join_heads(contexts))
         valid = request.find_attending_queries(num_queries, num_keys) if self.use_bias else None
         # The context of a fully masked query is 0, not the bias.
         return context if valid is None else ops.where(valid[:, :, None], context, 0), weights, {}
 
-    def _compute_weights(self, scores, request):
-        """Returns the weights for scores `(batch, heads, query, key)`, in the compute dtype."""
-        if request.attention_bias is not None:
-            scores = at_least_float32(scores)
-            scores = scores + ops.cast(request.attention_bias, scores.dtype)
+    def project_query(self, query: TensorLike, positions: TensorLike) -> Tensor:
+        """Returns the queries of each head, `(batch, heads, query, key_dim)`."""
+        queries = _heads.project_positions(self.query_dense, query)
+        queries = _heads.split_heads(queries, self.num_heads)
+        return queries if self.rotary is None else self.rotary(queries, positions)
+
+    def _score_mask(self, scores, request):
+        """Returns the combined mask, which broadcasts to the scores, or None."""
         sizes = ops.shape(scores)
-        mask = request.pairs(sizes[2], sizes[3])
-        if mask is not None and not isinstance(self.normalizer, SoftmaxNormalizer):
-            mask = ops.broadcast_to(mask, sizes)  # normalizers expect a mask for each query
-        weights = self.normalizer(
-            scores,
-            mask=mask,
-            previous_weights=request.previous_weights,
-            training=request.training,
-            noise=(request.noise or {}).get("normalizer"),
-        )
-        return ops.cast(weights, self.compute_dtype)
+        mask = request.mask(sizes[2], sizes[3])
+        if mask is not None and not request.has_head_masks:
+            mask = mask[:, None]
+        if mask is None or isinstance(self.normalizer, SoftmaxNormalizer):
+            return mask
+        return ops.broadcast_to(mask, sizes)  # normalizers expect a mask for each query
 
     def _check_shapes(self, query_shape, value_shape, key_shape):
         shapes = {"query": query_shape, "key": key_shape, "value": value_shape}
@@ -469,56 +338,18 @@ class MultiHeadAttention(AttentionMechanism):
         """Returns the checked `attention_mask`, boolean; it may have an axis of heads."""
         return check_attention_mask("MultiHeadAttention", rows, num_keys, mask, self.num_heads)
 
-    def _check_bias(self, query, value, attention_bias):
-        shape = (query.shape[0], self.num_heads, *query.shape[1:-1], value.shape[1])
-        _heads.check_bias("MultiHeadAttention", attention_bias, shape)
+    def _weights_shape(self, query_shape, num_keys):
+        batch, *queries = tuple(query_shape)[:-1]
+        return (batch, self.num_heads, *queries, num_keys)
 
     def _check_previous_weights(self, query, key, previous_weights):
         if previous_weights is not None:
-            shape = (query.shape[0], self.num_heads, *query.shape[1:-1], key.shape[1])
+            shape = self._weights_shape(query.shape, key.shape[1])
             axes = "(batch, heads, query, key)" if len(shape) == 4 else "(batch, heads, key)"
             validation.check_previous_weights("MultiHeadAttention", previous_weights, shape, axes)
 
     def _context_dim(self, query_shape, value_shape):
         return self.output_dim or query_shape[-1]
-
-    def compute_output_spec(
-        self,
-        query: Tensor,
-        value: Tensor,
-        key: Tensor | None = None,
-        query_mask: Tensor | None = None,
-        value_mask: Tensor | None = None,
-        key_mask: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        use_causal_mask: bool = False,
-        position_offset: Tensor | None = None,
-        previous_weights: Tensor | None = None,
-        return_auxiliary_outputs: bool = False,
-        attention_bias: Tensor | None = None,
-    ) -> Spec:
-        self._check_bias(query, value, attention_bias)
-        results = super().compute_output_spec(
-            query,
-            value,
-            key,
-            query_mask,
-            value_mask,
-            key_mask,
-            attention_mask,
-            return_attention_scores,
-            use_causal_mask=use_causal_mask,
-            previous_weights=previous_weights,
-            return_auxiliary_outputs=return_auxiliary_outputs,
-        )
-        if not return_attention_scores:
-            return results
-        batch, *queries = tuple(query.shape)[:-1]
-        shape = (batch, self.num_heads, *queries, value.shape[1])
-        weights = keras.KerasTensor(shape, dtype=self.compute_dtype)
-        return (results[0], weights, *results[2:])
 
     def get_config(self) -> Config:
         return {

@@ -102,8 +102,8 @@ class SoftAttention(GatedAttention):
             "SoftAttention", "doubly_stochastic_target", doubly_stochastic_target
         )
 
-    def _compute_context(self, query, prepared, request):
-        context, weights, auxiliary_outputs = super()._compute_context(query, prepared, request)
+    def _read_scores(self, scores, query, value, request):
+        context, weights, auxiliary_outputs = super()._read_scores(scores, query, value, request)
         if self.doubly_stochastic and request.has_all_queries:
             self.add_loss(self._penalty(weights, request))
         return self.apply_gate(query, context), weights, auxiliary_outputs

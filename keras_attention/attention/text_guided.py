@@ -109,8 +109,8 @@ class TextGuidedAttention(AttentionMechanism):
         scorer = OffsetAdditiveScorer if use_offset else AdditiveScorer
         self.scorer: Scorer = scorer(self.units, dtype=self.dtype_policy)
 
-    def _compute_context(self, query, prepared, request):
-        context, weights, auxiliary_outputs = super()._compute_context(query, prepared, request)
+    def _read_scores(self, scores, query, value, request):
+        context, weights, auxiliary_outputs = super()._read_scores(scores, query, value, request)
         if request.training and request.is_layer_call and self.entropy_bonus > 0:
             values = entropies(at_least_float32(weights))
             valid = request.query_mask

@@ -17,7 +17,7 @@ from keras import ops
 
 from keras_attention._utils.loop import run_loop
 from keras_attention._utils.tensor_types import Tensor, TensorDict, TensorLike
-from keras_attention.attention import AttentionMechanism
+from keras_attention.attention import Attention, BahdanauAttention
 from keras_attention.kernels.custom_gradients import (
     custom_gradient,
     flatten_cotangents,
@@ -156,7 +156,7 @@ def supports(recurrence: "AttentionRNN", training: bool | None) -> bool:
     return (
         recurrence.order == "bahdanau"
         and type(recurrence.cell) is BahdanauGRUCell
-        and type(attention)._compute_context is AttentionMechanism._compute_context
+        and type(attention) in (Attention, BahdanauAttention)
         and type(attention.scorer) is AdditiveScorer
         and type(attention.normalizer) is SoftmaxNormalizer
         and not (training and attention.dropout > 0)

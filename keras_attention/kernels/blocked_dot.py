@@ -19,7 +19,7 @@ from keras import ops
 
 from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.tensor_types import Size, Tensor, TensorLike
-from keras_attention.kernels import blocks
+from keras_attention.kernels import blocks, execution
 from keras_attention.kernels.blocks import Tiles, count_values, fold_blocks, map_blocks
 from keras_attention.kernels.custom_gradients import custom_gradient
 from keras_attention.normalizers.softmax import SoftmaxNormalizer, masked_softmax
@@ -54,15 +54,19 @@ def can_use_blocks(
         return False
     limit = (
         MAX_DENSE_SCORES_ON_GPU
-        if blocks.has_gpu()
-        else MAX_DENSE_SCORES[blocks.get_execution_mode(query)]
+        if execution.has_gpu()
+        else MAX_DENSE_SCORES[execution.get_execution_mode(query)]
     )
     is_supported = type(mechanism.scorer) in (DotScorer, ScaledDotScorer)
     is_supported = is_supported and type(mechanism.normalizer) is SoftmaxNormalizer
     uses_dropout = request.training and mechanism.dropout > 0
     has_query_positions = request.position is not None and len(request.position.shape) == 2
     is_supported = is_supported and not (
-        request.return_attention_scores or uses_dropout or has_query_positions
+        request.return_attention_scores
+        or uses_dropout
+        or has_query_positions
+        or request.attention_bias is not None
+        or request.has_head_masks
     )
     return is_supported and count_values(*sizes) > limit
 

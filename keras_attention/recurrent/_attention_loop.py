@@ -50,12 +50,23 @@ def _attend_in_loop(recurrence, projected, state, memory, noise, inputs_mask, tr
         step_inputs, step_noise = _noise_inputs.split_noise(
             step_inputs, projected.shape[-1], projected.dtype, noise
         )
-        (*outputs, auxiliary_outputs), new_state = recurrence.step_projected(
-            step_inputs, states[0], memory, step_noise, training
+        state = states[0]
+        query, cell_state = recurrence.compute_query(step_inputs, state, training)
+        context, weights, auxiliary_outputs = recurrence.attention.attend(
+            query,
+            memory,
+            state.get("weights"),
+            state["position"],
+            step_noise,
+            training,
+            return_auxiliary_outputs=True,
+        )
+        output, new_state = recurrence.update_state(
+            step_inputs, state, query, cell_state, context, weights, training
         )
         # As columns, because the loop can mask only tensors of rank 2 or more.
         columns = [ops.expand_dims(auxiliary_outputs[name], 1) for name in names]
-        return (*outputs, *columns), [new_state]
+        return (output, context, weights, *columns), [new_state]
 
     sequence = _noise_inputs.append_noise(projected, noise)
     results, (state,) = run_loop(step, sequence, [state], mask=inputs_mask)
@@ -68,10 +79,8 @@ def _attend_after_loop(recurrence, projected, state, memory, noise, inputs_mask,
     position = state["position"]
 
     def step(step_inputs, states):
-        (output, *_), new_state = recurrence.step_projected(
-            step_inputs, states[0], memory, training=training
-        )
-        return (output,), [new_state]
+        output, cell_state = recurrence.compute_query(step_inputs, states[0], training)
+        return (output,), [{"cell": cell_state, "position": states[0]["position"] + 1}]
 
     (outputs,), (state,) = run_loop(step, projected, [state], mask=inputs_mask)
     contexts, weights, auxiliary_outputs = recurrence.attention.attend(

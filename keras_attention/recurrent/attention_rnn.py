@@ -16,8 +16,8 @@ from keras import ops
 
 from keras_attention._utils import validation
 from keras_attention._utils.dtypes import wide_dtype
-from keras_attention._utils.flat_beams import attend_over_beams
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.flat_beams import flatten_beams, unflatten_beams
+from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     Activation,
     ActivationFunction,
@@ -247,14 +247,62 @@ class AttentionRNN(Layer):
         """
         check_ready(self, inputs)
         inputs = self.adapter.project(ops.cast(inputs, self.compute_dtype))
-        position = state["position"]
-        (output, context, weights, _), state = self.step_projected(
-            inputs, state, memory, has_beams=True
+        query, cell_state = self.compute_query(inputs, state)
+        # The beams of a source are its queries, so that the memory is not copied.
+        rows, mask, previous_weights = ops.shape(query)[0], memory["mask"], state.get("weights")
+        context, weights = self.attention.attend(
+            unflatten_beams(query, mask),
+            memory,
+            None if previous_weights is None else unflatten_beams(previous_weights, mask),
+            unflatten_beams(state["position"], mask),
         )
-        if context is None:
-            context, weights, _ = self._attend(output, memory, position, has_beams=True)
-            output = self.attentional_vector(context, output)
+        context, weights = flatten_beams(context, rows), flatten_beams(weights, rows)
+        output, state = self.update_state(inputs, state, query, cell_state, context, weights)
         return output, context, weights, state
+
+    def compute_query(
+        self, inputs: TensorLike, state: TensorDict, training: bool | None = None
+    ) -> tuple[Tensor, Structure]:
+        """Returns the query of a step and the state of the cell: the part before the attention.
+
+        Args:
+            inputs: Float tensor `(rows, ...)`, the projected inputs of the cell.
+            state: The state before the step.
+            training: Whether to apply the dropout of the cell.
+        """
+        if self.order == "bahdanau":
+            return self.adapter.get_output(state["cell"]), state["cell"]
+        return self.adapter.step(inputs, state.get("feedback"), state["cell"], training)
+
+    def update_state(
+        self,
+        inputs: TensorLike,
+        state: TensorDict,
+        query: TensorLike,
+        cell_state: Structure,
+        context: TensorLike,
+        weights: TensorLike,
+        training: bool | None = None,
+    ) -> tuple[Tensor, TensorDict]:
+        """Returns the output and the new state of a step: the part after the attention.
+
+        Args:
+            inputs, state, training: As in `compute_query`.
+            query, cell_state: The result of `compute_query`.
+            context: Float tensor `(rows, memory_dim)`.
+            weights: Float tensor `(rows, source)`.
+        """
+        new_state = {"position": state["position"] + 1}
+        if self.order == "bahdanau":
+            output, cell_state = self.adapter.step(inputs, context, cell_state, training)
+        else:
+            output = self.attentional_vector(context, query)
+            if self.input_feeding:
+                new_state["feedback"] = context if self.attentional is None else output
+        if self._history_mode:
+            earlier = state["weights"] if self._history_mode == "accumulated" else 0
+            new_state["weights"] = ops.cast(weights, wide_dtype(self.compute_dtype)) + earlier
+        return output, {**new_state, "cell": cell_state}
 
     def call(
         self,
@@ -310,77 +358,11 @@ class AttentionRNN(Layer):
         """Whether a step of the cell needs the attention of this or an earlier step."""
         return self.order == "bahdanau" or self.input_feeding or bool(self._history_mode)
 
-    def step_projected(
-        self,
-        inputs: TensorLike,
-        state: TensorDict,
-        memory: TensorDict,
-        noise: TensorDict | None = None,
-        training: bool | None = None,
-        has_beams: bool = False,
-    ) -> tuple[tuple[Structure, ...], TensorDict]:
-        """Runs one step from projected inputs: (output, context, weights, auxiliary), state.
-
-        Without recurrent attention all but the output are None, and the caller attends.
-        """
-        position = state["position"]
-        new_state = {"position": position + 1}
-        options = {
-            "previous_weights": state.get("weights"),
-            "noise": noise,
-            "training": training,
-            "has_beams": has_beams,
-        }
-        if self.order == "bahdanau":
-            query = self.adapter.get_output(state["cell"])
-            context, weights, auxiliary_outputs = self._attend(query, memory, position, **options)
-            output, new_state["cell"] = self.adapter.step(inputs, context, state["cell"], training)
-        else:
-            output, new_state["cell"] = self.adapter.step(
-                inputs, state.get("feedback"), state["cell"], training
-            )
-            if not self.needs_attention_in_loop:
-                return (output, None, None, None), new_state
-            context, weights, auxiliary_outputs = self._attend(output, memory, position, **options)
-            output = self.attentional_vector(context, output)
-            if self.input_feeding:
-                new_state["feedback"] = context if self.attentional is None else output
-        if self._history_mode:
-            earlier = state["weights"] if self._history_mode == "accumulated" else 0
-            new_state["weights"] = ops.cast(weights, wide_dtype(self.compute_dtype)) + earlier
-        return (output, context, weights, auxiliary_outputs), new_state
-
     def attentional_vector(self, context: TensorLike, output: TensorLike) -> Tensor:
         """Returns h~ = tanh(W_c [c; h]), or the output itself if `attentional_units` is 0."""
         if self.attentional is None:
             return output
         return self.attentional(ops.concatenate([context, output], axis=-1))
-
-    def _attend(
-        self,
-        query,
-        memory,
-        position,
-        previous_weights=None,
-        noise=None,
-        training=None,
-        has_beams=False,
-    ):
-        """Attends with one query per element; with `has_beams`, several beams share a source."""
-        if not has_beams:
-            return self.attention.attend(
-                query,
-                memory,
-                previous_weights,
-                position,
-                noise,
-                training,
-                return_auxiliary_outputs=True,
-            )
-        context, weights = attend_over_beams(
-            self.attention, query, memory, previous_weights, position
-        )
-        return context, weights, {}
 
     def _check_shapes(self, inputs_shape, memory_shape):
         for name, shape, axes in (
@@ -423,36 +405,26 @@ class AttentionRNN(Layer):
         self._check_shapes(inputs_shape, memory_shape)
         return (*tuple(inputs_shape)[:2], self.attentional_dim or self.adapter.output_dim)
 
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        memory: Tensor,
-        initial_state: Structure = None,
-        inputs_mask: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        training: bool | None = None,
-        return_context: bool = False,
-        return_attention_scores: bool = False,
-        return_auxiliary_outputs: bool = False,
-        return_state: bool = False,
-    ) -> Spec:
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        inputs, memory = call.inputs, call.memory
         self._check_shapes(inputs.shape, memory.shape)
-        self._check_masks(inputs, memory, inputs_mask, memory_mask)
-        self.adapter.check_state(initial_state)
+        self._check_masks(inputs, memory, call.inputs_mask, call.memory_mask)
+        self.adapter.check_state(call.initial_state)
         batch, time = inputs.shape[:2]
 
         def spec(*shape, dtype=self.compute_dtype):
             return keras.KerasTensor(shape, dtype=dtype)
 
         results = [spec(*self.compute_output_shape(inputs.shape, memory.shape))]
-        if return_context:
+        if call.return_context:
             results.append(spec(batch, time, memory.shape[-1]))
-        if return_attention_scores:
+        if call.return_attention_scores:
             results.append(spec(batch, time, memory.shape[1]))
-        if return_auxiliary_outputs:
+        if call.return_auxiliary_outputs:
             names = self.auxiliary_outputs
             results.append({name: spec(batch, time, dtype="float32") for name in names})
-        if return_state:
+        if call.return_state:
             sizes = self.adapter.state_size
             state = {
                 "cell": keras.tree.map_structure(lambda size: spec(batch, size), sizes),

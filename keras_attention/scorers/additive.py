@@ -137,16 +137,15 @@ class AdditiveScorer(TanhScorer):
     def score(
         self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None
     ) -> TensorLike:
-        return self._score_pairs(query, prepared, self.blockwise)
+        query, vector = self.project_query(query), self.scoring_vector()
+        return additive_scores(query, prepared, vector, self.blockwise)
 
     def score_step(
         self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None
     ) -> TensorLike:
-        return self._score_pairs(query, prepared, self.blockwise is True)
-
-    def _score_pairs(self, query, prepared, blockwise):
-        query, vector = self.project_query(query), self.scoring_vector()
-        return additive_scores(query, prepared, vector, blockwise)
+        if self.blockwise is True:
+            return self.score(query, prepared)
+        return dense_additive_scores(self.project_query(query), prepared, self.scoring_vector())
 
     def get_config(self) -> Config:
         return {**super().get_config(), "blockwise": self.blockwise}

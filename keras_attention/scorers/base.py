@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_attention._utils import validation
 from keras_attention._utils.hooks import check_hook_result, check_hooks, name_missing
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -155,36 +155,27 @@ class Scorer(Layer):
         """Returns the same scores as `score`, for the few queries of one decoder step.
 
         A scorer overrides it if the number of queries, unknown while tracing, would select the
-        algorithm. Subclasses that override only `score` need not define it.
+        algorithm. A subclass that defines `score` alone uses it for steps, too.
         """
         return self.score(query, prepared, previous_weights)
 
-    def compute_scores(
-        self,
-        query: TensorLike,
-        prepared: TensorLike,
-        previous_weights: TensorLike | None = None,
-        num_keys: int | None = None,
-        is_step: bool = False,
-    ) -> Tensor:
-        """Returns the result of `score` or `score_step` after checking its shape.
+    def __init_subclass__(cls, **kwargs: Structure) -> None:
+        super().__init_subclass__(**kwargs)
+        names = {"score", "score_step"}
+        owner = next(one for one in cls.__mro__ if names & vars(one).keys())
+        if "score_step" not in vars(owner):  # an inherited one would compute other scores
+            cls.score_step = owner.score
+
+    def check_scores(self, scores: Tensor, query: TensorLike, num_keys: int | None) -> None:
+        """Raises `ValueError` unless `score` returned `(batch, query, key)`.
 
         Args:
+            scores: The result of `score` or `score_step`.
             query: Float tensor `(batch, query, query_dim)`.
-            prepared: The result of `prepare`.
-            previous_weights: Optional float tensor `(batch, query, key)`.
             num_keys: Int, or None if unknown.
-            is_step: Whether the queries are those of one decoder step, the beams of a source.
         """
-        score = self.score
-        if is_step:
-            names = ("score_step", "score")
-            owned = (name for owner in type(self).__mro__ for name in names if name in vars(owner))
-            score = getattr(self, next(owned))
-        scores = score(query, prepared, previous_weights)
         shape = (*tuple(query.shape[:2]), num_keys)
         check_hook_result(self, "score", scores, shape, "(batch, query, key)")
-        return scores
 
     def dot_query(self, query: Tensor) -> TensorLike | None:
         """Returns the tensor whose dot products with the result of `prepare` are the scores.
@@ -202,13 +193,14 @@ class Scorer(Layer):
         self, query: Tensor, key: Tensor, previous_weights: Tensor | None = None
     ) -> TensorLike:
         self.check_shapes(query.shape, key.shape)
-        if len(query.shape) == 2:
+        step = len(query.shape) == 2
+        if step:
+            query = ops.expand_dims(query, 1)
             if previous_weights is not None:
                 previous_weights = ops.expand_dims(previous_weights, 1)
-            query = ops.expand_dims(query, 1)
-            scores = self.compute_scores(query, self.prepare(key), previous_weights, key.shape[1])
-            return ops.squeeze(scores, 1)
-        return self.compute_scores(query, self.prepare(key), previous_weights, key.shape[1])
+        scores = self.score(query, self.prepare(key), previous_weights)
+        self.check_scores(scores, query, key.shape[1])
+        return ops.squeeze(scores, 1) if step else scores
 
     def compute_output_shape(
         self, query_shape: Shape, key_shape: Shape, previous_weights_shape: Shape | None = None
@@ -221,15 +213,10 @@ class Scorer(Layer):
     ) -> None:
         """Raises `ValueError` unless a scorer that looks at earlier weights can use these."""
 
-    def compute_output_spec(
-        self,
-        query: Tensor,
-        key: Tensor,
-        previous_weights: Tensor | None = None,
-        **kwargs: Structure,
-    ) -> Spec:
-        shape = self.compute_output_shape(query.shape, key.shape)
-        self.check_previous_weights(query.shape, key.shape, previous_weights)
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        shape = self.compute_output_shape(call.query.shape, call.key.shape)
+        self.check_previous_weights(call.query.shape, call.key.shape, call.previous_weights)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def compute_mask(self, *args: Mask, **kwargs: Mask) -> Mask:

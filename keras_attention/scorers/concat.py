@@ -22,7 +22,7 @@ from keras_attention._utils.tensor_types import (
     TensorLike,
 )
 from keras_attention.kernels.blocked_additive import BLOCKWISE_CHOICES
-from keras_attention.scorers.additive import additive_scores
+from keras_attention.scorers.additive import additive_scores, dense_additive_scores
 from keras_attention.scorers.base import Scorer
 
 
@@ -104,18 +104,21 @@ class ConcatScorer(Scorer):
     def score(
         self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None
     ) -> TensorLike:
-        return self._score_pairs(query, prepared, self.blockwise)
+        query, vector = self.project_query(query), self.cast_weight(self.vector)[:, 0]
+        return additive_scores(query, prepared, vector, self.blockwise)
 
     def score_step(
         self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None
     ) -> TensorLike:
-        return self._score_pairs(query, prepared, self.blockwise is True)
+        if self.blockwise is True:
+            return self.score(query, prepared)
+        query, vector = self.project_query(query), self.cast_weight(self.vector)[:, 0]
+        return dense_additive_scores(query, prepared, vector)
 
-    def _score_pairs(self, query, prepared, blockwise):
+    def project_query(self, query: TensorLike) -> Tensor:
+        """Returns the query's part of `W_a [h; hs]`, of shape `(batch, query, units)`."""
         kernel = self.cast_weight(self.kernel)[: self.query_dim]
-        query = ops.einsum("bqd,du->bqu", ops.cast(query, self.compute_dtype), kernel)
-        vector = self.cast_weight(self.vector)[:, 0]
-        return additive_scores(query, prepared, vector, blockwise)
+        return ops.einsum("bqd,du->bqu", ops.cast(query, self.compute_dtype), kernel)
 
     def get_config(self) -> Config:
         return {

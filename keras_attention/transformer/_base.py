@@ -5,7 +5,6 @@ pre:   x = x + drop(sublayer(LN(x)))         Xiong et al. 2020 (https://arxiv.or
 FFN(x) = activation(x W_1 + b_1) W_2 + b_2   section 3.3
 """
 
-from collections.abc import Callable
 from typing import Unpack
 
 import keras
@@ -122,19 +121,26 @@ class TransformerLayer(Layer):
         self.intermediate_dense.build((None, dim))
         self.feed_forward_output_dense.build((None, self.feed_forward_dim))
 
-    def apply_residual(
-        self,
-        name: str,
-        inputs: TensorLike,
-        branch: Callable[[Tensor], TensorLike],
-        training: bool | None = None,
-    ) -> Tensor:
-        """Returns a sublayer around `branch`, a callable from a tensor to a tensor."""
-        norm, drop = (getattr(self, f"{name}_{part}") for part in ("normalization", "dropout"))
+    def prepare_residual(self, name: str, inputs: TensorLike) -> TensorLike:
+        """Returns what a sublayer computes with: the normalized inputs if that comes first."""
         if self.normalization == "pre":
-            return inputs + drop(branch(norm(inputs)), training=training)
-        added = at_least_float32(drop(branch(inputs), training=training))
-        return norm(at_least_float32(inputs) + added)  # rounded once, after the normalization
+            return getattr(self, f"{name}_normalization")(inputs)
+        return inputs
+
+    def add_residual(
+        self, name: str, inputs: TensorLike, outputs: TensorLike, training: bool | None = None
+    ) -> Tensor:
+        """Returns the inputs of a sublayer plus its outputs, normalized if that comes last."""
+        outputs = getattr(self, f"{name}_dropout")(outputs, training=training)
+        if self.normalization == "pre":
+            return inputs + outputs
+        total = at_least_float32(inputs) + at_least_float32(outputs)
+        return getattr(self, f"{name}_normalization")(total)  # rounded once, after it
+
+    def apply_feed_forward(self, inputs: TensorLike, training: bool | None = None) -> Tensor:
+        """Returns the feed-forward network with its residual connection."""
+        outputs = self.feed_forward(self.prepare_residual("feed_forward", inputs))
+        return self.add_residual("feed_forward", inputs, outputs, training)
 
     def feed_forward(self, inputs: TensorLike) -> Tensor:
         """Returns the feed-forward network of each vector, as products of two matrices."""

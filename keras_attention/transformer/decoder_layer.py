@@ -13,13 +13,20 @@ import keras
 from keras import ops
 
 from keras_attention._utils import validation
-from keras_attention._utils.flat_beams import flatten_beams, gather_beams, unflatten_beams
+from keras_attention._utils.flat_beams import (
+    flatten_beams,
+    gather_beams,
+    infer_batch_and_beams,
+    unflatten_beams,
+)
+from keras_attention._utils.layer import bind_call
 from keras_attention._utils.tensor_types import (
     Mask,
     Outputs,
     OutputShape,
     Shape,
     Spec,
+    Structure,
     Tensor,
     TensorDict,
     TensorLike,
@@ -143,34 +150,30 @@ class TransformerDecoderLayer(TransformerLayer):
             Outputs `(rows, dim)`, the new state, and the weights `(rows, heads, source)`.
         """
         check_ready(self, inputs)
-        position, cache, ancestry = state["position"], state["cache"], state["ancestry"]
-        weights = None
-
-        def attend(states):
-            nonlocal cache
-            cache = self.self_attention.extend_cache(cache, states, position)
-            read = {**cache, "mask": self._restrict_to_window(cache["mask"], position)}
-            mask = memory["mask"]
-            return attend_with_ancestry(self.self_attention, states, read, ancestry, mask, position)
-
-        def attend_memory(states):
-            nonlocal weights
-            context, weights = self._attend_to_memory(states, memory, ops.shape(position)[0])
-            return context
-
-        states = ops.cast(inputs, self.compute_dtype)
+        position, ancestry, memory_mask = state["position"], state["ancestry"], memory["mask"]
+        inputs = ops.cast(inputs, self.compute_dtype)
+        query = self.prepare_residual("self_attention", inputs)
+        cache = self.self_attention.extend_cache(state["cache"], query, position)
+        read = {**cache, "mask": self._restrict_to_window(cache["mask"], position)}
+        rows = ops.shape(position)[0]
+        if infer_batch_and_beams(rows, memory_mask)[1] == 1:
+            context, _ = self.self_attention.attend(query, read, position=position)
+        else:
+            context = attend_with_ancestry(
+                self.self_attention, query, read, ancestry, memory_mask, position
+            )
         # Explicit, because inside another layer's call Keras would pass its `training`.
-        states = self.apply_residual("self_attention", states, attend, training=False)
-        states = self.apply_residual("cross_attention", states, attend_memory, training=False)
-        states = self.apply_residual("feed_forward", states, self.feed_forward, training=False)
+        states = self.add_residual("self_attention", inputs, context, training=False)
+        query = self.prepare_residual("cross_attention", states)
+        # The beams of a source are its queries, so that the memory is not copied.
+        context, weights = self.cross_attention.attend(
+            unflatten_beams(query, memory_mask, rows), memory
+        )
+        weights = flatten_beams(ops.transpose(weights, (0, 2, 1, 3)), rows)
+        context = flatten_beams(context, rows)
+        states = self.add_residual("cross_attention", states, context, training=False)
+        states = self.apply_feed_forward(states, training=False)
         return states, {"position": position + 1, "cache": cache, "ancestry": ancestry}, weights
-
-    def _attend_to_memory(self, states, memory, rows):
-        """Attends to the memory; the beams of a source are its queries, so nothing is copied."""
-        query = unflatten_beams(states, memory["mask"], rows)
-        context, weights = self.cross_attention.attend(query, memory)
-        weights = ops.transpose(weights, (0, 2, 1, 3))  # (batch, width, heads, source)
-        return flatten_beams(context, rows), flatten_beams(weights, rows)
 
     def _restrict_to_window(self, mask, position):
         """Returns which positions of a cache a query at `position` attends to."""
@@ -189,40 +192,31 @@ class TransformerDecoderLayer(TransformerLayer):
         training: bool | None = None,
     ) -> Outputs:
         inputs_mask, memory_mask = self._check_masks(inputs, memory, inputs_mask, memory_mask)
-        weights = None
-
-        def attend(states):
-            return self.self_attention(
-                states,
-                states,
-                query_mask=inputs_mask,
-                value_mask=inputs_mask,
-                attention_mask=self.window_mask(ops.shape(states)[1]),
-                use_causal_mask=True,
-                training=training,
-            )
-
-        def attend_memory(states):
-            nonlocal weights
-            context = self.cross_attention(
-                states,
-                memory,
-                query_mask=inputs_mask,
-                value_mask=memory_mask,
-                return_attention_scores=return_attention_scores,
-                training=training,
-            )
-            if return_attention_scores:
-                context, weights = context
-            return context
-
-        states = self.apply_residual(
-            "self_attention", zero_masked(inputs, inputs_mask), attend, training
+        inputs = zero_masked(inputs, inputs_mask)
+        query = self.prepare_residual("self_attention", inputs)
+        context = self.self_attention(
+            query,
+            query,
+            query_mask=inputs_mask,
+            value_mask=inputs_mask,
+            attention_mask=self.window_mask(ops.shape(query)[1]),
+            use_causal_mask=True,
+            training=training,
         )
-        states = self.apply_residual("cross_attention", states, attend_memory, training)
-        states = self.apply_residual("feed_forward", states, self.feed_forward, training)
+        states = self.add_residual("self_attention", inputs, context, training)
+        results = self.cross_attention(
+            self.prepare_residual("cross_attention", states),
+            memory,
+            query_mask=inputs_mask,
+            value_mask=memory_mask,
+            return_attention_scores=return_attention_scores,
+            training=training,
+        )
+        context, *weights = results if return_attention_scores else (results,)
+        states = self.add_residual("cross_attention", states, context, training)
+        states = self.apply_feed_forward(states, training)
         outputs = zero_masked(states, inputs_mask)
-        return (outputs, weights) if return_attention_scores else outputs
+        return (outputs, *weights) if return_attention_scores else outputs
 
     def _check_masks(self, inputs, memory, inputs_mask, memory_mask):
         """Returns both masks as booleans, after checking the shapes."""
@@ -243,17 +237,11 @@ class TransformerDecoderLayer(TransformerLayer):
         self.check_inputs(inputs_shape, **({"memory": memory_shape} if memory_shape else {}))
         return tuple(inputs_shape)
 
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        memory: Tensor,
-        inputs_mask: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Spec:
-        self._check_masks(inputs, memory, inputs_mask, memory_mask)
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        inputs, memory = call.inputs, call.memory
+        self._check_masks(inputs, memory, call.inputs_mask, call.memory_mask)
         outputs = keras.KerasTensor(tuple(inputs.shape), dtype=self.compute_dtype)
         shape = (inputs.shape[0], self.num_heads, inputs.shape[1], memory.shape[1])
         weights = keras.KerasTensor(shape, dtype=self.compute_dtype)
-        return (outputs, weights) if return_attention_scores else outputs
+        return (outputs, weights) if call.return_attention_scores else outputs

@@ -12,7 +12,16 @@ import keras
 from keras import ops
 
 from keras_attention._utils import validation
-from keras_attention._utils.tensor_types import Mask, Outputs, OutputShape, Shape, Spec, Tensor
+from keras_attention._utils.layer import bind_call
+from keras_attention._utils.tensor_types import (
+    Mask,
+    Outputs,
+    OutputShape,
+    Shape,
+    Spec,
+    Structure,
+    Tensor,
+)
 from keras_attention.attention.multi_head import MultiHeadAttention
 from keras_attention.transformer._base import TransformerLayer, zero_masked
 
@@ -85,27 +94,22 @@ class TransformerEncoderLayer(TransformerLayer):
         training: bool | None = None,
     ) -> Outputs:
         mask = self._resolve_mask(inputs, mask, inputs_mask)
-        weights = None
-
-        def attend(states):
-            nonlocal weights
-            context = self.attention(
-                states,
-                states,
-                query_mask=mask,
-                value_mask=mask,
-                attention_mask=self.window_mask(ops.shape(states)[1]),
-                return_attention_scores=return_attention_scores,
-                training=training,
-            )
-            if return_attention_scores:
-                context, weights = context
-            return context
-
-        states = self.apply_residual("attention", zero_masked(inputs, mask), attend, training)
-        states = self.apply_residual("feed_forward", states, self.feed_forward, training)
+        inputs = zero_masked(inputs, mask)
+        query = self.prepare_residual("attention", inputs)
+        results = self.attention(
+            query,
+            query,
+            query_mask=mask,
+            value_mask=mask,
+            attention_mask=self.window_mask(ops.shape(query)[1]),
+            return_attention_scores=return_attention_scores,
+            training=training,
+        )
+        context, *weights = results if return_attention_scores else (results,)
+        states = self.add_residual("attention", inputs, context, training)
+        states = self.apply_feed_forward(states, training)
         outputs = zero_masked(states, mask)
-        return (outputs, weights) if return_attention_scores else outputs
+        return (outputs, *weights) if return_attention_scores else outputs
 
     def _resolve_mask(self, inputs, mask, inputs_mask):
         self.check_inputs(inputs.shape)
@@ -121,17 +125,12 @@ class TransformerEncoderLayer(TransformerLayer):
         self.check_inputs(inputs_shape)
         return tuple(inputs_shape)
 
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        mask: Tensor | None = None,
-        inputs_mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Spec:
-        self._resolve_mask(inputs, mask, inputs_mask)
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        inputs = call.inputs
+        self._resolve_mask(inputs, call.mask, call.inputs_mask)
         batch, length = inputs.shape[:2]
         outputs = keras.KerasTensor(tuple(inputs.shape), dtype=self.compute_dtype)
         shape = (batch, self.num_heads, length, length)
         weights = keras.KerasTensor(shape, dtype=self.compute_dtype)
-        return (outputs, weights) if return_attention_scores else outputs
+        return (outputs, weights) if call.return_attention_scores else outputs

@@ -9,8 +9,12 @@ from keras_attention import (
     AdditiveScorer,
     Attention,
     BahdanauAttention,
+    HardAttention,
+    LocalAttention,
     LuongAttention,
     ScaledDotScorer,
+    SoftAttention,
+    TextGuidedAttention,
 )
 from keras_attention.kernels import blocked_dot
 
@@ -154,6 +158,55 @@ def test_causal_mask_counts_from_the_query_position():
     assert np.array_equal(np.array(weights)[:, 0] > 0, np.arange(6) <= np.array([[4], [0]]))
 
 
+BIASED = {
+    **MAKERS,
+    "dot": lambda **options: LuongAttention("dot", **options),
+    "local": lambda **options: LocalAttention(5, **options),
+    "soft": lambda **options: SoftAttention(17, **options),
+    "hard": lambda **options: HardAttention(17, inference_mode="expected", **options),
+    "text": lambda **options: TextGuidedAttention(17, **options),
+}
+
+
+@pytest.mark.parametrize("name", BIASED)
+@pytest.mark.parametrize("length", [1, T])
+def test_a_bias_multiplies_the_weights_by_its_exponential(name, length):
+    attention, value = BIASED[name](), VALUE[:, :, :DQ]
+    query, bias = QUERY[:, :length], _random(B, length, S)
+    options = {"value_mask": VALUE_MASK, "return_attention_scores": True}
+    weights = np.array(attention(query, value, **options)[1], "float64") * np.exp(bias)
+    expected = weights / np.maximum(weights.sum(-1, keepdims=True), 1e-30)
+    found = attention(query, value, attention_bias=bias, **options)
+    np.testing.assert_allclose(found[1], expected, atol=1e-6)
+    prepared = attention.prepare(value, value_mask=VALUE_MASK)
+    attended = attention.attend(query, prepared, attention_bias=bias)
+    np.testing.assert_allclose(attended[0], found[0], atol=1e-6)
+    row = attention(query[:, 0], value, attention_bias=bias[:, 0], **options)
+    np.testing.assert_allclose(row[1], np.array(found[1])[:, 0], atol=1e-6)
+    shared = attention(query, value, attention_bias=bias[:1], **options)
+    np.testing.assert_allclose(shared[1][0], found[1][0], atol=1e-6)
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_a_bias_is_added_in_float32(policy):
+    attention = Attention("dot", dtype=policy)
+    query, value = np.zeros((1, 1, 4), "float32"), np.ones((1, 2, 4), "float32")
+    bias = np.array([[[70000.0, 70001.0]]], "float32")
+    _, weights = attention(query, value, attention_bias=bias, return_attention_scores=True)
+    np.testing.assert_allclose(np.array(weights)[0, 0], [0.2689, 0.7311], atol=4e-3)
+
+
+def test_a_causal_step_of_attend_equals_the_call():
+    attention = Attention(ScaledDotScorer())
+    query, value = _random(2, 3, 4), _random(2, 6, 4)
+    mask = np.random.RandomState(3).rand(2, 3, 6) > 0.3
+    options = {"use_causal_mask": True, "attention_mask": mask}
+    expected = attention(query, value, return_attention_scores=True, **options)
+    found = attention.attend(query, attention.prepare(value), **options)
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
 def test_dropout_leaves_the_returned_weights_whole():
     attention = BahdanauAttention(17, dropout=0.5, seed=7)
     dropped, weights = attention(QUERY, VALUE, training=True, return_attention_scores=True)
@@ -229,6 +282,10 @@ def test_symbolic_shapes_equal_eager_shapes(make):
             lambda: BahdanauAttention(2)(QUERY[:, 0], VALUE, use_causal_mask=True),
             "needs a query axis",
         ),
+        (
+            lambda: BahdanauAttention(2)(QUERY, VALUE, attention_bias=np.zeros((B, S))),
+            r"`attention_bias` of shape \(1 or batch, query, key\), here \(3, 5, 7\).*\(3, 7\)",
+        ),
         (lambda: BahdanauAttention(2).attend(QUERY, {}), "no weights yet"),
     ],
 )
@@ -262,5 +319,6 @@ def test_only_plain_softmax_over_dot_products_is_read_by_blocks(monkeypatch):
     Attention("scaled_dot", normalizer="sparsemax")(QUERY, value)
     Attention("scaled_dot", dropout=0.5)(QUERY, value, training=True)
     LuongAttention("general")(QUERY, value)
+    Attention("scaled_dot")(QUERY, value, attention_bias=np.zeros((1, T, S), "float32"))
     with pytest.raises(AssertionError, match="by blocks"):
         Attention("scaled_dot", dropout=0.5)(QUERY, value)
