@@ -3,11 +3,8 @@
 import dataclasses
 
 from keras_attention._utils import validation
-from keras_attention._utils.tensor_types import (
-    CoveragePenaltyFunction,
-    LengthPenalty,
-    ReorderCache,
-)
+from keras_attention._utils.tensor_types import CoveragePenaltyFunction, ReorderCache
+from keras_attention.search.penalties import CoveragePenalty, convert_penalty
 
 STOPPING = ("exact", "limit", "first", "heuristic", "shrinking")
 #: The number of candidates that may finish, as a multiple of `beam_width`.
@@ -19,8 +16,8 @@ class BeamOptions:
     """How a beam search ranks hypotheses, when it stops, and how it reorders the state.
 
     Args:
-        coverage_penalty: None, or a callable such as `CoveragePenalty`. It is applied to
-            hypotheses as they finish.
+        coverage_penalty: None, the beta of a `CoveragePenalty`, or a callable such as one. It is
+            applied to hypotheses as they finish.
         stopping: When the search of a batch element stops. `"exact"`: when its result is certain.
             `"limit"`: at its length limit, with the same result, later. `"first"`: when
             `beam_width` hypotheses are finished, which may miss better, longer ones.
@@ -50,15 +47,15 @@ class BeamOptions:
 
     Example:
 
-    >>> from keras_attention.search import BeamOptions, CoveragePenalty
-    >>> BeamOptions(coverage_penalty=CoveragePenalty(0.2), stopping="first").stopping
+    >>> from keras_attention.search import BeamOptions
+    >>> BeamOptions(coverage_penalty=0.2, stopping="first").stopping
     'first'
 
     Source of `finished_candidates`: fairseq `sequence_generator.py`, Hugging Face Transformers
     `generation/` (`"top_beam"`); tensor2tensor `utils/beam_search.py`, t5x `decoding.py` (`"all"`).
     """
 
-    coverage_penalty: CoveragePenaltyFunction | None = None
+    coverage_penalty: CoveragePenaltyFunction | float | None = None
     stopping: str = "exact"
     finished_candidates: str = "top_beam"
     num_groups: int = 1
@@ -67,7 +64,8 @@ class BeamOptions:
 
     def __post_init__(self) -> None:
         owner = "BeamOptions"
-        check_penalty(owner, "coverage_penalty", self.coverage_penalty, "CoveragePenalty(0.2)")
+        penalty = convert_penalty(owner, "coverage_penalty", self.coverage_penalty, CoveragePenalty)
+        object.__setattr__(self, "coverage_penalty", penalty)
         validation.check_one_of(owner, "stopping", self.stopping, STOPPING)
         validation.check_one_of(
             owner, "finished_candidates", self.finished_candidates, FINISHED_CANDIDATES
@@ -89,17 +87,3 @@ class BeamOptions:
                 f"{owner} expects `reorder_cache` to be None or a callable `reorder_cache(state, "
                 f"parents)`, such as a decoder's. Received: reorder_cache={self.reorder_cache!r}"
             )
-
-
-def check_penalty(
-    owner: str,
-    name: str,
-    penalty: LengthPenalty | CoveragePenaltyFunction | None,
-    example: str,
-) -> None:
-    """Raises unless `penalty` is None or a callable that is not a class."""
-    if penalty is not None and (not callable(penalty) or isinstance(penalty, type)):
-        raise ValueError(
-            f"{owner} expects `{name}` to be None or a callable such as `{example}`. "
-            f"Received: {name}={penalty!r}"
-        )

@@ -17,13 +17,21 @@ as the result is certain; without it, the search runs to the length limit. A cov
 any callable `(coverage, memory_mask) -> penalties` whose values are at most 0.
 """
 
+import math
+import numbers
 from typing import Self
 
 import keras
 from keras import ops
 
 from keras_attention._utils import validation
-from keras_attention._utils.tensor_types import Config, Tensor, TensorLike
+from keras_attention._utils.tensor_types import (
+    Config,
+    CoveragePenaltyFunction,
+    LengthPenalty,
+    Tensor,
+    TensorLike,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -153,7 +161,7 @@ class CoveragePenalty:
 
     def __init__(self, beta: float = 0.2) -> None:
         self.beta: float = float(
-            validation.check_number_in_range("CoveragePenalty", "beta", beta, 0)
+            validation.check_number_in_range("CoveragePenalty", "beta", beta, 0, math.inf, True)
         )
 
     def __call__(self, coverage: Tensor, memory_mask: Tensor | None = None) -> TensorLike:
@@ -167,3 +175,30 @@ class CoveragePenalty:
     @classmethod
     def from_config(cls, config: Config) -> Self:
         return cls(**config)
+
+
+def convert_penalty(
+    owner: str,
+    name: str,
+    penalty: LengthPenalty | CoveragePenaltyFunction | float | None,
+    factor_class: type,
+) -> LengthPenalty | CoveragePenaltyFunction | None:
+    """Returns `penalty`, or for a number the `factor_class` with that factor.
+
+    Raises:
+        ValueError: If `penalty` is a number out of range, a class, or not callable.
+    """
+    if isinstance(penalty, numbers.Real):
+        try:
+            return factor_class(penalty)
+        except ValueError as error:
+            raise ValueError(
+                f"{owner} expects a number that {factor_class.__name__} accepts as `{name}`. "
+                f"Received: {name}={penalty}. {error}"
+            ) from None
+    if penalty is not None and (not callable(penalty) or isinstance(penalty, type)):
+        raise ValueError(
+            f"{owner} expects `{name}` to be None, a number, or a callable such as "
+            f"`{factor_class.__name__}()`. Received: {name}={penalty!r}"
+        )
+    return penalty
