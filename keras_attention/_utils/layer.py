@@ -49,11 +49,22 @@ def bind_call(layer, args, kwargs) -> types.SimpleNamespace:
     classes = [one for one in type(layer).__mro__ if issubclass(one, Layer)]
     owner = [one for one in classes if "compute_output_spec" in vars(one)][-1]
     named = inspect.signature(owner.call).parameters.keys()
-    signatures = (inspect.signature(one.call) for one in classes)
-    signature = next(one for one in signatures if named <= one.parameters.keys())
-    bound = signature.bind(layer, *args, **kwargs)
+    calls = (one.call for one in classes)
+    call = next(one for one in calls if named <= inspect.signature(one).parameters.keys())
+    bound = inspect.signature(call.__get__(layer)).bind(*args, **kwargs)
     bound.apply_defaults()
     return types.SimpleNamespace(**bound.arguments)
+
+
+def select_outputs(output, *optional):
+    """Returns `output`, or a tuple of it and the others that were requested.
+
+    Args:
+        output: The output that every call returns.
+        *optional: Pairs of a bool, whether an output was requested, and that output.
+    """
+    requested = [one for is_requested, one in optional if is_requested]
+    return (output, *requested) if requested else output
 
 
 def _check_shapes_given(owner, build):

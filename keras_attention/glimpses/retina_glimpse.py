@@ -153,7 +153,6 @@ class RetinaGlimpse(Layer):
         return (batch, self.num_scales, self.size, self.size, *channels)
 
     def compute_output_spec(self, image: Tensor, location: Tensor) -> Spec:
-        self._check_shapes(image.shape, location.shape)
         shape = self.compute_output_shape(image.shape, location.shape)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
