@@ -83,12 +83,20 @@ def check_rank(owner: str, name: str, tensor, ranks: tuple[int, ...], axes: str 
         )
 
 
-def check_axes(owner: str, name: str, shape, axes: str, hint: str = "") -> None:
-    """Raises unless `shape` has the dimensions that `axes` names, and the last one is known."""
-    if len(shape) != len(axes.split(",")) or shape[-1] is None:
-        text = f"{owner} expects `{name}` of shape {axes} with a known last dimension."
-        received = f"Received: {name}.shape={tuple(shape)}"
-        raise ValueError(f"{text}{' ' + hint if hint else ''} {received}")
+def check_axes(
+    owner: str, name: str, shape, axes: str, hint: str = "", known_width: bool = True
+) -> None:
+    """Raises unless `shape` has the dimensions that `axes` names.
+
+    Args:
+        axes: For example "(batch, dim)" or "(batch, dim) or (batch, length, dim)".
+        known_width: Whether the size of the last dimension must be known.
+    """
+    ranks = [len(names.split(",")) for names in axes.split(" or ")]
+    if len(shape) not in ranks or (known_width and shape[-1] is None):
+        known = " with a known last dimension" if known_width else ""
+        text = f"{owner} expects `{name}` of shape {axes}{known}.{' ' if hint else ''}{hint}"
+        raise ValueError(f"{text} Received: {name}.shape={tuple(shape)}")
 
 
 def check_inputs(layer, shape, axes: str = "(batch, time, dim)", hint: str = "") -> None:

@@ -301,12 +301,8 @@ class Decoder(Layer):
     def check_shapes(self, target_ids_shape: Shape, encoder_outputs_shape: Shape) -> None:
         """Raises `ValueError` unless ids and memory have shapes that fit."""
         owner = type(self).__name__
-        if len(target_ids_shape) != 2:
-            raise ValueError(
-                f"{owner} expects `target_ids` of shape (batch, target). "
-                f"Received: target_ids.shape={tuple(target_ids_shape)}"
-            )
-        axes = "(batch, source, memory_dim)"
+        ids_axes, axes = "(batch, target)", "(batch, source, memory_dim)"
+        validation.check_axes(owner, "target_ids", target_ids_shape, ids_axes, known_width=False)
         validation.check_axes(owner, "encoder_outputs", encoder_outputs_shape, axes)
         shapes = {"target_ids": target_ids_shape, "encoder_outputs": encoder_outputs_shape}
         validation.check_same_dim(owner, 0, **shapes)

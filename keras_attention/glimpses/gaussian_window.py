@@ -154,11 +154,8 @@ class GaussianWindow(Layer):
     def check_shapes(self, name: str, image_shape: Shape, axes: str, state_shape: Shape) -> None:
         """Raises `ValueError` unless an image (or a patch) and a state have these shapes."""
         owner = type(self).__name__
-        if len(image_shape) not in (3, 4):
-            raise ValueError(
-                f"{owner} expects `{name}` of shape (batch, {axes}) or (batch, {axes}, channels). "
-                f"Received: {name}.shape={tuple(image_shape)}"
-            )
+        axes = f"(batch, {axes}) or (batch, {axes}, channels)"
+        validation.check_axes(owner, name, image_shape, axes, known_width=False)
         validation.check_axes(owner, "state", state_shape, "(batch, dim)")
         validation.check_same_dim(owner, 0, **{name: image_shape, "state": state_shape})
         if not self.project_state and state_shape[-1] != NUM_PARAMETERS:

@@ -311,17 +311,11 @@ class MemoryHops(Layer):
 
     def _check_shapes(self, story_shape, question_shape):
         owner, story_shape = "MemoryHops", tuple(story_shape)
-        if len(story_shape) not in (2, 3):
-            raise ValueError(
-                f"{owner} expects `story_ids` of shape (batch, memories, words) or (batch, "
-                f"memories). Received: story_ids.shape={story_shape}"
-            )
+        axes = "(batch, memories, words) or (batch, memories)"
+        validation.check_axes(owner, "story_ids", story_shape, axes, known_width=False)
         if question_shape is not None:
-            if len(question_shape) != 2:
-                raise ValueError(
-                    f"{owner} expects `question_ids` of shape (batch, words). "
-                    f"Received: question_ids.shape={tuple(question_shape)}"
-                )
+            axes = "(batch, words)"
+            validation.check_axes(owner, "question_ids", question_shape, axes, known_width=False)
             validation.check_same_dim(owner, 0, story_ids=story_shape, question_ids=question_shape)
 
     def compute_mask(self, *args: Mask, **kwargs: Mask) -> Mask:

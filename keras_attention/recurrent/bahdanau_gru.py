@@ -182,11 +182,8 @@ class BahdanauGRU(Layer):
         self.built = True
 
     def _check_shapes(self, sequences_shape, initial_state_shape=None):
-        if len(sequences_shape) != 3:
-            raise ValueError(
-                "BahdanauGRU expects `sequences` of shape (batch, time, dim). "
-                f"Received: sequences.shape={tuple(sequences_shape)}"
-            )
+        axes = "(batch, time, dim)"
+        validation.check_axes("BahdanauGRU", "sequences", sequences_shape, axes, known_width=False)
         validation.check_built_dims(self, sequences=sequences_shape)
         if initial_state_shape is None:
             return

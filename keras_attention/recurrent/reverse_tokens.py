@@ -89,11 +89,8 @@ class ReverseTokens(Layer):
         self.built = True
 
     def _check_shape(self, inputs_shape):
-        if len(inputs_shape) != 3:
-            raise ValueError(
-                "ReverseTokens expects `inputs` of shape (batch, time, dim). "
-                f"Received: inputs.shape={tuple(inputs_shape)}"
-            )
+        axes = "(batch, time, dim)"
+        validation.check_axes("ReverseTokens", "inputs", inputs_shape, axes, known_width=False)
 
     def call(
         self, inputs: Tensor, mask: Tensor | None = None, inputs_mask: Tensor | None = None
