@@ -296,3 +296,12 @@ def test_no_two_methods_of_a_class_differ_by_an_underscore_alone():
         names = {name for base in bases for name in vars(base) if not name.startswith("__")}
         pairs = [name for name in names if name.startswith("_") and name.lstrip("_") in names]
         assert pairs == [], one
+
+
+def test_the_output_spec_repeats_no_signature():
+    for path in _files("keras_attention"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and node.name == "compute_output_spec":
+                named = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+                given = {one.arg for one in named} - {"self"}
+                assert len(given) <= 2, f"{path} repeats {sorted(given)} of `call`: use `bind_call`"

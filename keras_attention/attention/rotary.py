@@ -111,11 +111,8 @@ class RotaryEmbedding(Layer):
             )
 
     def _check_shape(self, shape):
-        if len(shape) not in (3, 4):
-            raise ValueError(
-                "RotaryEmbedding expects `inputs` of shape (batch, length, dim) or (batch, heads, "
-                f"length, dim). Received: inputs.shape={tuple(shape)}"
-            )
+        axes = "(batch, length, dim) or (batch, heads, length, dim)"
+        validation.check_axes("RotaryEmbedding", "inputs", shape, axes, known_width=False)
         self.check_width("dim", shape[-1])
 
     def compute_mask(self, inputs: Tensor, previous_mask: Mask = None) -> Mask:

@@ -152,7 +152,7 @@ class TransformerLayer(Layer):
     def check_inputs(self, shape: Shape, **others: Shape) -> None:
         """Raises unless the layer can be called with `inputs` and `others` of these shapes."""
         for name, given in {"inputs": shape, **others}.items():
-            self._check_sequence(name, given)
+            validation.check_axes(type(self).__name__, name, given, "(batch, length, dim)")
         if shape[-1] % self.num_heads:
             raise ValueError(
                 f"{type(self).__name__} expects `num_heads` to divide the width of `inputs`. "
@@ -161,13 +161,6 @@ class TransformerLayer(Layer):
         if others:
             validation.check_same_dim(type(self).__name__, 0, inputs=shape, **others)
         validation.check_built_dims(self, inputs=shape, **others)
-
-    def _check_sequence(self, name, shape):
-        if len(shape) != 3 or shape[-1] is None:
-            raise ValueError(
-                f"{type(self).__name__} expects `{name}` of shape (batch, length, dim) with a "
-                f"known last dimension. Received: {name}.shape={tuple(shape)}"
-            )
 
     def get_config(self) -> Config:
         return {
