@@ -9,6 +9,7 @@ Every row is compiled with XLA and compared with the form before it:
   `(batch, source, 2 * width)`;
 * gradient: the recurrences of an RNNsearch step (two encoder directions and the decoder), forward
   and backward, with the gradient written out beside the automatic one;
+* lstmn: an LSTMN, forward and backward, in the same two forms;
 * memory: a whole RNNsearch step that keeps freed memory beside one that gives it back.
 """
 
@@ -22,6 +23,7 @@ REPEATS = 15
 PIECES = {
     "dropout": (("CounterDropout", {"own": True}), ("keras.layers.Dropout", {"own": False})),
     "gradient": (("gradient written out", {"own": True}), ("automatic gradient", {"own": False})),
+    "lstmn": (("gradient written out", {"own": True}), ("automatic gradient", {"own": False})),
     "memory": (("freed memory kept", {"own": True}), ("freed memory given back", {"own": False})),
 }
 
@@ -112,9 +114,9 @@ def gradient_side(batch, length, width, vocabulary, own):
     if not own:  # Keras' loop around the same cell, with the projection inside
         gru = keras.layers.RNN(BahdanauGRUCell(width), return_sequences=True)
     encoder = keras.layers.Bidirectional(gru)
-    decoder = AttentionRNN(BahdanauGRUCell(width), BahdanauAttention(width), order="bahdanau")
-    if not own:
-        decoder._has_own_gradient = lambda training: False
+    # Only the layer itself has the gradient written out, no subclass.
+    attention = BahdanauAttention if own else type("Automatic", (BahdanauAttention,), {})
+    decoder = AttentionRNN(BahdanauGRUCell(width), attention(width), order="bahdanau")
     draw = np.random.default_rng(1).normal(size=(2, batch, length, width)).astype("float32")
     source, target = (tf.constant(array) for array in draw)
     mask = tf.ones((batch, length), "bool")
@@ -133,6 +135,30 @@ def gradient_side(batch, length, width, vocabulary, own):
     draw = np.random.default_rng(2)
     for layer in layers:
         layer.set_weights([draw.normal(0.0, 0.1, w.shape) for w in layer.get_weights()])
+    return lambda: float(step())
+
+
+def lstmn_side(batch, length, width, vocabulary, own):
+    """Returns a function that runs an LSTMN forward and backward."""
+    import keras
+    import tensorflow as tf
+
+    from keras_attention import LSTMN, SoftmaxNormalizer
+
+    keras.utils.set_random_seed(1)
+    # Only the normalizer itself has the gradient written out, no subclass.
+    normalizer = SoftmaxNormalizer if own else type("Automatic", (SoftmaxNormalizer,), {})
+    layer = LSTMN(width, normalizer=normalizer())
+    inputs = tf.random.stateless_normal((batch, length, width), seed=(1, 2))
+    layer(inputs[:, :2])
+
+    @tf.function(jit_compile=True, autograph=False)
+    def step():
+        with tf.GradientTape() as tape:
+            total = tf.reduce_sum(layer(inputs) ** 2)
+        weights = [variable.value for variable in layer.trainable_variables]
+        return tf.add_n([tf.reduce_sum(g) for g in tape.gradient(total, weights)])
+
     return lambda: float(step())
 
 

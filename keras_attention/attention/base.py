@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_attention import normalizers
 from keras_attention._utils import validation
-from keras_attention._utils.layer import Layer, bind_call
+from keras_attention._utils.layer import Layer, bind_call, select_outputs
 from keras_attention._utils.shapes import broadcast_mask
 from keras_attention._utils.tensor_types import (
     Config,
@@ -273,11 +273,12 @@ class AttentionMechanism(Layer):
         if request.query_mask is not None:
             rows = ops.where(request.query_mask[:, :, None], rows, 0)  # as `prepare` does for keys
         context, weights, auxiliary_outputs = self._compute_context(rows, prepared, request)
-        results = [context]
-        results += [weights] if return_attention_scores else []
-        results += [auxiliary_outputs] if return_auxiliary_outputs else []
-        results = _squeeze_step(results) if len(query.shape) == 2 else results
-        return results[0] if len(results) == 1 else tuple(results)
+        results = select_outputs(
+            context,
+            (return_attention_scores, weights),
+            (return_auxiliary_outputs, auxiliary_outputs),
+        )
+        return _squeeze_step(results) if len(query.shape) == 2 else results
 
     def _expand_step(self, query, request):
         """Returns the query in the compute dtype, and the request, both with a query axis."""
@@ -339,11 +340,7 @@ class AttentionMechanism(Layer):
 
     def _check_shapes(self, query_shape, value_shape, key_shape):
         owner = type(self).__name__
-        if len(value_shape) != 3 or value_shape[-1] is None:
-            raise ValueError(
-                f"{owner} expects `value` of shape (batch, key, value_dim) with a known last "
-                f"dimension. Received: value.shape={tuple(value_shape)}"
-            )
+        validation.check_axes(owner, "value", value_shape, "(batch, key, value_dim)")
         self.scorer.check_shapes(query_shape, key_shape)
         hint = "Each key belongs to one value."
         validation.check_same_dim(owner, 1, hint, value=value_shape, key=key_shape)
@@ -433,16 +430,14 @@ class AttentionMechanism(Layer):
         self._source_mask(value.shape, call.value_mask, call.key_mask)
         self._check_bias(query, value.shape[1], call.attention_bias)
         self._check_previous_weights(query, key, call.previous_weights)
-        results = [keras.KerasTensor(shape, dtype=self.compute_dtype)]
-        if call.return_attention_scores:
-            shape = self._weights_shape(query.shape, value.shape[1])
-            results.append(keras.KerasTensor(shape, dtype=self.compute_dtype))
-        if call.return_auxiliary_outputs:
-            rows = tuple(query.shape)[:-1]
-            results.append(
-                {name: keras.KerasTensor(rows, "float32") for name in self.auxiliary_outputs}
-            )
-        return results[0] if len(results) == 1 else tuple(results)
+        rows = tuple(query.shape)[:-1]
+        weights_shape = self._weights_shape(query.shape, value.shape[1])
+        auxiliary = {name: keras.KerasTensor(rows, "float32") for name in self.auxiliary_outputs}
+        return select_outputs(
+            keras.KerasTensor(shape, self.compute_dtype),
+            (call.return_attention_scores, keras.KerasTensor(weights_shape, self.compute_dtype)),
+            (call.return_auxiliary_outputs, auxiliary),
+        )
 
     def get_pieces_config(self) -> Config:
         """Returns the config of the arguments that all attention layers share."""

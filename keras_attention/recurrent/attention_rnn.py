@@ -17,7 +17,7 @@ from keras import ops
 from keras_attention._utils import validation
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.flat_beams import flatten_beams, unflatten_beams
-from keras_attention._utils.layer import Layer, bind_call
+from keras_attention._utils.layer import Layer, bind_call, select_outputs
 from keras_attention._utils.tensor_types import (
     Activation,
     ActivationFunction,
@@ -322,16 +322,16 @@ class AttentionRNN(Layer):
         inputs_mask, memory_mask = masks
         prepared = self.prepare(memory, memory_mask)
         state = self.start(prepared, initial_state)
-        results = self.run(inputs, state, prepared, inputs_mask, training)
-        wanted = (
-            True,
-            return_context,
-            return_attention_scores,
-            return_auxiliary_outputs,
-            return_state,
+        outputs, contexts, weights, auxiliary_outputs, state = self.run(
+            inputs, state, prepared, inputs_mask, training
         )
-        results = [result for result, want in zip(results, wanted, strict=True) if want]
-        return results[0] if len(results) == 1 else tuple(results)
+        return select_outputs(
+            outputs,
+            (return_context, contexts),
+            (return_attention_scores, weights),
+            (return_auxiliary_outputs, auxiliary_outputs),
+            (return_state, state),
+        )
 
     def run(
         self,
@@ -365,15 +365,9 @@ class AttentionRNN(Layer):
         return self.attentional(ops.concatenate([context, output], axis=-1))
 
     def _check_shapes(self, inputs_shape, memory_shape):
-        for name, shape, axes in (
-            ("inputs", inputs_shape, "(batch, time, input_dim)"),
-            ("memory", memory_shape, "(batch, source, memory_dim)"),
-        ):
-            if len(shape) != 3 or shape[-1] is None:
-                raise ValueError(
-                    f"AttentionRNN expects `{name}` of shape {axes} with a known last "
-                    f"dimension. Received: {name}.shape={tuple(shape)}"
-                )
+        owner = "AttentionRNN"
+        validation.check_axes(owner, "inputs", inputs_shape, "(batch, time, input_dim)")
+        validation.check_axes(owner, "memory", memory_shape, "(batch, source, memory_dim)")
         validation.check_same_dim("AttentionRNN", 0, inputs=inputs_shape, memory=memory_shape)
         built = (self.input_dim, self.memory_dim) if self.built else None
         if built not in (None, (inputs_shape[-1], memory_shape[-1])):
@@ -416,28 +410,27 @@ class AttentionRNN(Layer):
         def spec(*shape, dtype=self.compute_dtype):
             return keras.KerasTensor(shape, dtype=dtype)
 
-        results = [spec(*self.compute_output_shape(inputs.shape, memory.shape))]
-        if call.return_context:
-            results.append(spec(batch, time, memory.shape[-1]))
-        if call.return_attention_scores:
-            results.append(spec(batch, time, memory.shape[1]))
-        if call.return_auxiliary_outputs:
-            names = self.auxiliary_outputs
-            results.append({name: spec(batch, time, dtype="float32") for name in names})
-        if call.return_state:
-            sizes = self.adapter.state_size
-            state = {
-                "cell": keras.tree.map_structure(lambda size: spec(batch, size), sizes),
-                "position": spec(batch, dtype="int32"),
-            }
-            if self._has_feedback:
-                state["feedback"] = spec(batch, self.attentional_dim or memory.shape[-1])
-            if self._history_mode:
-                state["weights"] = spec(
-                    batch, memory.shape[1], dtype=wide_dtype(self.compute_dtype)
-                )
-            results.append(state)
-        return results[0] if len(results) == 1 else tuple(results)
+        output = spec(*self.compute_output_shape(inputs.shape, memory.shape))
+        names = self.auxiliary_outputs
+        auxiliary = {name: spec(batch, time, dtype="float32") for name in names}
+        state = {
+            "cell": keras.tree.map_structure(
+                lambda size: spec(batch, size), self.adapter.state_size
+            ),
+            "position": spec(batch, dtype="int32"),
+        }
+        if self._has_feedback:
+            state["feedback"] = spec(batch, self.attentional_dim or memory.shape[-1])
+        if self._history_mode:
+            wide = wide_dtype(self.compute_dtype)
+            state["weights"] = spec(batch, memory.shape[1], dtype=wide)
+        return select_outputs(
+            output,
+            (call.return_context, spec(batch, time, memory.shape[-1])),
+            (call.return_attention_scores, spec(batch, time, memory.shape[1])),
+            (call.return_auxiliary_outputs, auxiliary),
+            (call.return_state, state),
+        )
 
     def get_config(self) -> Config:
         return {
