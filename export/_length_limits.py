@@ -6,8 +6,7 @@ graph uses the last position for every token: it raises no error, and its output
 
 import keras
 
-from keras_attention import LearnedPositionalEmbedding
-from keras_attention._utils import validation
+from keras_attention import LearnedPositionalEmbedding, validation
 from keras_attention.export.runs import SIDES
 
 DEFAULT_MAX_SOURCE_LENGTH = 512

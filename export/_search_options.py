@@ -4,7 +4,7 @@ import dataclasses
 import math
 import numbers
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.decoder_protocol import get_decoder_start_id, get_reorder_cache
 from keras_attention._utils.tensor_types import LengthPenalty
 from keras_attention.export._length_limits import check_max_length, resolve_max_source_length

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.tensor_types import ConfigValue
 from keras_attention.export import _model_card
 from keras_attention.export._tf_functions import append_eos, call_with_any_batch, make_tf_function

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from keras_attention._utils.decoder_protocol import get_decoder_start_id
 from keras_attention._utils.tensor_types import ConfigValue
-from keras_attention._utils.validation import check_int_at_least
 from keras_attention.export._length_limits import choose_max_length, count_learned_positions
 from keras_attention.export._model_checks import check_translator, connect_encoder_decoder
 from keras_attention.export._search_memory import check_search_ram
@@ -24,6 +23,7 @@ from keras_attention.export.compilation import XLABuckets
 from keras_attention.export.tokenizers import Tokenizer
 from keras_attention.export.translator_export import export_translator
 from keras_attention.search._log_probs import IMPOSSIBLE
+from keras_attention.validation import check_int_at_least
 
 SCORE_LENGTH_MULTIPLE = 64  # targets are padded to a multiple of it, so that few graphs serve all
 

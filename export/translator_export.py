@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import keras
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.tensor_types import ConfigValue, CoveragePenaltyFunction, LengthPenalty
 from keras_attention.export import _model_card, _signature_descriptions
 from keras_attention.export._length_limits import DEFAULT_MAX_LENGTH, count_learned_positions

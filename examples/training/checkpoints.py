@@ -26,7 +26,7 @@ import zipfile
 import numpy as np
 
 from examples.training import files
-from keras_attention._utils import validation
+from keras_attention import validation
 
 FORMAT = 1
 ARRAYS, RECORD = "variables.npz", "checkpoint.json"

@@ -16,8 +16,7 @@ from typing import Unpack
 import keras
 from keras import initializers, ops
 
-from keras_attention import scorers
-from keras_attention._utils import validation
+from keras_attention import scorers, validation
 from keras_attention._utils.initializers import copy_layer, derive_initializer
 from keras_attention._utils.shapes import reshape
 from keras_attention._utils.tensor_types import (
@@ -31,7 +30,6 @@ from keras_attention._utils.tensor_types import (
     TensorDict,
     TensorLike,
 )
-from keras_attention._utils.validation import check_ready
 from keras_attention.attention import _heads
 from keras_attention.attention._key_value_cache import empty_cache, write_cache
 from keras_attention.attention._request import check_attention_mask
@@ -42,6 +40,7 @@ from keras_attention.kernels.products import Dense
 from keras_attention.normalizers import SoftmaxNormalizer
 from keras_attention.normalizers.base import Normalizer
 from keras_attention.scorers.base import Scorer
+from keras_attention.validation import check_ready
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

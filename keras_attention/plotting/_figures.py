@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.optional_packages import missing_package_error
 
 LARGEST_INCHES = 11.0

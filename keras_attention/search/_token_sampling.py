@@ -12,7 +12,7 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention.search import _stateless_random
 from keras_attention.search._argument_tensors import check_rows, get_static_value
 from keras_attention.search._chunked_top_k import chunked_top_k

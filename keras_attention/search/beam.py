@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.flat_beams import gather_beams
 from keras_attention._utils.tensor_types import (
     LengthPenalty,

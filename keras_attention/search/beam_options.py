@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.tensor_types import (
     CoveragePenaltyFunction,
     LengthPenalty,

@@ -7,7 +7,7 @@ stopping, for a single batch element, greedily, exhaustively, compiled.
 from collections.abc import Callable
 from typing import TypedDict, Unpack
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.tensor_types import LengthPenalty, Step, Structure, Tensor, TensorLike
 from keras_attention.search._invariants import BeamSearchInvariants, SearchInputs
 from keras_attention.search._search_loop import allow_eager_searches
