@@ -156,7 +156,8 @@ class TransformerDecoderLayer(TransformerLayer):
         cache = self.self_attention.extend_cache(state["cache"], query, position)
         read = {**cache, "mask": self._restrict_to_window(cache["mask"], position)}
         rows = ops.shape(position)[0]
-        if infer_batch_and_beams(rows, memory_mask)[1] == 1:
+        num_beams = infer_batch_and_beams(rows, memory_mask)[1]
+        if isinstance(num_beams, int) and num_beams == 1:  # a tensor where sizes are unknown
             context, _ = self.self_attention.attend(query, read, position=position)
         else:
             context = attend_with_ancestry(
