@@ -12,9 +12,9 @@ import tensorflow as tf
 from keras_attention.export import runs
 from keras_attention.export._argument_types import positive_int, positive_int_up_to
 from keras_attention.export._error_summary import summarize_error
-from keras_attention.export._length_limits import MAX_SOURCE_LENGTH, choose_max_length
 from keras_attention.export._manifest import MANIFEST_FILE, write_manifest
 from keras_attention.export.compilation import XLABuckets
+from keras_attention.export.length_limits import MAX_SOURCE_LENGTH, choose_max_length
 from keras_attention.export.model_export import export_model
 from keras_attention.export.tokenizers.base import SPECIAL_TOKENS, UNKNOWN_ID
 from keras_attention.export.translator_export import export_translator

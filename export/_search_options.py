@@ -5,10 +5,9 @@ import math
 import numbers
 
 from keras_attention import validation
-from keras_attention._utils.decoder_protocol import get_decoder_start_id, get_reorder_cache
-from keras_attention._utils.tensor_types import LengthPenalty
-from keras_attention.export._length_limits import check_max_length, resolve_max_source_length
+from keras_attention.decoders import get_decoder_start_id, get_reorder_cache
 from keras_attention.export._model_checks import check_translator, check_vocabularies
+from keras_attention.export.length_limits import check_max_length, resolve_max_source_length
 from keras_attention.export.tokenizers.base import EOS_ID
 from keras_attention.search import (
     BeamOptions,
@@ -17,6 +16,7 @@ from keras_attention.search import (
     GNMTLengthPenalty,
     SpecialIds,
 )
+from keras_attention.search.penalties import LengthPenalty
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 import keras
 
 from keras_attention import validation
-from keras_attention._utils.tensor_types import ConfigValue, CoveragePenaltyFunction, LengthPenalty
 from keras_attention.export import _model_card, _signature_descriptions
-from keras_attention.export._length_limits import DEFAULT_MAX_LENGTH, count_learned_positions
 from keras_attention.export._search_memory import check_search_ram
 from keras_attention.export._search_options import resolve_search_options
 from keras_attention.export._signatures import TranslatorSignatures
+from keras_attention.export._text_types import JSONValue
 from keras_attention.export._translator_requests import make_translator_requests
 from keras_attention.export._version_writer import (
     ServedModule,
@@ -22,7 +21,9 @@ from keras_attention.export._version_writer import (
     write_version,
 )
 from keras_attention.export.compilation import XLABuckets
+from keras_attention.export.length_limits import DEFAULT_MAX_LENGTH, count_learned_positions
 from keras_attention.export.tokenizers import Tokenizer
+from keras_attention.search.penalties import CoveragePenaltyFunction, LengthPenalty
 
 OWNER = "export_translator"
 
@@ -44,7 +45,7 @@ def export_translator(
     suppress_ids: Sequence[int] = (),
     no_repeat_ngram_size: int | None = None,
     xla: XLABuckets | None = None,
-    run: Mapping[str, ConfigValue] | None = None,
+    run: Mapping[str, JSONValue] | None = None,
 ) -> pathlib.Path:
     """Writes a translator as a SavedModel version that an unmodified TensorFlow Serving loads.
 

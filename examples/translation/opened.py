@@ -5,7 +5,7 @@ import keras
 from examples.commands.arguments import UsageError
 from examples.translation.translating import TextTranslator
 from keras_attention import ChoDecoder, Seq2SeqDecoder
-from keras_attention.export._length_limits import choose_max_length, count_learned_positions
+from keras_attention.export.length_limits import choose_max_length, count_learned_positions
 from keras_attention.export.runs import Run, read_run
 
 

@@ -15,6 +15,7 @@ from keras_attention.export.tokenizers.vocabulary import build_vocabulary, count
 from keras_attention.export.tokenizers.wordpiece import WordPieceTokenizer, learn_pieces
 from keras_attention.export.tokenizers.words import WordTokenizer
 
+#: The kinds that `train` takes, and their classes.
 TOKENIZER_CLASSES = {
     "characters": CharacterTokenizer,
     "words": WordTokenizer,

@@ -4,10 +4,9 @@ import dataclasses
 
 from keras_attention import validation
 from keras_attention._utils.tensor_types import (
-    CoveragePenaltyFunction,
-    LengthPenalty,
     ReorderCache,
 )
+from keras_attention.search.penalties import CoveragePenaltyFunction, LengthPenalty
 
 STOPPING = ("exact", "limit", "first", "heuristic", "shrinking")
 #: The number of candidates that may finish, as a multiple of `beam_width`.

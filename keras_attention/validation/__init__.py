@@ -27,6 +27,7 @@ from keras_attention.validation.checks import (
     get_shape,
     resolve_mask,
 )
+from keras_attention.validation.optional_packages import missing_package_error
 
 __all__ = [
     "check_built_dims",
@@ -43,5 +44,6 @@ __all__ = [
     "convert_mask",
     "describe_value",
     "get_shape",
+    "missing_package_error",
     "resolve_mask",
 ]
