@@ -111,7 +111,7 @@ def exported(base, arguments):
     import keras
 
     from examples.models import transformer
-    from keras_attention.export import export_translator, tokenizers
+    from keras_attention.export import SearchOptions, export_translator, tokenizers
 
     if arguments.tokens == "words":
         corpus, options = [" ".join(_words(arguments.vocabulary))], {}
@@ -133,8 +133,7 @@ def exported(base, arguments):
         base,
         source=source,
         target=target,
-        beam_width=arguments.beam_width,
-        max_length=arguments.length,
+        search=SearchOptions(beam_width=arguments.beam_width, max_length=arguments.length),
     )
     return version, source
 

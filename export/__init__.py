@@ -11,11 +11,13 @@ from keras_attention.export import runs, tokenizers
 from keras_attention.export._model_checks import connect_encoder_decoder
 from keras_attention.export.compilation import XLABuckets
 from keras_attention.export.model_export import TextInput, export_model
+from keras_attention.export.search_options import SearchOptions
 from keras_attention.export.text_translator import Translation, Translator
 from keras_attention.export.translator_export import export_translator
 from keras_attention.export.validate import validate_export
 
 __all__ = [
+    "SearchOptions",
     "TextInput",
     "Translation",
     "Translator",

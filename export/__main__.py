@@ -10,19 +10,17 @@ import sys
 import tensorflow as tf
 
 from keras_attention.export import runs
-from keras_attention.export._argument_types import positive_int, positive_int_up_to
+from keras_attention.export._argument_types import positive_int
 from keras_attention.export._error_summary import summarize_error
 from keras_attention.export._manifest import MANIFEST_FILE, write_manifest
 from keras_attention.export.compilation import XLABuckets
-from keras_attention.export.length_limits import MAX_SOURCE_LENGTH, choose_max_length
 from keras_attention.export.model_export import export_model
-from keras_attention.export.tokenizers.base import SPECIAL_TOKENS, UNKNOWN_ID
+from keras_attention.export.search_arguments import add_search_arguments, make_search_options
 from keras_attention.export.translator_export import export_translator
 from keras_attention.export.validate import validate_export
 from keras_attention.kernels.products import PRECISIONS
 
 XLA_OPTIONS = {"--xla-batch-sizes", "--xla-source-lengths", "--xla-precision", "--parallel-splits"}
-MAX_NGRAM_SIZE = 2**31 - 1
 ANY_MODEL_OPTIONS = ("--version", "--name", "--dtype")  # the others are of translators
 DESCRIPTION = """\
 Exports a trained run as a SavedModel version for TensorFlow Serving, BASE_DIR/<version>.
@@ -94,43 +92,15 @@ def _export(options, given):
                 f"has no search and no length limits. Received: {', '.join(translator_options)}"
             )
         return export_model(run.model, options.base, **shared)
-    max_length = options.max_length
-    if max_length is None:
-        trained = (run.settings.get("lengths") or {}).get("target")
-        max_length = choose_max_length(run.model, trained)
     return export_translator(
         run.model,
         options.base,
         source=run.source_tokenizer,
         target=run.target_tokenizer,
-        beam_width=options.beam_width,
-        max_length=max_length,
-        max_source_length=options.max_source_length or "auto",
-        length_penalty=options.length_penalty,
-        coverage_penalty=options.coverage_penalty,
-        min_length=options.min_length,
-        suppress_ids=_find_token_ids(options.suppress_tokens, run.target_tokenizer),
-        no_repeat_ngram_size=options.no_repeat_ngram_size,
+        search=make_search_options(options, run),
         xla=_make_xla_buckets(options),
         **shared,
     )
-
-
-def _find_token_ids(pieces, tokenizer):
-    """Returns the ids of target tokens given by name."""
-    if not pieces:
-        return ()
-    names = [
-        name.decode()
-        for name in tokenizer.ids_to_tokens(tf.range(tokenizer.vocabulary_size)).numpy()
-    ]
-    for piece in pieces:
-        if piece not in names[UNKNOWN_ID:]:
-            raise ValueError(
-                "--suppress-tokens expects tokens of the target's vocabulary, such as "
-                f"{SPECIAL_TOKENS[UNKNOWN_ID]}. Received: {piece!r}"
-            )
-    return tuple(number for number, name in enumerate(names) if name in pieces)
 
 
 def _make_xla_buckets(options):
@@ -171,64 +141,11 @@ def _make_parser():
         help="compute in this dtype instead of the dtype of the training (faster with --xla)",
     )
 
-    def option(name, kind, metavar, default, text):
-        parser.add_argument(name, type=kind, metavar=metavar, default=default, help=text)
-
-    option("--version", positive_int, "N", None, "version to write (default: the next one)")
-    option("--name", str, "NAME", None, "name in the server (default: the name of BASE_DIR)")
-    option(
-        "--beam-width",
-        positive_int,
-        "N",
-        4,
-        "hypotheses to keep and to return (default: %(default)s)",
-    )
-    option(
-        "--length-penalty",
-        float,
-        "ALPHA",
-        None,
-        "rank by log p / ((5 + length) / 6)^ALPHA; 0.6 is usual, larger favors longer outputs "
-        "(default: rank by log p)",
-    )
-    option(
-        "--coverage-penalty",
-        float,
-        "BETA",
-        None,
-        "penalty for source tokens without attention; 0.2 is usual (default: none)",
-    )
-    option(
-        "--max-length",
-        positive_int,
-        "N",
-        None,
-        "maximum output length in tokens, EOS included (default: twice the longest target of the "
-        "training, or 128; at most the positions that the decoder has learned)",
-    )
-    option("--min-length", positive_int, "N", 0, "minimum output length in tokens, EOS included")
-    option(
-        "--no-repeat-ngram-size",
-        positive_int_up_to(MAX_NGRAM_SIZE),
-        "N",
-        None,
-        "no n-gram of N tokens occurs twice in an output",
-    )
-    parser.add_argument(
-        "--suppress-tokens",
-        metavar="TOKEN",
-        nargs="+",
-        default=(),
-        help="target tokens that are never produced, such as <unk>",
-    )
-    option(
-        "--max-source-length",
-        positive_int_up_to(MAX_SOURCE_LENGTH),
-        "N",
-        None,
-        "maximum source length in tokens; longer sources are truncated (default: 512, or the "
-        "positions that the encoder has learned, if that is less)",
-    )
+    text = "version to write (default: the next one)"
+    parser.add_argument("--version", type=positive_int, metavar="N", help=text)
+    text = "name in the server (default: the name of BASE_DIR)"
+    parser.add_argument("--name", metavar="NAME", help=text)
+    add_search_arguments(parser)
     parser.add_argument(
         "--xla",
         action="store_true",

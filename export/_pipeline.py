@@ -11,7 +11,7 @@ from keras_attention.export._tf_functions import (
     match_static_batch,
 )
 from keras_attention.export.tokenizers.base import BOS_ID, EOS_ID, PADDING_ID, UNKNOWN_ID
-from keras_attention.kernels.products import is_compiled_by_xla
+from keras_attention.kernels.execution import is_compiled_by_xla
 
 IDS = tf.TensorSpec([None, None], tf.int32, name="ids")
 MASKED_LOGIT = -1e9

@@ -23,7 +23,7 @@ from keras_attention.export.length_limits import DEFAULT_MAX_SOURCE_LENGTH
 MAX_SEARCH_BYTES = 32 * 2**30  # of all examples of a batch
 
 
-def check_search_ram(pipeline, beam_width, no_repeat_ngram_size=None, xla_buckets=None):
+def check_search_ram(pipeline, search, xla_buckets=None):
     """Raises if a search takes more than 32 GiB for the largest batch.
 
     The largest batch has 64 texts, or the largest batch size of a compiled search. Sources have 512
@@ -31,8 +31,7 @@ def check_search_ram(pipeline, beam_width, no_repeat_ngram_size=None, xla_bucket
 
     Args:
         pipeline: A `TranslationPipeline`.
-        beam_width: Number of hypotheses.
-        no_repeat_ngram_size: As `beam_search` takes it.
+        search: The `SearchOptions`.
         xla_buckets: An `XLABuckets`, or None.
 
     Raises:
@@ -45,10 +44,11 @@ def check_search_ram(pipeline, beam_width, no_repeat_ngram_size=None, xla_bucket
     if xla_buckets is not None:
         rows, source = xla_buckets.batch_sizes[-1], xla_buckets.source_lengths[-1]
     vocabulary, length = pipeline.num_logits, pipeline.max_length
+    beam_width, ngram_size = search.beam_width, search.constraints.no_repeat_ngram_size
 
     def check(state):
         per_beam = 12 * vocabulary + 16 * min(vocabulary, 2 * beam_width)
-        per_beam += (12 if no_repeat_ngram_size is None else 36) * length
+        per_beam += (12 if ngram_size is None else 36) * length
         per_beam += 12 * length * source + 24 * source + 2 * state
         total = rows * beam_width * per_beam
         if total > MAX_SEARCH_BYTES:

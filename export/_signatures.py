@@ -49,18 +49,18 @@ class TranslatorSignatures:
         model: A translator with children `encoder` and `decoder`.
         source: Tokenizer of the source side.
         target: Tokenizer of the target side.
-        search_options: The `TranslatorSearchOptions`.
+        search: The `SearchOptions`, as `resolve_search_options` returns them.
         xla_buckets: An `XLABuckets` whose programs run the searches; None for graphs without XLA.
 
     Attributes:
         pipeline: A `TranslationPipeline`, the model with its tokenizers.
     """
 
-    def __init__(self, model, source, target, search_options, xla_buckets=None):
+    def __init__(self, model, source, target, search, xla_buckets=None):
         self.pipeline = TranslationPipeline(
-            model, source, target, search_options.max_source_length, search_options.max_length
+            model, source, target, search.max_source_length, search.max_length
         )
-        self._options, self._compilation = search_options, xla_buckets
+        self._search, self._compilation = search, xla_buckets
 
     # Each is traced once, on first use, so that signatures with the same search share its graph.
 
@@ -166,8 +166,8 @@ class TranslatorSignatures:
             memory,
             seed=seed,
             temperature=temperature,
-            max_length=self._options.max_length,
-            constraints=self._options.constraints,
+            max_length=self._search.max_length,
+            constraints=self._search.constraints,
             return_alignments=False,
         )
         return _format_single_hypothesis(found)
@@ -194,7 +194,7 @@ class TranslatorSignatures:
             memory,
             target_ids,
             return_alignments=False,
-            special_ids=self._options.constraints.special_ids,
+            special_ids=self._search.constraints.special_ids,
         )
         return {
             "log_prob": tf.cast(found["log_probs"], tf.float32),
@@ -213,20 +213,21 @@ class TranslatorSignatures:
 
     def _beam_search_per_example(self, ids, length, length_penalty, max_length):
         """Searches with a length penalty and a maximum length for each example."""
-        options = dataclasses.replace(
-            self._options,
+        found = self._run_beam_search(
+            ids,
+            length,
             length_penalty=PerExampleLengthPenalty(length_penalty),
-            constraints=dataclasses.replace(self._options.constraints, max_lengths=max_length),
+            constraints=dataclasses.replace(self._search.constraints, max_lengths=max_length),
         )
-        return _format_hypotheses(self._run_beam_search(ids, length, options))
+        return _format_hypotheses(found)
 
     def _beam_search(self, ids, length):
         """Searches for sources that end with EOS; skips the alignments, to save time."""
-        return _format_hypotheses(self._run_beam_search(ids, length, self._options))
+        return _format_hypotheses(self._run_beam_search(ids, length))
 
     def _beam_search_with_alignment(self, ids, length):
         """Searches for sources that end with EOS, with alignments."""
-        found = self._run_beam_search(ids, length, self._options, return_alignments=True)
+        found = self._run_beam_search(ids, length, return_alignments=True)
         return _format_hypotheses(found) | {"alignment": tf.cast(found["alignments"], tf.float32)}
 
     def _greedy_search(self, ids, length):
@@ -235,25 +236,29 @@ class TranslatorSignatures:
             self.pipeline.step,
             state,
             memory,
-            max_length=self._options.max_length,
-            constraints=self._options.constraints,
+            max_length=self._search.max_length,
+            constraints=self._search.constraints,
             return_alignments=False,
         )
         return _format_single_hypothesis(found)
 
-    def _run_beam_search(self, ids, length, options, return_alignments=False):
+    def _run_beam_search(self, ids, length, **changes):
+        """Returns the results of `beam_search`; `changes` are arguments to use instead."""
         state, memory = self.pipeline.encode(ids, length)
+        arguments = {
+            "length_penalty": self._search.length_penalty,
+            "constraints": self._search.constraints,
+            "return_alignments": False,
+        }
         return beam_search(
             self.pipeline.step,
             state,
             memory,
-            max_length=options.max_length,
-            beam_width=options.beam_width,
-            length_penalty=options.length_penalty,
-            constraints=options.constraints,
-            options=options.beam_options,
+            max_length=self._search.max_length,
+            beam_width=self._search.beam_width,
+            options=self._search.options,
             memory_mask=make_source_mask(ids, length),
-            return_alignments=return_alignments,
+            **arguments | changes,
         )
 
 

@@ -1,12 +1,10 @@
-"""The types of texts, of functions of graphs, and of the options of a search."""
+"""The types of texts and of functions of graphs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias, TypedDict
+from typing import TypeAlias
 
 import numpy as np
 import tensorflow as tf
-
-from keras_attention.search.penalties import CoveragePenaltyFunction, LengthPenalty
 
 #: Texts `(batch,)`, as a tensor or as Python's or NumPy's strings.
 Texts: TypeAlias = tf.Tensor | np.ndarray | Sequence[str | bytes]
@@ -14,16 +12,3 @@ Texts: TypeAlias = tf.Tensor | np.ndarray | Sequence[str | bytes]
 JSONValue: TypeAlias = str | int | float | Sequence["JSONValue"] | Mapping[str, "JSONValue"] | None
 #: `(ids, length) -> dict` of tensors over the rows.
 TextFunction: TypeAlias = Callable[[tf.Tensor, tf.Tensor], dict[str, tf.Tensor]]
-
-
-class SearchOptions(TypedDict, total=False):
-    """The options of a translator's searches, as `export_translator` takes them."""
-
-    beam_width: int
-    max_length: int
-    max_source_length: int | str | None
-    length_penalty: LengthPenalty | None
-    coverage_penalty: CoveragePenaltyFunction | None
-    min_length: int
-    suppress_ids: Sequence[int]
-    no_repeat_ngram_size: int | None

@@ -6,7 +6,7 @@ graph uses the last position for every token: it raises no error, and its output
 
 import keras
 
-from keras_attention import LearnedPositionalEmbedding, validation
+from keras_attention import LearnedPositionalEmbedding
 from keras_attention.export.runs import SIDES
 
 DEFAULT_MAX_SOURCE_LENGTH = 512
@@ -46,23 +46,26 @@ def choose_max_length(model: keras.Model, trained: int | None) -> int:
     return min(limit, count_learned_positions(model).get("target", limit))
 
 
-def check_max_length(owner: str, model: keras.Model, limit: int) -> None:
-    """Raises unless the decoder has learned positions for outputs of `limit` tokens.
+def resolve_max_length(owner: str, model: keras.Model, limit: int | str) -> int:
+    """Returns the maximum output length in tokens, EOS included.
 
     Args:
         owner: Name of the function that the user called.
         model: A translator.
-        limit: Maximum output length in tokens, EOS included.
+        limit: A positive int, or `"auto"` for the default of `choose_max_length`.
 
     Raises:
-        ValueError: If the decoder has learned fewer.
+        ValueError: If the decoder has learned fewer positions.
     """
+    if limit == "auto":
+        return choose_max_length(model, None)
     learned = count_learned_positions(model).get("target", limit)
     if limit > learned:
         raise ValueError(
             f"{owner} expects `max_length` to be at most {learned}, the positions that the "
             f"decoder has learned. Received: max_length={limit}"
         )
+    return limit
 
 
 def resolve_max_source_length(
@@ -77,23 +80,12 @@ def resolve_max_source_length(
             that the encoder has learned minus 1, whichever is less.
 
     Raises:
-        ValueError: If `limit` is none of these, or the encoder has learned fewer positions than
-            `limit` and EOS take.
+        ValueError: If the encoder has learned fewer positions than `limit` and EOS take.
     """
     learned = count_learned_positions(model).get("source")
     if limit == "auto":
-        return (
-            DEFAULT_MAX_SOURCE_LENGTH
-            if learned is None
-            else min(DEFAULT_MAX_SOURCE_LENGTH, learned - 1)
-        )
-    if limit is not None:
-        validation.check_positive_int(owner, "max_source_length", limit, 'Or None, or "auto".')
-        if limit > MAX_SOURCE_LENGTH:
-            raise ValueError(
-                f"{owner} expects `max_source_length` to be at most {MAX_SOURCE_LENGTH}, or None "
-                f"for no limit. Received: max_source_length={limit}"
-            )
+        default = DEFAULT_MAX_SOURCE_LENGTH
+        return default if learned is None else min(default, learned - 1)
     if learned is None or (limit is not None and limit < learned):
         return limit
     raise ValueError(

@@ -4,21 +4,20 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping
-from typing import Unpack
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_attention.decoders import get_decoder_start_id
-from keras_attention.export._model_checks import check_translator, connect_encoder_decoder
+from keras_attention.export._model_checks import connect_encoder_decoder
 from keras_attention.export._search_memory import check_search_ram
-from keras_attention.export._search_options import resolve_search_options
 from keras_attention.export._signatures import INPUTS, TranslatorSignatures
-from keras_attention.export._text_types import JSONValue, SearchOptions
+from keras_attention.export._text_types import JSONValue
 from keras_attention.export._tf_functions import append_eos, make_tf_function
 from keras_attention.export.compilation import XLABuckets
-from keras_attention.export.length_limits import choose_max_length, count_learned_positions
+from keras_attention.export.length_limits import count_learned_positions
+from keras_attention.export.search_options import SearchOptions, resolve_search_options
 from keras_attention.export.tokenizers import Tokenizer
 from keras_attention.export.translator_export import export_translator
 from keras_attention.search.beam import PADDING_SCORE
@@ -60,11 +59,9 @@ class Translator:
         decoder: A decoder of this library, or a layer with the same methods, named "decoder".
         source: Tokenizer of the source side.
         target: Tokenizer of the target side.
+        search: A `SearchOptions`: the beam width, the maximum lengths and the other options of
+            all searches.
         xla: None, or an `XLABuckets`: then `greedy` and `beam` run XLA programs of its sizes.
-        **options: `beam_width`, `max_length`, `max_source_length`, `length_penalty`,
-            `coverage_penalty`, `min_length`, `suppress_ids` and `no_repeat_ngram_size`, as
-            `export_translator` takes them. By default `max_length` is 128, or the number of
-            positions that the decoder has learned, if that is less.
 
     Attributes:
         model: The functional model from `{"source", "target"}` ids to logits, for `compile` and
@@ -78,14 +75,15 @@ class Translator:
 
     >>> import keras
     >>> from keras_attention import BahdanauDecoder
-    >>> from keras_attention.export import Translator, tokenizers
+    >>> from keras_attention.export import SearchOptions, Translator, tokenizers
     >>> words = tokenizers.train("words", ["ein hund", "a dog"])
     >>> ids = keras.Input([None], dtype="int32")
     >>> embedded = keras.layers.Embedding(words.vocabulary_size, 8, mask_zero=True)(ids)
     >>> memory = keras.layers.GRU(8, return_sequences=True)(embedded)
     >>> encoder = keras.Model(ids, {"memory": memory}, name="encoder")
     >>> decoder = BahdanauDecoder(words.vocabulary_size, 8, 8, name="decoder")
-    >>> translator = Translator(encoder, decoder, source=words, target=words, max_length=5)
+    >>> search = SearchOptions(max_length=5)
+    >>> translator = Translator(encoder, decoder, source=words, target=words, search=search)
     >>> inputs, labels = translator.encode_pairs(["ein hund"], ["a dog"])
     >>> tuple(inputs["source"].shape), tuple(labels.shape)
     ((1, 3), (1, 3))
@@ -104,11 +102,11 @@ class Translator:
         *,
         source: Tokenizer,
         target: Tokenizer,
+        search: SearchOptions = SearchOptions(),
         xla: XLABuckets | None = None,
-        **options: Unpack[SearchOptions],
     ) -> None:
         model = connect_encoder_decoder("Translator", encoder, decoder)
-        self._initialize(model, source, target, xla, options)
+        self._initialize(model, source, target, search, xla)
 
     @classmethod
     def from_model(
@@ -117,44 +115,24 @@ class Translator:
         *,
         source: Tokenizer,
         target: Tokenizer,
+        search: SearchOptions = SearchOptions(),
         xla: XLABuckets | None = None,
-        **options: Unpack[SearchOptions],
     ) -> "Translator":
         """Returns a translator for a model that already contains its encoder and decoder.
 
         Args:
             model: A translator as `export_translator` takes it.
-            source, target, xla, **options: As the class takes them.
+            source, target, search, xla: As the class takes them.
         """
         translator = cls.__new__(cls)
-        translator._initialize(model, source, target, xla, options)
+        translator._initialize(model, source, target, search, xla)
         return translator
 
-    def _initialize(self, model, source, target, xla, options):
-        owner = "Translator"
-        check_translator(owner, model)
+    def _initialize(self, model, source, target, search, xla):
+        self._search = resolve_search_options("Translator", search, model, source, target)
         self.model, self.source, self.target = model, source, target
-        defaults = {
-            "beam_width": 4,
-            "max_length": choose_max_length(model, None),
-            "max_source_length": "auto",
-            "length_penalty": None,
-            "coverage_penalty": None,
-            "min_length": 0,
-            "suppress_ids": (),
-            "no_repeat_ngram_size": None,
-        }
-        unknown = sorted(set(options) - set(defaults))
-        if unknown:
-            raise ValueError(
-                f"{owner} expects options among {', '.join(defaults)}. "
-                f"Received: {', '.join(unknown)}"
-            )
-        self._options = defaults | options
-        self._searches = resolve_search_options(owner, model, source, target, **self._options)
-        self._functions = TranslatorSignatures(model, source, target, self._searches, xla)
-        width, ngram_size = self._options["beam_width"], self._options["no_repeat_ngram_size"]
-        check_search_ram(self._functions.pipeline, width, ngram_size, xla)
+        self._functions = TranslatorSignatures(model, source, target, self._search, xla)
+        check_search_ram(self._functions.pipeline, self._search, xla)
         self._scoring_signatures, self._compiled = {}, {}
 
     def encode_pairs(
@@ -258,7 +236,7 @@ class Translator:
         xla: XLABuckets | None = None,
         run: Mapping[str, JSONValue] | None = None,
     ) -> pathlib.Path:
-        """Writes the translator as a SavedModel version, with the same options.
+        """Writes the translator as a SavedModel version, with the same search options.
 
         Args:
             directory, version, name, xla, run: As `export_translator` takes them.
@@ -273,9 +251,9 @@ class Translator:
             target=self.target,
             version=version,
             name=name,
+            search=self._search,
             xla=xla,
             run=run,
-            **self._options,
         )
 
     def _get_function(self, name, functions):
@@ -288,9 +266,9 @@ class Translator:
     def _get_scoring_signatures(self, padded_length):
         """Returns the signatures for targets of up to `padded_length` tokens, made once."""
         if padded_length not in self._scoring_signatures:
-            searches = dataclasses.replace(self._searches, max_length=padded_length)
+            search = dataclasses.replace(self._search, max_length=padded_length)
             self._scoring_signatures[padded_length] = TranslatorSignatures(
-                self.model, self.source, self.target, searches
+                self.model, self.source, self.target, search
             )
         return self._scoring_signatures[padded_length]
 

@@ -3,14 +3,13 @@
 import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import keras
 
 from keras_attention import validation
 from keras_attention.export import _model_card, _signature_descriptions
 from keras_attention.export._search_memory import check_search_ram
-from keras_attention.export._search_options import resolve_search_options
 from keras_attention.export._signatures import TranslatorSignatures
 from keras_attention.export._text_types import JSONValue
 from keras_attention.export._translator_requests import make_translator_requests
@@ -21,11 +20,16 @@ from keras_attention.export._version_writer import (
     write_version,
 )
 from keras_attention.export.compilation import XLABuckets
-from keras_attention.export.length_limits import DEFAULT_MAX_LENGTH, count_learned_positions
+from keras_attention.export.length_limits import count_learned_positions
+from keras_attention.export.search_options import SearchOptions, resolve_search_options
 from keras_attention.export.tokenizers import Tokenizer
-from keras_attention.search.penalties import CoveragePenaltyFunction, LengthPenalty
 
 OWNER = "export_translator"
+# What the search options hold, the tokenizers determine, or an export cannot have.
+NOT_IN_CARD = {
+    *("constraints", "options", "special_ids", "reorder_cache"),
+    *("max_lengths", "prefix", "prefix_lengths"),
+}
 
 
 def export_translator(
@@ -36,14 +40,7 @@ def export_translator(
     target: Tokenizer,
     version: int | None = None,
     name: str | None = None,
-    beam_width: int = 4,
-    max_length: int = DEFAULT_MAX_LENGTH,
-    max_source_length: int | str | None = "auto",
-    length_penalty: LengthPenalty | None = None,
-    coverage_penalty: CoveragePenaltyFunction | None = None,
-    min_length: int = 0,
-    suppress_ids: Sequence[int] = (),
-    no_repeat_ngram_size: int | None = None,
+    search: SearchOptions = SearchOptions(),
     xla: XLABuckets | None = None,
     run: Mapping[str, JSONValue] | None = None,
 ) -> pathlib.Path:
@@ -102,18 +99,8 @@ def export_translator(
         target: Tokenizer of the target side.
         version: Positive int; None for the highest existing version plus 1.
         name: Name of the model in a server; None for the name of `directory`.
-        beam_width: Number of hypotheses that the search keeps and returns.
-        max_length: Maximum output length in tokens, EOS included; at most the number of
-            positions that the decoder has learned.
-        max_source_length: Maximum source length in tokens, EOS not included; longer sources are
-            truncated. `"auto"` is 512, or the number of positions that the encoder has learned
-            minus 1 for EOS, if that is less; the model card reports it. None sets no limit: then
-            one request can exhaust the memory.
-        length_penalty: None, the alpha of a `GNMTLengthPenalty`, or a penalty object.
-        coverage_penalty: None, the beta of a `CoveragePenalty`, or a penalty object.
-        min_length: Minimum output length in tokens, EOS included.
-        suppress_ids: Target ids that the searches never produce, such as 1, unknown.
-        no_repeat_ngram_size: None, or a positive int n: no n-gram occurs twice in an output.
+        search: A `SearchOptions`: the beam width, the maximum lengths and the other options of
+            all searches. The model card reports them.
         xla: None, or an `XLABuckets`: then XLA compiles the searches of `serving_default`,
             `translate_with_alignment`, `ids` and `greedy`. They run several times as fast, but a
             server needs the flag `--xla_cpu_compilation_enabled`.
@@ -130,20 +117,7 @@ def export_translator(
 
     Reference: TensorFlow Serving, https://www.tensorflow.org/tfx/serving.
     """
-    searches = resolve_search_options(
-        OWNER,
-        model,
-        source,
-        target,
-        beam_width=beam_width,
-        max_length=max_length,
-        max_source_length=max_source_length,
-        length_penalty=length_penalty,
-        coverage_penalty=coverage_penalty,
-        min_length=min_length,
-        suppress_ids=suppress_ids,
-        no_repeat_ngram_size=no_repeat_ngram_size,
-    )
+    search = resolve_search_options(OWNER, search, model, source, target)
     if version is not None:
         validation.check_positive_int(OWNER, "version", version)
     if xla is not None and not isinstance(xla, XLABuckets):
@@ -152,12 +126,12 @@ def export_translator(
             f"XLABuckets(batch_sizes=(1, 8), source_lengths=(16, 64)). Received: xla={xla!r}"
         )
     name = resolve_model_name(OWNER, name, directory)
-    translator_signatures = TranslatorSignatures(model, source, target, searches, xla)
-    check_search_ram(translator_signatures.pipeline, beam_width, no_repeat_ngram_size, xla)
+    translator_signatures = TranslatorSignatures(model, source, target, search, xla)
+    check_search_ram(translator_signatures.pipeline, search, xla)
     functions = translator_signatures.signatures()
     tokenizers = {"source": source, "target": target}
     variables = [variable.value for variable in model.variables]
-    options = searches.list_options() | {
+    options = _list_options(search) | {
         f"learned_{side}_positions": n for side, n in count_learned_positions(model).items()
     }
     card = _model_card.draft_card(
@@ -179,3 +153,11 @@ def export_translator(
         pad_inputs=True,
     )
     return write_version(OWNER, contents, directory, version)
+
+
+def _list_options(search):
+    """Returns the fields of `search`, of its constraints and of its beam options, by name."""
+    fields = {}
+    for part in (search, search.constraints, search.options):
+        fields |= {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+    return {name: value for name, value in fields.items() if name not in NOT_IN_CARD}

@@ -6,7 +6,6 @@ it; the rest of the file runs. Keras and everything else see no TensorFlow.
 
 import builtins
 import pathlib
-import sys
 import types
 
 import keras
@@ -47,14 +46,6 @@ def _forget_what_was_compiled():
         import jax
 
         jax.clear_caches()
-
-
-@pytest.fixture(autouse=True)
-def _warn_again_of_eager_searches():
-    """An eager search of the library or of an example is an error in every test, not in one."""
-    eager = sys.modules.get("keras_attention.search._search_loop")
-    if eager is not None:
-        eager._has_warned = False
 
 
 @pytest.hookimpl(tryfirst=True)

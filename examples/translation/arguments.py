@@ -2,10 +2,9 @@
 
 import argparse
 
-from examples.commands.arguments import UsageError, positive_int
+from examples.commands.arguments import UsageError
 from examples.data.parallel import FORMATS
 from examples.translation.corpora import Files
-from keras_attention.search import AverageLengthPenalty, GNMTLengthPenalty
 
 
 def add_files(
@@ -58,41 +57,3 @@ def files_of(
         )
     # Two parallel files are never merged by source, however the run's own pairs were written.
     return Files(source, target, pairs, "tsv" if source else arguments.format or default_form)
-
-
-def length_penalty(text: str) -> AverageLengthPenalty | GNMTLengthPenalty:
-    """The type of `--length-penalty`: an alpha from -10 to 10, or "average"."""
-    if text == "average":
-        return AverageLengthPenalty()
-    try:
-        return GNMTLengthPenalty(float(text))
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"expected average or a number from -10 to 10, got {text!r}"
-        ) from None
-
-
-def add_search(parser) -> None:
-    """Adds the options of the search."""
-    group = parser.add_argument_group("search")
-    group.add_argument(
-        "--beam-width",
-        type=positive_int,
-        default=4,
-        metavar="N",
-        help="hypotheses kept; 1 takes the likeliest token each time (default: %(default)s)",
-    )
-    group.add_argument(
-        "--length-penalty",
-        type=length_penalty,
-        metavar="ALPHA",
-        help="GNMT length penalty, 0.6 favors longer outputs; or average, the log-probability a "
-        "token (default: none)",
-    )
-    group.add_argument(
-        "--max-length",
-        type=positive_int,
-        metavar="N",
-        help="longest output in tokens (default: twice the longest of training, or as many as "
-        "the decoder has learned positions)",
-    )

@@ -8,18 +8,18 @@ from examples.data.batches import Batches
 from examples.data.parallel import Corpus
 from examples.training.evaluation import Evaluation
 from examples.translation import corpora, error_rates, positions, scoring
-from examples.translation.arguments import add_files, add_search, files_of
+from examples.translation.arguments import add_files, files_of
 from examples.translation.lengths import pair_limits, tell_cut_sources
 from examples.translation.opened import (
     has_attention,
     learned_from_files,
     open_run,
-    output_limit,
     trained_format,
     translator,
 )
 from examples.translation.own_words import own_words_perplexity
 from keras_attention.decoders import get_decoder_start_id
+from keras_attention.export.search_arguments import add_search_arguments, make_search_options
 
 SUMMARY = "measure a run on unseen dates, or on your own test files"
 EPILOG = """\
@@ -87,7 +87,7 @@ def add_arguments(parser) -> None:
         "lines are joined",
     )
     parser.add_argument("--json", metavar="FILE", help="write the numbers")
-    add_search(parser)
+    add_search_arguments(parser, add_max_source_length=False)
 
 
 def run(arguments) -> None:
@@ -100,7 +100,7 @@ def run(arguments) -> None:
             "--target, or --pairs."
         )
     _check_measures(arguments, files)
-    output_limit(opened, arguments)  # refused before the work
+    make_search_options(arguments, opened)  # refused before the work
     paths = [shared.check_writable(path) for path in (arguments.output, arguments.json)]
     if files:
         corpus = files.read("test", arguments.on_bad_line)

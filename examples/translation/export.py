@@ -1,9 +1,9 @@
 """`python -m examples export`: a run as a SavedModel for TensorFlow Serving."""
 
 from examples.commands import arguments as shared
-from examples.translation.arguments import add_search
-from examples.translation.opened import open_run, output_limit
+from examples.translation.opened import open_run
 from keras_attention.export import export_translator, versions
+from keras_attention.export.search_arguments import add_search_arguments, make_search_options
 
 SUMMARY = "write a SavedModel version that a model server loads"
 EPILOG = """\
@@ -20,7 +20,7 @@ def add_arguments(parser) -> None:
     """Adds the options of `export`."""
     shared.add_run(parser)
     shared.add_version(parser)
-    add_search(parser)
+    add_search_arguments(parser)
 
 
 def run(arguments) -> None:
@@ -33,9 +33,7 @@ def run(arguments) -> None:
         source=opened.source_tokenizer,
         target=opened.target_tokenizer,
         version=arguments.version,
-        beam_width=arguments.beam_width,
-        max_length=output_limit(opened, arguments),
-        length_penalty=arguments.length_penalty,
+        search=make_search_options(arguments, opened),
         run=opened.settings,
     )
     print(path)

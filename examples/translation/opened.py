@@ -2,11 +2,10 @@
 
 import keras
 
-from examples.commands.arguments import UsageError
 from examples.translation.translating import TextTranslator
 from keras_attention import ChoDecoder, Seq2SeqDecoder
-from keras_attention.export.length_limits import choose_max_length, count_learned_positions
 from keras_attention.export.runs import Run, read_run
+from keras_attention.export.search_arguments import make_search_options
 
 
 def open_run(directory: str) -> Run:
@@ -31,27 +30,8 @@ def translator(run: Run, arguments) -> TextTranslator:
         run.model,
         run.source_tokenizer,
         run.target_tokenizer,
-        beam_width=arguments.beam_width,
-        max_length=output_limit(run, arguments),
-        length_penalty=arguments.length_penalty,
+        make_search_options(arguments, run),
     )
-
-
-def output_limit(run: Run, arguments) -> int:
-    """The longest output: what was asked for, or what fits the targets of training.
-
-    Raises:
-        UsageError: If the decoder has not learned as many positions as were asked for.
-    """
-    trained = (run.settings.get("lengths") or {}).get("target")
-    limit = arguments.max_length or choose_max_length(run.model, trained)
-    learned = count_learned_positions(run.model).get("target", limit)
-    if limit > learned:
-        raise UsageError(
-            f"--max-length expects at most {learned}, the positions that the decoder of "
-            f"{run.directory} has learned. Received: --max-length {limit}"
-        )
-    return limit
 
 
 def has_attention(model: keras.Model) -> bool:

@@ -6,7 +6,6 @@ import warnings
 
 from examples.commands import arguments as shared
 from examples.data import dates
-from examples.translation.arguments import add_search
 from examples.translation.lengths import tell_cut_sources
 from examples.translation.opened import (
     has_attention,
@@ -15,6 +14,7 @@ from examples.translation.opened import (
     translator,
 )
 from keras_attention import plotting
+from keras_attention.export.search_arguments import add_search_arguments
 
 SUMMARY = "draw the alignments of texts"
 EPILOG = """\
@@ -50,7 +50,7 @@ def add_arguments(parser) -> None:
         help="texts to draw (default, for a run on dates: unseen dates of several scripts)",
     )
     parser.add_argument("--out", required=True, metavar="DIR", help="directory for the pictures")
-    add_search(parser)
+    add_search_arguments(parser, add_max_source_length=False)
 
 
 def run(arguments) -> None:

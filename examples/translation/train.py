@@ -15,7 +15,7 @@ from examples.translation import corpora, error_rates, optimizing, scoring
 from examples.translation.arguments import files_of
 from examples.translation.translating import TextTranslator
 from keras_attention.decoders import get_decoder_start_id
-from keras_attention.export import runs, tokenizers
+from keras_attention.export import SearchOptions, runs, tokenizers
 from keras_attention.export.length_limits import choose_max_length, count_learned_positions
 
 #: What a run may hold before it has a record.
@@ -195,7 +195,8 @@ def _metrics(arguments, sides, pairs, max_length):
 
     def measure(model):
         if not translators:  # made once: its graph reads the weights of the moment
-            translators[name] = TextTranslator(model, *sides, max_length=max_length)
+            search = SearchOptions(max_length=max_length)
+            translators[name] = TextTranslator(model, *sides, search)
         outputs = translators[name].greedy(texts)
         if name == "exact_match":
             return scoring.exact_match(outputs, references)

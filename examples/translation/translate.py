@@ -4,9 +4,9 @@ import sys
 
 from examples.commands import arguments as shared
 from examples.data.report import DataError
-from examples.translation.arguments import add_search
 from examples.translation.lengths import tell_cut_sources
 from examples.translation.opened import open_run, translator
+from keras_attention.export.search_arguments import add_search_arguments
 
 SUMMARY = "translate texts, or standard input line by line"
 EPILOG = """\
@@ -25,7 +25,7 @@ def add_arguments(parser) -> None:
     shared.add_run(parser)
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="texts (default: standard input)")
     parser.add_argument("--all", action="store_true", help="print all hypotheses with scores")
-    add_search(parser)
+    add_search_arguments(parser, add_max_source_length=False)
 
 
 def run(arguments) -> None:

@@ -1,9 +1,11 @@
 """Translates texts with a trained run, by the very functions that are exported."""
 
+import dataclasses
+
 import keras
 
 from examples.translation.lengths import check_pairs, source_limit
-from keras_attention.export import Translation, Translator
+from keras_attention.export import SearchOptions, Translation, Translator
 
 
 class TextTranslator:
@@ -15,13 +17,12 @@ class TextTranslator:
     Args:
         model: A translator.
         source, target: Its tokenizers.
-        **options: As `Translator` takes them.
+        search: The `SearchOptions`; `max_source_length` is ignored.
     """
 
-    def __init__(self, model: keras.Model, source, target, **options):
-        self._translator = Translator.from_model(
-            model, source=source, target=target, max_source_length=source_limit(model), **options
-        )
+    def __init__(self, model: keras.Model, source, target, search=SearchOptions()):
+        search = dataclasses.replace(search, max_source_length=source_limit(model))
+        self._translator = Translator.from_model(model, source=source, target=target, search=search)
 
     def best(self, texts: list[str]) -> list[str]:
         """Returns the best output of each text."""
@@ -46,9 +47,8 @@ class PairScorer:
 
     def __init__(self, model: keras.Model, source, target):
         self._model, self._source, self._target = model, source, target
-        self._translator = Translator.from_model(
-            model, source=source, target=target, max_source_length=source_limit(model)
-        )
+        search = SearchOptions(max_source_length=source_limit(model))
+        self._translator = Translator.from_model(model, source=source, target=target, search=search)
 
     def log_probs(self, pairs) -> list[list[float]]:
         """Returns for each pair of texts the log-probability of each token and of the end.

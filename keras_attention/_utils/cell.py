@@ -37,7 +37,7 @@ class Cell(Recomputable, keras.layers.Layer):
         return (batch, self.output_size), states
 
     def compute_output_spec(
-        self, inputs: Tensor, states: Sequence[Tensor], training: bool | None = None
+        self, inputs: Tensor, states: Sequence[Tensor], *args: Structure, **kwargs: Structure
     ) -> Spec:
         flat = keras.tree.flatten(states)
         self.check_step(inputs.shape, get_shapes(states))

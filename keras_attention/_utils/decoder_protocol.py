@@ -1,12 +1,11 @@
-"""Optional parts of the decoder protocol, with defaults for decoders that lack them.
+"""What a search asks of a decoder beside `prepare` and `step`.
 
-    state = decoder.start(memory, initial_state=None, max_length=None)
-    decoder.decoder_start_id
-    state = decoder.reorder(state, parents)
+    state = decoder.start(memory, initial_state, max_length)
+    decoder.decoder_start_id                                        2 by default
+    state = decoder.reorder_cache(state, parents)                   gathers the state by default
 
-A decoder with a cache needs `max_length` to allocate it; most decoders do not. Most take the BOS
-token as first input; Sutskever et al. 2014 (https://arxiv.org/abs/1409.3215) use the EOS token.
-Most have a state small enough for a search to gather it.
+A decoder with a cache needs `max_length` to allocate it; others ignore it. Most take the BOS token
+as first input; Sutskever et al. 2014 (https://arxiv.org/abs/1409.3215) use the EOS token.
 """
 
 import inspect
@@ -20,28 +19,25 @@ def start_decoder(decoder, memory, initial_state=None, max_length=None):
     """Returns the state before the first step.
 
     Args:
-        decoder: Has `start(memory, initial_state=None, max_length=None)`; the last argument is
-            optional.
+        decoder: Has `start(memory, initial_state=None, max_length=None)`.
         memory: The result of `decoder.prepare`.
         initial_state: The initial state, or None.
         max_length: Int, the number of steps that will be run, or None if unknown.
 
-    Example:
-
-    >>> class Counter:  # needs no max_length
-    ...     def start(self, memory, initial_state=None):
-    ...         return {"position": memory["position"]}
-    >>> start_decoder(Counter(), {"position": 0}, max_length=5)
-    {'position': 0}
+    Raises:
+        TypeError: If `decoder.start` takes other arguments.
     """
-    parameters = inspect.signature(decoder.start).parameters
-    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
-    options = {}
-    if initial_state is not None or "initial_state" in parameters:
-        options["initial_state"] = initial_state
-    if takes_all or "max_length" in parameters:
-        options["max_length"] = max_length
-    return decoder.start(memory, **options)
+    signature = inspect.signature(decoder.start)
+    try:
+        signature.bind(memory, initial_state, max_length)
+    except TypeError:
+        raise TypeError(
+            f"{type(decoder).__name__} defines `start`, which is called with the positional "
+            "arguments `start(memory, initial_state, max_length)`. Define it as `def start(self, "
+            "memory, initial_state=None, max_length=None)`; a decoder without a cache ignores "
+            f"`max_length`. Received: `def start{signature}`"
+        ) from None
+    return decoder.start(memory, initial_state, max_length)
 
 
 def get_decoder_start_id(decoder) -> int:

@@ -35,20 +35,36 @@ class CheckedBuildMixin:
         if type(self).compute_output_spec is keras.layers.Layer.compute_output_spec:
             return  # it would trace the call, which needs the weights
         try:
-            bind_call(self, args, kwargs)
-        except TypeError:
-            return  # `call` refuses them itself
-        try:
             self.compute_output_spec(*args, **kwargs)
-        except AttributeError:
-            pass  # a list or a number where a tensor stands, which Keras may convert
+        except (AttributeError, TypeError):
+            pass  # `call` refuses the arguments, unless Keras converts a list or a number
 
 
 def bind_call(layer, args, kwargs) -> types.SimpleNamespace:
-    """Returns the arguments of a call by name, with the defaults of `layer.call`."""
-    bound = inspect.signature(layer.call).bind(*args, **kwargs)
+    """Returns the arguments of a call by name, with the defaults of `call`.
+
+    A subclass may add arguments to `call`. If it renames them, or passes them on as
+    `*args, **kwargs`, they have the names of the class that computes the output spec.
+    """
+    classes = [one for one in type(layer).__mro__ if issubclass(one, Layer)]
+    owner = [one for one in classes if "compute_output_spec" in vars(one)][-1]
+    named = inspect.signature(owner.call).parameters.keys()
+    calls = (one.call for one in classes)
+    call = next(one for one in calls if named <= inspect.signature(one).parameters.keys())
+    bound = inspect.signature(call.__get__(layer)).bind(*args, **kwargs)
     bound.apply_defaults()
     return types.SimpleNamespace(**bound.arguments)
+
+
+def select_outputs(output, *optional):
+    """Returns `output`, or a tuple of it and the others that were requested.
+
+    Args:
+        output: The output that every call returns.
+        *optional: Pairs of a bool, whether an output was requested, and that output.
+    """
+    requested = [one for is_requested, one in optional if is_requested]
+    return (output, *requested) if requested else output
 
 
 def _check_shapes_given(owner, build):

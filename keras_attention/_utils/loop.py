@@ -1,12 +1,9 @@
 """The loop over time for all recurrent layers, on every backend.
 
 Keras' recurrent layers have no argument for an attention memory. Their loop,
-`keras.layers.RNN.inner_loop`, runs any step function, so it can run a step that closes over a
-prepared memory. It trains under XLA and accepts unknown batch sizes and lengths. The layer stores
-no state.
+`keras.layers.RNN.inner_loop`, runs any cell, so it can run a step that closes over a prepared
+memory. It trains under XLA and accepts unknown batch sizes and lengths.
 """
-
-from types import SimpleNamespace
 
 import keras
 from keras import ops
@@ -33,16 +30,27 @@ def run_loop(step, sequence, initial_state, mask=None, go_backwards=False):
         # Keras' masking supports neither tuples of outputs (on JAX) nor state of rank 1.
         valid = ops.cast(mask[:, :, None], sequence.dtype)
         sequence, step = ops.concatenate([sequence, valid], axis=-1), _skip_masked_steps(step)
-    loop = SimpleNamespace(
-        cell=step,
-        go_backwards=go_backwards,
-        unroll=False,
-        zero_output_for_mask=False,
-        return_sequences=True,
-        stateful=False,
+    loop = keras.layers.RNN(
+        StepCell(step), return_sequences=True, go_backwards=go_backwards, name="loop"
     )
-    _, outputs, state = keras.layers.RNN.inner_loop(loop, sequence, initial_state, None)
+    _, outputs, state = loop.inner_loop(sequence, initial_state, mask=None)
     return outputs, list(state)
+
+
+class StepCell:
+    """A step function in the form of a cell, as `keras.layers.RNN` takes it.
+
+    Args:
+        step: Callable `(inputs, state) -> (outputs, state)`.
+    """
+
+    state_size = ()  # only needed for the default initial state, which `run_loop` never uses
+
+    def __init__(self, step):
+        self.call = step
+
+    def __call__(self, inputs, states):
+        return self.call(inputs, states)
 
 
 def _skip_masked_steps(step):

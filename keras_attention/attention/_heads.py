@@ -103,22 +103,11 @@ def _fold_heads_into_batch(tensor):
     return reshape(tensor, (batch * heads, *sizes))
 
 
-def expand_axis(tensor, axis=1):
-    """Returns the tensor with one more axis of size 1; None stays None."""
-    return None if tensor is None else ops.expand_dims(tensor, axis)
-
-
 def check_shapes(owner: str, shapes: dict, widths: dict | None) -> None:
     """Raises unless query, key and value fit together and match the `widths` at build time."""
     for name, shape in shapes.items():
-        ranks, axes = ((2, 3), "(batch, query, dim) or (batch, dim)")
-        if name != "query":
-            ranks, axes = ((3,), "(batch, key, dim)")
-        if len(shape) not in ranks or shape[-1] is None:
-            raise ValueError(
-                f"{owner} expects `{name}` of shape {axes} with a known last dimension. "
-                f"Received: {name}.shape={tuple(shape)}"
-            )
+        axes = "(batch, query, dim) or (batch, dim)" if name == "query" else "(batch, key, dim)"
+        validation.check_axes(owner, name, shape, axes)
     sources = {"value": shapes["value"], "key": shapes["key"]}
     validation.check_same_dim(owner, 1, "Each key belongs to one value.", **sources)
     validation.check_same_dim(owner, 0, query=shapes["query"], value=shapes["value"])

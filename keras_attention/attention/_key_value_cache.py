@@ -8,6 +8,8 @@ positions. Positions that are not written yet are masked and 0.
 from keras import ops
 
 from keras_attention._utils.shapes import reshape
+from keras_attention._utils.tensor_types import Size, TensorDict, TensorLike
+from keras_attention.validation import check_ready
 
 
 def empty_cache(rows, max_length, sizes, dtype):
@@ -87,3 +89,52 @@ def _write_positions(cache, new, position):
         return ops.where(reshape(here, (rows, *lead, length, *tail)), leaf, old)
 
     return {name: put(cache[name], new[name]) for name in cache}
+
+
+class KeyValueCacheMixin:
+    """The cache of an attention layer with heads, `project_source` and the sizes of the heads."""
+
+    def start_cache(self, rows: Size, max_length: int) -> TensorDict:
+        """Returns an empty cache for `rows` sequences of up to `max_length` positions.
+
+        Returns:
+            A dict with `projected_key` `(rows, key_value_heads, max_length, key_dim)`, the keys,
+            `value` `(rows, key_value_heads, max_length, value_dim)` and `mask`, boolean
+            `(rows, max_length)`, True at written positions. To reorder beams, gather the rows of
+            all three.
+        """
+        if not self.built:
+            check_ready(self, rows)
+        heads = self.num_key_value_heads or self.num_heads
+        dims = {"projected_key": self.key_dim, "value": self.value_dim or self.key_dim}
+        sizes = {name: (heads, dim) for name, dim in dims.items()}
+        return empty_cache(rows, max_length, sizes, self.compute_dtype)
+
+    def extend_cache(
+        self,
+        cache: TensorDict,
+        value: TensorLike,
+        position: TensorLike,
+        key: TensorLike | None = None,
+        value_mask: TensorLike | None = None,
+        key_mask: TensorLike | None = None,
+    ) -> TensorDict:
+        """Returns the cache with the keys and values of new positions added.
+
+        Args:
+            cache: The result of `start_cache` or of this method.
+            value: Float tensor `(rows, new, dim)`, or `(rows, dim)` for one new position.
+            position: Int `(rows,)`, the (first) new position of each sequence. Positions from
+                `max_length` on are not written.
+            key: Float tensor like `value`; `value` by default.
+            value_mask: Optional boolean `(rows, new)` or `(rows,)`. Positions with False are
+                written as masked.
+            key_mask: The same, combined with `value_mask`.
+        """
+        if len(value.shape) == 2:
+            tensors = (value, key, value_mask, key_mask)
+            value, key, value_mask, key_mask = (
+                None if one is None else ops.expand_dims(one, 1) for one in tensors
+            )
+        new = self.project_source(value, key, value_mask, key_mask, position)
+        return write_cache(cache, new, position)

@@ -152,7 +152,10 @@ def check_attention_mask(owner: str, rows: tuple, num_keys, mask, num_heads=None
             f"Received: attention_mask.shape={tuple(mask.shape)}"
         )
     mask = validation.convert_mask(owner, "attention_mask", mask)
-    return ops.expand_dims(mask, 0) if fits == ["(query, key)"] else mask
+    if fits == ["(query, key)"]:
+        return ops.expand_dims(mask, 0)
+    serves_all_heads = "heads" in fits[0] and mask.shape[1] == 1
+    return ops.squeeze(mask, 1) if serves_all_heads else mask
 
 
 def check_attention_bias(owner: str, attention_bias, shape: tuple, axes: str) -> None:

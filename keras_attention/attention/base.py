@@ -89,8 +89,8 @@ class AttentionMechanism(Layer):
 
     #: Names of the outputs besides context and weights.
     auxiliary_outputs: tuple[str, ...] = ()
-    #: Whether the weights have an axis of heads between batch and query.
-    has_heads = False
+    #: The number of heads, an axis of the weights between batch and query; None has no such axis.
+    num_heads: int | None = None
 
     def __init__(
         self,
@@ -368,9 +368,10 @@ class AttentionMechanism(Layer):
                 itself.
 
         Returns:
-            `(1 or batch, 1 or query, 1 or key)`, without the query axis for a query of rank 2.
+            `(1 or batch, 1 or query, 1 or key)`, without the query axis for a query of rank 2. It
+            may have an axis of heads behind the batch if the weights have one.
         """
-        return check_attention_mask(type(self).__name__, rows, num_keys, mask)
+        return check_attention_mask(type(self).__name__, rows, num_keys, mask, self.num_heads)
 
     def _query_masks(self, query, value, query_mask, attention_mask, use_causal_mask):
         """Returns the masks of queries and of pairs as booleans, after checking the arguments."""
@@ -387,18 +388,22 @@ class AttentionMechanism(Layer):
         return query_mask, self.check_attention_mask(rows, value.shape[1], attention_mask)
 
     def _check_bias(self, query, num_keys, attention_bias):
-        names = [*(["1 or heads"] if self.has_heads else []), *(["query"] * (len(query.shape) - 2))]
-        axes = f"({', '.join(['1 or batch', *names, 'key'])})"
+        axes = ", ".join(("1 or batch", *self._weights_axes(query.shape, "1 or heads"), "key"))
         shape = self._weights_shape(query.shape, num_keys)
-        check_attention_bias(type(self).__name__, attention_bias, shape, axes)
+        check_attention_bias(type(self).__name__, attention_bias, shape, f"({axes})")
 
     def _check_previous_weights(self, query, key, previous_weights):
-        if previous_weights is not None and self.normalizer.reads_weights:
+        if previous_weights is not None and (self.num_heads or self.normalizer.reads_weights):
+            axes = ", ".join(("batch", *self._weights_axes(query.shape, "heads"), "key"))
             shape = self._weights_shape(query.shape, key.shape[1])
-            axes = "(batch, query, key)" if len(shape) == 3 else "(batch, key)"
             owner = type(self).__name__
-            validation.check_previous_weights(owner, previous_weights, shape, axes)
-        self.scorer.check_previous_weights(query.shape, key.shape, previous_weights)
+            validation.check_previous_weights(owner, previous_weights, shape, f"({axes})")
+        if not self.num_heads:
+            self.scorer.check_previous_weights(query.shape, key.shape, previous_weights)
+
+    def _weights_axes(self, query_shape, heads):
+        """Returns the names of the axes of the weights between batch and key."""
+        return [heads] * bool(self.num_heads) + ["query"] * (len(query_shape) - 2)
 
     def compute_mask(self, query: Tensor, previous_mask: Mask = None) -> Mask:
         return previous_mask
@@ -415,7 +420,9 @@ class AttentionMechanism(Layer):
 
     def _weights_shape(self, query_shape, num_keys):
         """Returns the shape of the weights."""
-        return (*tuple(query_shape)[:-1], num_keys)
+        batch, *queries = tuple(query_shape)[:-1]
+        heads = [self.num_heads] if self.num_heads else []
+        return (batch, *heads, *queries, num_keys)
 
     def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
         call = bind_call(self, args, kwargs)

@@ -24,7 +24,7 @@ from keras import initializers, ops
 from keras_attention import normalizers, validation
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.initializers import derive_initializer
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     Config,
     DType,
@@ -36,6 +36,7 @@ from keras_attention._utils.tensor_types import (
     OutputShape,
     Shape,
     Spec,
+    Structure,
     Tensor,
     TensorDict,
     TensorLike,
@@ -267,26 +268,16 @@ class MultiStepAttention(Layer):
         self._check_shapes(query_shape, target_shape, key_shape, source_shape)
         return tuple(query_shape)
 
-    def compute_output_spec(
-        self,
-        query: Tensor,
-        target: Tensor,
-        key: Tensor,
-        source: Tensor,
-        query_mask: Tensor | None = None,
-        target_mask: Tensor | None = None,
-        key_mask: Tensor | None = None,
-        source_mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Spec:
-        self._check_shapes(query.shape, target.shape, key.shape, source.shape)
-        self._check_masks("query", query, query_mask, target, target_mask)
-        self._check_masks("key", key, key_mask, source, source_mask)
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        query, key = call.query, call.key
+        self._check_shapes(query.shape, call.target.shape, key.shape, call.source.shape)
+        self._check_masks("query", query, call.query_mask, call.target, call.target_mask)
+        self._check_masks("key", key, call.key_mask, call.source, call.source_mask)
         outputs = keras.KerasTensor(query.shape, dtype=self.compute_dtype)
         shape = (*tuple(query.shape)[:-1], key.shape[1])
         weights = keras.KerasTensor(shape, dtype=self.compute_dtype)
-        return (outputs, weights) if return_attention_scores else outputs
+        return (outputs, weights) if call.return_attention_scores else outputs
 
     def get_config(self) -> Config:
         return {

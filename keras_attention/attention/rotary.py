@@ -111,11 +111,8 @@ class RotaryEmbedding(Layer):
             )
 
     def _check_shape(self, shape):
-        if len(shape) not in (3, 4):
-            raise ValueError(
-                "RotaryEmbedding expects `inputs` of shape (batch, length, dim) or (batch, heads, "
-                f"length, dim). Received: inputs.shape={tuple(shape)}"
-            )
+        axes = "(batch, length, dim) or (batch, heads, length, dim)"
+        validation.check_axes("RotaryEmbedding", "inputs", shape, axes, known_width=False)
         self.check_width("dim", shape[-1])
 
     def compute_mask(self, inputs: Tensor, previous_mask: Mask = None) -> Mask:
@@ -133,3 +130,15 @@ class RotaryEmbedding(Layer):
 
     def get_config(self) -> Config:
         return {**super().get_config(), "base": self.base}
+
+
+def get_rotary(owner: str, rotary) -> RotaryEmbedding | None:
+    """Returns the `RotaryEmbedding` that an object or its config stands for, or None."""
+    if isinstance(rotary, dict):
+        rotary = keras.saving.deserialize_keras_object(rotary)
+    if rotary is not None and not isinstance(rotary, RotaryEmbedding):
+        raise ValueError(
+            f"{owner} expects `rotary` to be a `RotaryEmbedding` object or None. "
+            f"Received: rotary={rotary!r}"
+        )
+    return rotary

@@ -16,7 +16,7 @@ from keras import initializers, ops
 
 from keras_attention import validation
 from keras_attention._utils.initializers import derive_initializer
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
@@ -27,6 +27,7 @@ from keras_attention._utils.tensor_types import (
     OutputShape,
     Shape,
     Spec,
+    Structure,
     Tensor,
 )
 from keras_attention.attention._windows import window_radius
@@ -168,7 +169,7 @@ class SelfAttention(Layer):
         return self.attention.normalizer
 
     def build(self, inputs_shape: Shape) -> None:
-        self._check_shape(inputs_shape)
+        validation.check_inputs(self, inputs_shape)
         for projection in self.projections:
             projection.build(inputs_shape)
         shape = (*tuple(inputs_shape)[:2], self.units or inputs_shape[-1])
@@ -185,8 +186,7 @@ class SelfAttention(Layer):
         training: bool | None = None,
         use_causal_mask: bool = False,
     ) -> Outputs:
-        self._check_shape(inputs.shape)
-        mask = self._resolve_mask(inputs, mask, inputs_mask, attention_mask)
+        mask = self._check_call(inputs, mask, inputs_mask, attention_mask)
         if mask is not None:
             inputs = ops.where(mask[:, :, None], inputs, 0)
         query = key = value = inputs
@@ -204,45 +204,28 @@ class SelfAttention(Layer):
             use_causal_mask=use_causal_mask,
         )
 
-    def _check_shape(self, shape):
-        if len(shape) != 3 or shape[-1] is None:
-            raise ValueError(
-                "SelfAttention expects `inputs` of shape (batch, time, dim) with a known last "
-                f"dimension. Received: inputs.shape={tuple(shape)}"
-            )
-        validation.check_built_dims(self, inputs=shape)
-
-    def _resolve_mask(self, inputs, mask, inputs_mask, attention_mask):
-        """Returns the mask of the positions, after checking all masks."""
-        owner, (batch, time) = "SelfAttention", inputs.shape[:2]
-        self.attention.check_attention_mask((batch, time), time, attention_mask)
-        masks = {"mask": mask, "inputs_mask": inputs_mask}
-        return validation.resolve_mask(owner, (batch, time), "(batch, time)", **masks)
+    def _check_call(self, inputs, mask, inputs_mask, attention_mask):
+        """Returns the mask of the positions, after checking it and the others."""
+        validation.check_inputs(self, inputs.shape)
+        rows = tuple(inputs.shape[:2])
+        self.attention.check_attention_mask(rows, rows[1], attention_mask)
+        return validation.resolve_mask(self, inputs, mask=mask, inputs_mask=inputs_mask)
 
     def compute_mask(self, inputs: Tensor, previous_mask: Mask = None) -> Mask:
         return previous_mask
 
     def compute_output_shape(self, inputs_shape: Shape) -> OutputShape:
-        self._check_shape(inputs_shape)
+        validation.check_inputs(self, inputs_shape)
         return (*tuple(inputs_shape)[:2], self.value_units or self.units or inputs_shape[-1])
 
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        mask: Tensor | None = None,
-        inputs_mask: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        use_causal_mask: bool = False,
-    ) -> Spec:
-        self._check_shape(inputs.shape)
-        self._resolve_mask(inputs, mask, inputs_mask, attention_mask)
-        shape = self.compute_output_shape(inputs.shape)
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        self._check_call(call.inputs, call.mask, call.inputs_mask, call.attention_mask)
+        shape = self.compute_output_shape(call.inputs.shape)
         context = keras.KerasTensor(shape, dtype=self.compute_dtype)
         shape = (*shape[:2], shape[1])
         weights = keras.KerasTensor(shape, dtype=self.compute_dtype)
-        return (context, weights) if return_attention_scores else context
+        return (context, weights) if call.return_attention_scores else context
 
     def get_config(self) -> Config:
         return {

@@ -16,7 +16,7 @@ import keras
 from keras import initializers, ops
 
 from keras_attention import validation
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -24,6 +24,7 @@ from keras_attention._utils.tensor_types import (
     Shape,
     Size,
     Spec,
+    Structure,
     Tensor,
     TensorDict,
     TensorLike,
@@ -163,7 +164,7 @@ class GatedConvBlock(Layer):
         return make_dense(units, self.weight_normalization, **options)
 
     def build(self, inputs_shape: Shape) -> None:
-        self._check_shape(inputs_shape)
+        validation.check_inputs(self, inputs_shape)
         self.dim: int | None = inputs_shape[-1]
         self.convolution.build((None, None, self.kernel_size * self.dim))
         if self.dim != self.units:
@@ -220,27 +221,13 @@ class GatedConvBlock(Layer):
         inputs_mask: Tensor | None = None,
         training: bool | None = None,
     ) -> TensorLike:
-        self._check_shape(inputs.shape)
-        mask = self._resolve_mask(inputs.shape, mask, inputs_mask)
+        validation.check_inputs(self, inputs.shape)
+        mask = validation.resolve_mask(self, inputs, mask=mask, inputs_mask=inputs_mask)
         if mask is not None:
             # Padding may contain anything, even NaN, and is in its neighbors' windows.
             inputs = ops.where(mask[:, :, None], inputs, 0)
         outputs = self.add_residual(self.convolve(inputs, training), inputs)
         return outputs if mask is None else ops.where(mask[:, :, None], outputs, 0)
-
-    def _resolve_mask(self, shape, mask, inputs_mask):
-        axes, rows = "(batch, time)", tuple(shape)[:2]
-        return validation.resolve_mask(
-            "GatedConvBlock", rows, axes, mask=mask, inputs_mask=inputs_mask
-        )
-
-    def _check_shape(self, shape):
-        if len(shape) != 3 or shape[-1] is None:
-            raise ValueError(
-                "GatedConvBlock expects `inputs` of shape (batch, time, dim) with a known last "
-                f"dimension. Received: inputs.shape={tuple(shape)}"
-            )
-        validation.check_built_dims(self, inputs=shape)
 
     def _check_steps(self):
         if not self.causal:
@@ -250,19 +237,14 @@ class GatedConvBlock(Layer):
             )
 
     def compute_output_shape(self, inputs_shape: Shape) -> OutputShape:
-        self._check_shape(inputs_shape)
+        validation.check_inputs(self, inputs_shape)
         return (*tuple(inputs_shape)[:-1], self.units)
 
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        mask: Tensor | None = None,
-        inputs_mask: Tensor | None = None,
-        training: bool | None = None,
-    ) -> Spec:
-        self._check_shape(inputs.shape)
-        self._resolve_mask(inputs.shape, mask, inputs_mask)
-        return keras.KerasTensor(self.compute_output_shape(inputs.shape), self.compute_dtype)
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        shape = self.compute_output_shape(call.inputs.shape)
+        validation.resolve_mask(self, call.inputs, mask=call.mask, inputs_mask=call.inputs_mask)
+        return keras.KerasTensor(shape, self.compute_dtype)
 
     def get_config(self) -> Config:
         return {

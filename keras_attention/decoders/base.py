@@ -9,6 +9,7 @@ Repeated calls of `step` equal the full call. Training uses the full call, a sea
 `rows` is the batch size, or batch * beam (flat beams, batch major; see `_utils/flat_beams.py`).
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Unpack
 
@@ -19,7 +20,7 @@ from keras_attention import validation
 from keras_attention._utils.decoder_protocol import DECODER_START_ID
 from keras_attention._utils.flat_beams import gather_beams
 from keras_attention._utils.hooks import check_hooks, name_missing
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call, select_outputs
 from keras_attention._utils.shapes import broadcast_mask
 from keras_attention._utils.tensor_types import (
     Config,
@@ -276,34 +277,33 @@ class Decoder(Layer):
         return_attention_scores: bool = False,
         return_auxiliary_outputs: bool = False,
     ) -> Outputs:
-        self.check_shapes(target_ids.shape, encoder_outputs.shape)
-        owner, size = type(self).__name__, self.vocabulary_size
-        validation.check_ids_in_vocabulary(owner, "target_ids", target_ids, size)
         mask = encoder_outputs_mask if memory_mask is None else memory_mask
-        mask = self._check_memory_mask(encoder_outputs, mask)
-        self.check_initial_state(initial_state)
+        mask = self._check_call(target_ids, encoder_outputs, initial_state, mask)
         mask = broadcast_mask(mask, encoder_outputs)
         given = (target_ids, encoder_outputs, initial_state, mask, training)
         logits, weights, auxiliary_outputs = self.decode_sequence(*given, return_attention_scores)
-        results = [ops.cast(logits, "float32")]
-        results += [ops.cast(weights, "float32")] if return_attention_scores else []
-        results += [auxiliary_outputs] if return_auxiliary_outputs else []
-        return results[0] if len(results) == 1 else tuple(results)
+        weights = ops.cast(weights, "float32") if return_attention_scores else None
+        return select_outputs(
+            ops.cast(logits, "float32"),
+            (return_attention_scores, weights),
+            (return_auxiliary_outputs, auxiliary_outputs),
+        )
+
+    def _check_call(self, target_ids, encoder_outputs, initial_state, memory_mask):
+        """Returns the mask of the memory, or None, after checking all arguments."""
+        self.check_shapes(target_ids.shape, encoder_outputs.shape)
+        owner, size = type(self).__name__, self.vocabulary_size
+        validation.check_ids_in_vocabulary(owner, "target_ids", target_ids, size)
+        memory_mask = self._check_memory_mask(encoder_outputs, memory_mask)
+        self.check_initial_state(initial_state)
+        return memory_mask
 
     def check_shapes(self, target_ids_shape: Shape, encoder_outputs_shape: Shape) -> None:
         """Raises `ValueError` unless ids and memory have shapes that fit."""
         owner = type(self).__name__
-        if len(target_ids_shape) != 2:
-            raise ValueError(
-                f"{owner} expects `target_ids` of shape (batch, target). "
-                f"Received: target_ids.shape={tuple(target_ids_shape)}"
-            )
-        if len(encoder_outputs_shape) != 3 or encoder_outputs_shape[-1] is None:
-            raise ValueError(
-                f"{owner} expects `encoder_outputs` of shape (batch, source, memory_dim) with a "
-                "known last dimension. Received: "
-                f"encoder_outputs.shape={tuple(encoder_outputs_shape)}"
-            )
+        ids_axes, axes = "(batch, target)", "(batch, source, memory_dim)"
+        validation.check_axes(owner, "target_ids", target_ids_shape, ids_axes, known_width=False)
+        validation.check_axes(owner, "encoder_outputs", encoder_outputs_shape, axes)
         shapes = {"target_ids": target_ids_shape, "encoder_outputs": encoder_outputs_shape}
         validation.check_same_dim(owner, 0, **shapes)
         self._check_memory_width(encoder_outputs_shape)
@@ -330,33 +330,18 @@ class Decoder(Layer):
         self.check_shapes(target_ids_shape, encoder_outputs_shape)
         return (*tuple(target_ids_shape), self.vocabulary_size)
 
-    def compute_output_spec(
-        self,
-        target_ids: Tensor,
-        encoder_outputs: Tensor,
-        initial_state: Structure = None,
-        memory_mask: Tensor | None = None,
-        encoder_outputs_mask: Tensor | None = None,
-        training: bool | None = None,
-        return_attention_scores: bool = False,
-        return_auxiliary_outputs: bool = False,
-    ) -> Spec:
-        self.check_shapes(target_ids.shape, encoder_outputs.shape)
-        owner, size = type(self).__name__, self.vocabulary_size
-        validation.check_ids_in_vocabulary(owner, "target_ids", target_ids, size)
-        mask = encoder_outputs_mask if memory_mask is None else memory_mask
-        self._check_memory_mask(encoder_outputs, mask)
-        self.check_initial_state(initial_state)
-        shape, rows = encoder_outputs.shape, tuple(target_ids.shape)
-        logits = self.compute_output_shape(target_ids.shape, shape)
-        results = [keras.KerasTensor(logits, "float32")]
-        if return_attention_scores:
-            results.append(keras.KerasTensor((*rows, shape[1]), "float32"))
-        if return_auxiliary_outputs:
-            results.append(
-                {name: keras.KerasTensor(rows, "float32") for name in self.auxiliary_outputs}
-            )
-        return results[0] if len(results) == 1 else tuple(results)
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        mask = call.encoder_outputs_mask if call.memory_mask is None else call.memory_mask
+        self._check_call(call.target_ids, call.encoder_outputs, call.initial_state, mask)
+        rows, shape = tuple(call.target_ids.shape), call.encoder_outputs.shape
+        spec = functools.partial(keras.KerasTensor, dtype="float32")
+        auxiliary_outputs = {name: spec(rows) for name in self.auxiliary_outputs}
+        return select_outputs(
+            spec(self.compute_output_shape(rows, shape)),
+            (call.return_attention_scores, spec((*rows, shape[1]))),
+            (call.return_auxiliary_outputs, auxiliary_outputs),
+        )
 
     def get_config(self) -> Config:
         return {

@@ -71,7 +71,7 @@ def check_decoder(
     ...     compute_dtype = "float32"
     ...     def prepare(self, encoder_outputs, memory_mask=None):
     ...         return {"values": encoder_outputs}
-    ...     def start(self, memory, initial_state=None):
+    ...     def start(self, memory, initial_state=None, max_length=None):
     ...         return {}
     ...     def step(self, ids, state, memory):
     ...         source = keras.ops.shape(memory["values"])[1]

@@ -22,7 +22,7 @@ from keras_attention._utils.decoder_protocol import (
     get_reorder_cache,
     start_decoder,
 )
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.loop import run_loop
 from keras_attention._utils.shapes import reduce_rows
 from keras_attention._utils.tensor_types import (
@@ -253,21 +253,15 @@ class ScheduledSampling(Layer):
     ) -> OutputShape:
         return self.decoder.compute_output_shape(target_ids_shape, encoder_outputs_shape)
 
-    def compute_output_spec(
-        self,
-        target_ids: Tensor,
-        encoder_outputs: Tensor,
-        initial_state: Structure = None,
-        memory_mask: Tensor | None = None,
-        encoder_outputs_mask: Tensor | None = None,
-        training: bool | None = None,
-        return_attention_scores: bool = False,
-        return_auxiliary_outputs: bool = False,
-    ) -> Spec:
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
         options = _collect_arguments(
-            initial_state, memory_mask, return_attention_scores, return_auxiliary_outputs
+            call.initial_state,
+            call.memory_mask,
+            call.return_attention_scores,
+            call.return_auxiliary_outputs,
         )
-        return self.decoder.compute_output_spec(target_ids, encoder_outputs, **options)
+        return self.decoder.compute_output_spec(call.target_ids, call.encoder_outputs, **options)
 
     def get_config(self) -> Config:
         schedule = self.schedule

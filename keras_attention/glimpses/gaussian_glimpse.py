@@ -12,6 +12,7 @@ import keras
 from keras import ops
 
 from keras_attention import validation
+from keras_attention._utils.layer import bind_call
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
@@ -20,6 +21,7 @@ from keras_attention._utils.tensor_types import (
     OutputShape,
     Shape,
     Spec,
+    Structure,
     Tensor,
 )
 from keras_attention.glimpses.gaussian_window import (
@@ -103,12 +105,10 @@ class GaussianGlimpse(GaussianWindow):
         self.check_shapes("image", image_shape, "height, width", state_shape)
         return (image_shape[0], self.size, self.size, *tuple(image_shape)[3:])
 
-    def compute_output_spec(
-        self, image: Tensor, state: Tensor, return_window: bool = False
-    ) -> Spec:
-        self.check_shapes("image", image.shape, "height, width", state.shape)
-        shape = self.compute_output_shape(image.shape, state.shape)
-        return self.make_output_spec(shape, image.shape[0], return_window)
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        shape = self.compute_output_shape(call.image.shape, call.state.shape)
+        return self.make_output_spec(shape, call.return_window)
 
     def get_config(self) -> Config:
         return {**super().get_config(), "size": self.size}

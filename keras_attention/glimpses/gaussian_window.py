@@ -154,16 +154,9 @@ class GaussianWindow(Layer):
     def check_shapes(self, name: str, image_shape: Shape, axes: str, state_shape: Shape) -> None:
         """Raises `ValueError` unless an image (or a patch) and a state have these shapes."""
         owner = type(self).__name__
-        if len(image_shape) not in (3, 4):
-            raise ValueError(
-                f"{owner} expects `{name}` of shape (batch, {axes}) or (batch, {axes}, channels). "
-                f"Received: {name}.shape={tuple(image_shape)}"
-            )
-        if len(state_shape) != 2 or state_shape[-1] is None:
-            raise ValueError(
-                f"{owner} expects `state` of shape (batch, dim) with a known last dimension. "
-                f"Received: state.shape={tuple(state_shape)}"
-            )
+        axes = f"(batch, {axes}) or (batch, {axes}, channels)"
+        validation.check_axes(owner, name, image_shape, axes, known_width=False)
+        validation.check_axes(owner, "state", state_shape, "(batch, dim)")
         validation.check_same_dim(owner, 0, **{name: image_shape, "state": state_shape})
         if not self.project_state and state_shape[-1] != NUM_PARAMETERS:
             raise ValueError(
@@ -179,14 +172,11 @@ class GaussianWindow(Layer):
     def compute_mask(self, *args: Mask, **kwargs: Mask) -> Mask:
         return None
 
-    def make_output_spec(self, shape: Shape, batch: int | None, return_window: bool) -> Spec:
+    def make_output_spec(self, shape: Shape, return_window: bool) -> Spec:
         """Returns the symbolic outputs: one of `shape`, and the window if requested."""
         output = keras.KerasTensor(shape, dtype=self.compute_dtype)
-        if not return_window:
-            return output
-        return output, keras.KerasTensor(
-            (batch, NUM_PARAMETERS), dtype=wide_dtype(self.compute_dtype)
-        )
+        window = keras.KerasTensor((shape[0], NUM_PARAMETERS), wide_dtype(self.compute_dtype))
+        return (output, window) if return_window else output
 
     def get_config(self) -> Config:
         return {

@@ -12,6 +12,7 @@ import keras
 from keras import ops
 
 from keras_attention import validation
+from keras_attention._utils.layer import bind_call
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
@@ -20,6 +21,7 @@ from keras_attention._utils.tensor_types import (
     OutputShape,
     Shape,
     Spec,
+    Structure,
     Tensor,
 )
 from keras_attention.glimpses.gaussian_window import (
@@ -112,12 +114,10 @@ class GaussianWriter(GaussianWindow):
         self._check_patch(patch_shape, state_shape)
         return (patch_shape[0], self.height, self.width, *tuple(patch_shape)[3:])
 
-    def compute_output_spec(
-        self, patch: Tensor, state: Tensor, return_window: bool = False
-    ) -> Spec:
-        self._check_patch(patch.shape, state.shape)
-        shape = self.compute_output_shape(patch.shape, state.shape)
-        return self.make_output_spec(shape, patch.shape[0], return_window)
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        shape = self.compute_output_shape(call.patch.shape, call.state.shape)
+        return self.make_output_spec(shape, call.return_window)
 
     def get_config(self) -> Config:
         return {**super().get_config(), "height": self.height, "width": self.width}

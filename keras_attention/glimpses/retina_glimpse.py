@@ -132,11 +132,8 @@ class RetinaGlimpse(Layer):
         return patches if len(image.shape) == 4 else patches[..., 0]
 
     def _check_shapes(self, image_shape, location_shape):
-        if len(image_shape) not in (3, 4):
-            raise ValueError(
-                "RetinaGlimpse expects `image` of shape (batch, height, width) or (batch, height, "
-                f"width, channels). Received: image.shape={tuple(image_shape)}"
-            )
+        axes = "(batch, height, width) or (batch, height, width, channels)"
+        validation.check_axes("RetinaGlimpse", "image", image_shape, axes, known_width=False)
         if len(location_shape) != 2 or location_shape[-1] not in (2, None):
             raise ValueError(
                 "RetinaGlimpse expects `location` of shape (batch, 2), x and y. "
@@ -153,7 +150,6 @@ class RetinaGlimpse(Layer):
         return (batch, self.num_scales, self.size, self.size, *channels)
 
     def compute_output_spec(self, image: Tensor, location: Tensor) -> Spec:
-        self._check_shapes(image.shape, location.shape)
         shape = self.compute_output_shape(image.shape, location.shape)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 

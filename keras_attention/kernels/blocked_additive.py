@@ -24,7 +24,7 @@ from keras import ops
 
 from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.tensor_types import Structure, Tensor, TensorLike
-from keras_attention.kernels import blocks
+from keras_attention.kernels import blocks, execution
 from keras_attention.kernels.blocks import Tiles, count_values, fold_blocks, map_blocks, split_axis
 from keras_attention.kernels.custom_gradients import custom_gradient
 
@@ -83,7 +83,7 @@ def blockwise_additive_scores(
         if use_dense:
             use_dense = (
                 _num_values(query, key)
-                <= MAX_DENSE_FORWARD_VALUES[blocks.get_execution_mode(query)]
+                <= MAX_DENSE_FORWARD_VALUES[execution.get_execution_mode(query)]
             )
         scores = blocks.smart_cond(use_dense, lambda: dense_scores(*tensors), compute_blockwise)
 
@@ -105,9 +105,9 @@ def should_use_blocks(query: TensorLike, key: TensorLike) -> bool | Tensor:
     if not blocks.supports_loops() or query.shape[1] == 1:  # one decoder step
         return False
     num_values = _num_values(query, key)
-    if blocks.has_gpu():
+    if execution.has_gpu():
         return num_values > MAX_DENSE_VALUES_ON_GPU
-    mode = blocks.get_execution_mode(query)
+    mode = execution.get_execution_mode(query)
     if mode == "xla":
         if not isinstance(num_values, int):
             return True  # it compiles for each size, and a single block costs nothing
@@ -118,7 +118,7 @@ def should_use_blocks(query: TensorLike, key: TensorLike) -> bool | Tensor:
 
 def has_long_rows(query: TensorLike, key: TensorLike) -> bool | Tensor:
     """Returns whether to use `row_scores` and `row_sums`, as a boolean or a tensor."""
-    if blocks.get_execution_mode(query) != "xla" or blocks.has_gpu():
+    if execution.get_execution_mode(query) != "xla" or execution.has_gpu():
         return False
     sizes = ops.shape(query)[1], *ops.shape(key)[1:]
     conditions = [
@@ -188,7 +188,7 @@ def _tiles(query, key):
     values = _num_values(query, key)
     (batch, queries, _), per_query = ops.shape(query), count_values(*ops.shape(key)[1:])
     block = blocks.block_size(values, query)
-    if blocks.get_execution_mode(query) == "xla" and not isinstance(values, int):
+    if execution.get_execution_mode(query) == "xla" and not isinstance(values, int):
         # Sizes that would be computed at once if they were known are one block.
         block = ops.where(values <= MAX_DENSE_VALUES["xla"], ops.maximum(values, block), block)
     return Tiles(batch, queries, per_query, block)

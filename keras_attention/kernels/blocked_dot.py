@@ -19,7 +19,7 @@ from keras import ops
 
 from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.tensor_types import Size, Tensor, TensorLike
-from keras_attention.kernels import blocks
+from keras_attention.kernels import blocks, execution
 from keras_attention.kernels.blocks import Tiles, count_values, fold_blocks, map_blocks
 from keras_attention.kernels.custom_gradients import custom_gradient
 from keras_attention.normalizers.softmax import SoftmaxNormalizer, masked_softmax
@@ -54,8 +54,8 @@ def can_use_blocks(
         return False
     limit = (
         MAX_DENSE_SCORES_ON_GPU
-        if blocks.has_gpu()
-        else MAX_DENSE_SCORES[blocks.get_execution_mode(query)]
+        if execution.has_gpu()
+        else MAX_DENSE_SCORES[execution.get_execution_mode(query)]
     )
     is_supported = type(mechanism.scorer) in (DotScorer, ScaledDotScorer)
     is_supported = is_supported and type(mechanism.normalizer) is SoftmaxNormalizer

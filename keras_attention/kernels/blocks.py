@@ -8,14 +8,13 @@ Nothing here is differentiable: functions that use these loops define a custom g
 
 import functools
 import math
-import sys
 from collections.abc import Callable, Sequence
 
 import keras
 from keras import ops
 
 from keras_attention._utils.tensor_types import Size, Sizes, Structure, Tensor, TensorLike
-from keras_attention.kernels.products import is_compiled_by_xla
+from keras_attention.kernels.execution import get_execution_mode, has_gpu
 
 #: Values in a block of a compiled function. From 2^18 to 2^22, blocks of additive scores take the
 #: same time, forward and backward. Smaller ones add loop overhead, larger ones exceed the cache.
@@ -27,23 +26,6 @@ MAX_EAGER_ITERATIONS = 32
 #: On a GPU a kernel launch takes 3 microseconds, the time to compute 2^21 values or more.
 GPU_BLOCK_VALUES = 2**26
 MAX_SMALL_BLOCK = 64  # with this many rows in a block, an empty one matters
-
-
-def get_execution_mode(tensor: TensorLike) -> str:
-    """Returns how an operation on this tensor would run: "eager", "graph" or "xla"."""
-    if keras.backend.backend() == "jax":
-        return "xla" if isinstance(tensor, sys.modules["jax"].core.Tracer) else "eager"
-    if keras.backend.backend() != "tensorflow" or sys.modules["tensorflow"].executing_eagerly():
-        return "eager"
-    return "xla" if is_compiled_by_xla() else "graph"
-
-
-@functools.lru_cache
-def has_gpu() -> bool:
-    """Returns whether there is a GPU, which then does the work."""
-    if keras.backend.backend() == "torch":  # where `keras.distribution` is not implemented
-        return sys.modules["torch"].cuda.is_available()
-    return any("gpu" in device for device in keras.distribution.list_devices())
 
 
 def supports_loops() -> bool:

@@ -1,7 +1,6 @@
 """Helpers for custom gradients (VJPs) on every backend."""
 
 import functools
-import sys
 from collections.abc import Callable, Sequence
 
 import keras
@@ -32,7 +31,9 @@ def custom_gradient(
 
 def _run_in_torch(function, reads_inputs_alone, *tensors):
     """Returns the outputs of `function`, differentiated by the gradient that it returns."""
-    structure, torch = [], sys.modules["torch"]
+    import torch
+
+    structure = []
 
     class CustomGradient(torch.autograd.Function):
         @staticmethod
@@ -62,7 +63,9 @@ def _refuse_second_derivative(gradients, sources):
     PyTorch's `once_differentiable` asks the upstream gradients alone whether there is one.
     """
 
-    class Refusal(sys.modules["torch"].autograd.Function):
+    import torch
+
+    class Refusal(torch.autograd.Function):
         @staticmethod
         def forward(context, *tensors):
             return tuple(one if one is None else one.clone() for one in tensors[: len(gradients)])

@@ -8,7 +8,6 @@ return float32, which is rounded afterwards if the layer is in bfloat16.
 
 import contextlib
 import contextvars
-import sys
 from collections.abc import Iterator
 
 import keras
@@ -17,6 +16,7 @@ from keras import ops
 from keras_attention import validation
 from keras_attention._utils.shapes import reshape
 from keras_attention._utils.tensor_types import Tensor, TensorLike
+from keras_attention.kernels.execution import has_gpu, is_compiled_by_xla
 
 PRECISIONS = ("float32", "bfloat16")
 _precision = contextvars.ContextVar("matmul_precision", default="float32")
@@ -120,27 +120,16 @@ def _choose_widening_product(dtype):
     backend = keras.backend.backend()
     if backend == "tensorflow" and is_compiled_by_xla():
         # A GPU returns bfloat16 equally fast, which saves the rounding.
-        if dtype == "float32" or not sys.modules["tensorflow"].config.list_physical_devices("GPU"):
+        if dtype == "float32" or not has_gpu():
             return _multiply_in_tensorflow
     if backend == "jax" and dtype == "float32":
         return _multiply_in_jax
     return None
 
 
-def is_compiled_by_xla() -> bool:
-    """Returns whether TensorFlow is tracing a graph that XLA will compile."""
-    tf = sys.modules["tensorflow"]
-    if tf.executing_eagerly():
-        return False
-    # Only TensorFlow knows whether a graph will be compiled by XLA.
-    util = sys.modules.get("tensorflow.python.ops.control_flow_util")
-    graph = tf.compat.v1.get_default_graph()
-    return util is not None and util.GraphOrParentsInXlaContext(graph)
-
-
 def _multiply_in_tensorflow(rows, matrix, transposed):
     # TensorFlow's own kernels lack this product, so such a graph runs only under XLA.
-    tf = sys.modules["tensorflow"]
+    import tensorflow as tf
 
     def wide(rows, matrix):
         return tf.matmul(rows, matrix, transpose_b=transposed, output_type=tf.float32)
@@ -159,5 +148,7 @@ def _multiply_in_tensorflow(rows, matrix, transposed):
 
 
 def _multiply_in_jax(rows, matrix, transposed):
+    import jax
+
     matrix = matrix.T if transposed else matrix
-    return sys.modules["jax"].numpy.matmul(rows, matrix, preferred_element_type="float32")
+    return jax.numpy.matmul(rows, matrix, preferred_element_type="float32")

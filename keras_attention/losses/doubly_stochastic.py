@@ -14,7 +14,7 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.dtypes import at_least_float32
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -22,6 +22,7 @@ from keras_attention._utils.tensor_types import (
     OutputShape,
     Shape,
     Spec,
+    Structure,
     Tensor,
     TensorLike,
 )
@@ -152,15 +153,10 @@ class DoublyStochasticLoss(Layer):
         self._check_weights(weights_shape)
         return tuple(logits_shape)
 
-    def compute_output_spec(
-        self,
-        logits: Tensor,
-        weights: Tensor,
-        mask: Tensor | None = None,
-        source_mask: Tensor | None = None,
-    ) -> Spec:
-        self._check_masks(weights, mask, source_mask)
-        return keras.KerasTensor(logits.shape, dtype=logits.dtype)
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        self._check_masks(call.weights, call.mask, call.source_mask)
+        return keras.KerasTensor(call.logits.shape, dtype=call.logits.dtype)
 
     def get_config(self) -> Config:
         return {**super().get_config(), "loss_weight": self.loss_weight, "target": self.target}

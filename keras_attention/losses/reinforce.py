@@ -17,7 +17,7 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.dtypes import at_least_float32, wide_dtype
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -25,6 +25,7 @@ from keras_attention._utils.tensor_types import (
     OutputShape,
     Shape,
     Spec,
+    Structure,
     Tensor,
     TensorLike,
 )
@@ -208,16 +209,10 @@ class ReinforceLoss(Layer):
         self._check_shapes(logits_shape, targets_shape, log_alpha_shape, entropy_shape)
         return tuple(logits_shape)
 
-    def compute_output_spec(
-        self,
-        logits: Tensor,
-        targets: Tensor,
-        log_alpha: Tensor,
-        entropy: Tensor,
-        mask: Tensor | None = None,
-        training: bool | None = None,
-    ) -> Spec:
-        self._check_mask(logits, targets, log_alpha, entropy, mask)
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        logits = call.logits
+        self._check_mask(logits, call.targets, call.log_alpha, call.entropy, call.mask)
         return keras.KerasTensor(logits.shape, dtype=logits.dtype)
 
     def get_config(self) -> Config:

@@ -18,7 +18,7 @@ from keras import activations, initializers, ops
 from keras_attention import normalizers, validation
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.initializers import derive_initializer
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call, select_outputs
 from keras_attention._utils.tensor_types import (
     Activation,
     ActivationFunction,
@@ -31,6 +31,7 @@ from keras_attention._utils.tensor_types import (
     OutputShape,
     Shape,
     Spec,
+    Structure,
     Tensor,
     TensorLike,
 )
@@ -233,13 +234,9 @@ class MemoryHops(Layer):
         for key, value in zip(keys, values, strict=True):
             state, hop_weights = self._hop(state, key, value, mask, training)
             weights.append(hop_weights)
-        results = [state]
-        if return_logits:
-            results.append(self._logits(state))
-        if return_attention_scores:
-            stacked = ops.stack(weights, axis=1)
-            results.append(stacked[:, :, : ops.shape(story_ids)[1]])
-        return tuple(results) if len(results) > 1 else state
+        logits = self._logits(state) if return_logits else None
+        weights = ops.stack(weights, axis=1)[:, :, : ops.shape(story_ids)[1]]
+        return select_outputs(state, (return_logits, logits), (return_attention_scores, weights))
 
     def _memories(self, story_ids, training):
         """Returns the keys and values of each hop, and the mask of the memories."""
@@ -313,17 +310,11 @@ class MemoryHops(Layer):
 
     def _check_shapes(self, story_shape, question_shape):
         owner, story_shape = "MemoryHops", tuple(story_shape)
-        if len(story_shape) not in (2, 3):
-            raise ValueError(
-                f"{owner} expects `story_ids` of shape (batch, memories, words) or (batch, "
-                f"memories). Received: story_ids.shape={story_shape}"
-            )
+        axes = "(batch, memories, words) or (batch, memories)"
+        validation.check_axes(owner, "story_ids", story_shape, axes, known_width=False)
         if question_shape is not None:
-            if len(question_shape) != 2:
-                raise ValueError(
-                    f"{owner} expects `question_ids` of shape (batch, words). "
-                    f"Received: question_ids.shape={tuple(question_shape)}"
-                )
+            axes = "(batch, words)"
+            validation.check_axes(owner, "question_ids", question_shape, axes, known_width=False)
             validation.check_same_dim(owner, 0, story_ids=story_shape, question_ids=question_shape)
 
     def compute_mask(self, *args: Mask, **kwargs: Mask) -> Mask:
@@ -335,24 +326,16 @@ class MemoryHops(Layer):
         self._check_shapes(story_ids_shape, question_ids_shape)
         return (story_ids_shape[0], self.units)
 
-    def compute_output_spec(
-        self,
-        story_ids: Tensor,
-        question_ids: Tensor | None = None,
-        return_logits: bool = False,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Spec:
-        self._check_inputs(story_ids, question_ids, return_logits)
-        batch, memories = tuple(story_ids.shape)[:2]
-        results = [keras.KerasTensor((batch, self.units), dtype=self.compute_dtype)]
-        if return_logits:
-            shape = (batch, self.vocabulary_size)
-            results.append(keras.KerasTensor(shape, dtype=wide_dtype(self.compute_dtype)))
-        if return_attention_scores:
-            shape = (batch, self.num_hops, memories)
-            results.append(keras.KerasTensor(shape, dtype=self.compute_dtype))
-        return tuple(results) if len(results) > 1 else results[0]
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        self._check_inputs(call.story_ids, call.question_ids, call.return_logits)
+        batch, memories = tuple(call.story_ids.shape)[:2]
+        state = keras.KerasTensor((batch, self.units), self.compute_dtype)
+        shape = (batch, self.vocabulary_size)
+        logits = call.return_logits, keras.KerasTensor(shape, wide_dtype(self.compute_dtype))
+        shape = (batch, self.num_hops, memories)
+        weights = call.return_attention_scores, keras.KerasTensor(shape, self.compute_dtype)
+        return select_outputs(state, logits, weights)
 
     def get_config(self) -> Config:
         serialize = keras.saving.serialize_keras_object

@@ -8,7 +8,7 @@ from keras import ops
 from keras_attention import validation
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.hooks import check_hook_result, check_hooks, name_missing
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -18,6 +18,7 @@ from keras_attention._utils.tensor_types import (
     Size,
     Sizes,
     Spec,
+    Structure,
     Tensor,
     TensorLike,
 )
@@ -171,14 +172,8 @@ class Normalizer(Layer):
     def compute_mask(self, *args: Mask, **kwargs: Mask) -> Mask:
         return None  # a mask on the weights would not fit a loss on them
 
-    def compute_output_spec(
-        self,
-        scores: Tensor,
-        mask: Tensor | None = None,
-        previous_weights: Tensor | None = None,
-        training: bool | None = None,
-        noise: Tensor | None = None,
-    ) -> Spec:
-        if mask is not None:
-            self.check_mask(scores, mask)
-        return keras.KerasTensor(scores.shape, dtype=self.compute_dtype)
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        if call.mask is not None:
+            self.check_mask(call.scores, call.mask)
+        return keras.KerasTensor(call.scores.shape, dtype=self.compute_dtype)

@@ -13,7 +13,7 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.dtypes import wide_dtype
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call, select_outputs
 from keras_attention._utils.loop import run_loop, select_examples
 from keras_attention._utils.tensor_types import (
     Config,
@@ -118,11 +118,7 @@ class NTM(Layer):
         return_auxiliary_outputs: bool = False,
         training: bool | None = None,
     ) -> Outputs:
-        self._check_inputs(inputs.shape)
-        if initial_state is not None:
-            check_state("NTM", self.cell, initial_state)
-        masks = {"mask": mask, "inputs_mask": inputs_mask}
-        mask = validation.resolve_mask("NTM", inputs.shape[:2], "(batch, time)", **masks)
+        mask = self._check_call(inputs, initial_state, mask, inputs_mask)
         inputs = ops.cast(inputs, wide_dtype(self.cell.compute_dtype))
         valid = ops.ones_like(inputs[:, :, :1])
         if mask is not None:
@@ -148,10 +144,16 @@ class NTM(Layer):
                 auxiliary_outputs[name] = ops.where(
                     mask[:, :, None, None], auxiliary_outputs[name], 0
                 )
-        results = [outputs if self.return_sequences else _last_valid_output(outputs, mask)]
-        results += [auxiliary_outputs] if return_auxiliary_outputs else []
-        results += [state] if self.return_state else []
-        return tuple(results) if len(results) > 1 else results[0]
+        outputs = outputs if self.return_sequences else _last_valid_output(outputs, mask)
+        auxiliary_outputs = return_auxiliary_outputs, auxiliary_outputs
+        return select_outputs(outputs, auxiliary_outputs, (self.return_state, state))
+
+    def _check_call(self, inputs, initial_state, mask, inputs_mask):
+        """Returns the mask of the inputs, or None, after checking all arguments."""
+        self._check_inputs(inputs.shape)
+        if initial_state is not None:
+            check_state("NTM", self.cell, initial_state)
+        return validation.resolve_mask(self, inputs, mask=mask, inputs_mask=inputs_mask)
 
     def _check_inputs(self, shape):
         """Raises unless the layer can be called with inputs of that shape."""
@@ -234,35 +236,18 @@ class NTM(Layer):
         outputs = (batch, time, self.cell.output_dim) if self.return_sequences else last
         return (outputs, state_shapes(self.cell, batch)) if self.return_state else outputs
 
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        initial_state: Structure = None,
-        mask: Tensor | None = None,
-        inputs_mask: Tensor | None = None,
-        return_auxiliary_outputs: bool = False,
-        training: bool | None = None,
-    ) -> Spec:
-        self._check_inputs(inputs.shape)
-        if initial_state is not None:
-            check_state("NTM", self.cell, initial_state)
-        masks = {"mask": mask, "inputs_mask": inputs_mask}
-        validation.resolve_mask("NTM", inputs.shape[:2], "(batch, time)", **masks)
-        (batch, time), cell = inputs.shape[:2], self.cell
-        wide = wide_dtype(cell.compute_dtype)
-        steps = (time,) if self.return_sequences else ()
-        results = [keras.KerasTensor((batch, *steps, cell.output_dim), dtype=cell.compute_dtype)]
-        shapes = state_shapes(cell, batch)
-        if return_auxiliary_outputs:
-            results.append(
-                {
-                    name: keras.KerasTensor((batch, time, *shapes[name][1:]), dtype=wide)
-                    for name in AUXILIARY_OUTPUTS
-                }
-            )
-        if self.return_state:
-            results.append(map_shapes(functools.partial(keras.KerasTensor, dtype=wide), shapes))
-        return tuple(results) if len(results) > 1 else results[0]
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        self._check_call(call.inputs, call.initial_state, call.mask, call.inputs_mask)
+        (batch, time), cell = call.inputs.shape[:2], self.cell
+        steps, shapes = (time,) if self.return_sequences else (), state_shapes(cell, batch)
+        spec = functools.partial(keras.KerasTensor, dtype=wide_dtype(cell.compute_dtype))
+        history = {name: spec((batch, time, *shapes[name][1:])) for name in AUXILIARY_OUTPUTS}
+        return select_outputs(
+            keras.KerasTensor((batch, *steps, cell.output_dim), dtype=cell.compute_dtype),
+            (call.return_auxiliary_outputs, history),
+            (self.return_state, map_shapes(spec, shapes)),
+        )
 
     def compute_mask(self, inputs: Tensor, previous_mask: Mask = None) -> Mask:
         return previous_mask if self.return_sequences else None

@@ -19,7 +19,7 @@ from keras import ops
 
 from keras_attention import normalizers, validation
 from keras_attention._utils.dtypes import at_least_float32, wide_dtype
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -28,6 +28,7 @@ from keras_attention._utils.tensor_types import (
     OutputShape,
     Shape,
     Spec,
+    Structure,
     Tensor,
     TensorLike,
 )
@@ -149,15 +150,12 @@ class AttentionOverAttention(Layer):
 
     def _check_shapes(self, document_shape, query_shape):
         owner = "AttentionOverAttention"
-        for name, shape in (("document", document_shape), ("query", query_shape)):
-            if len(shape) != 3 or shape[-1] is None:
-                raise ValueError(
-                    f"{owner} expects `{name}` of shape (batch, {name}, dim) with a known last "
-                    f"dimension. Received: {name}.shape={tuple(shape)}"
-                )
-        validation.check_same_dim(owner, 0, document=document_shape, query=query_shape)
+        shapes = {"document": document_shape, "query": query_shape}
+        for name, shape in shapes.items():
+            validation.check_axes(owner, name, shape, f"(batch, {name}, dim)")
+        validation.check_same_dim(owner, 0, **shapes)
         hint = "Project one of them with `keras.layers.Dense`."
-        validation.check_same_dim(owner, 2, hint, document=document_shape, query=query_shape)
+        validation.check_same_dim(owner, 2, hint, **shapes)
 
     def compute_mask(self, *args: Mask, **kwargs: Mask) -> Mask:
         return None
@@ -166,20 +164,13 @@ class AttentionOverAttention(Layer):
         self._check_shapes(document_shape, query_shape)
         return tuple(document_shape)[:2]
 
-    def compute_output_spec(
-        self,
-        document: Tensor,
-        query: Tensor,
-        document_mask: Tensor | None = None,
-        query_mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Spec:
-        self._check_masks(document, query, document_mask, query_mask)
-        rows, columns = tuple(document.shape[:2]), query.shape[1]
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        self._check_masks(call.document, call.query, call.document_mask, call.query_mask)
+        rows, columns = tuple(call.document.shape[:2]), call.query.shape[1]
         shapes = rows, (*rows, columns), (rows[0], columns)
         results = tuple(keras.KerasTensor(shape, dtype=self.compute_dtype) for shape in shapes)
-        return results if return_attention_scores else results[0]
+        return results if call.return_attention_scores else results[0]
 
     def get_config(self) -> Config:
         return {

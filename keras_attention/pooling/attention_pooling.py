@@ -14,7 +14,7 @@ import keras
 from keras import initializers, ops
 
 from keras_attention import normalizers, validation
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
@@ -25,6 +25,7 @@ from keras_attention._utils.tensor_types import (
     OutputShape,
     Shape,
     Spec,
+    Structure,
     Tensor,
     TensorLike,
 )
@@ -100,7 +101,7 @@ class AttentionPooling(Layer):
         self.vector_initializer: InitializerFunction = initializers.get(vector_initializer)
 
     def build(self, inputs_shape: Shape) -> None:
-        self._check_shape(inputs_shape)
+        validation.check_inputs(self, inputs_shape)
         self.kernel: keras.Variable = self.add_weight(
             (inputs_shape[-1], self.units), self.kernel_initializer, name="kernel"
         )
@@ -123,8 +124,8 @@ class AttentionPooling(Layer):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Outputs:
-        self._check_shape(inputs.shape)
-        mask = self._resolve_mask(inputs, mask, inputs_mask)
+        validation.check_inputs(self, inputs.shape)
+        mask = validation.resolve_mask(self, inputs, mask=mask, inputs_mask=inputs_mask)
         if mask is not None:
             inputs = ops.where(mask[:, :, None], inputs, 0)
         vector = ops.squeeze(self.vector, 1)
@@ -134,41 +135,21 @@ class AttentionPooling(Layer):
         pooled = ops.einsum("bt,btd->bd", weights, inputs)
         return (pooled, weights) if return_attention_scores else pooled
 
-    def _check_shape(self, shape):
-        if len(shape) != 3 or shape[-1] is None:
-            raise ValueError(
-                "AttentionPooling expects `inputs` of shape (batch, time, dim) with a known last "
-                f"dimension. Received: inputs.shape={tuple(shape)}"
-            )
-        validation.check_built_dims(self, inputs=shape)
-
-    def _resolve_mask(self, inputs, mask, inputs_mask):
-        masks = {"mask": mask, "inputs_mask": inputs_mask}
-        return validation.resolve_mask(
-            "AttentionPooling", inputs.shape[:2], "(batch, time)", **masks
-        )
-
     def compute_mask(self, inputs: Tensor, previous_mask: Mask = None) -> Mask:
         return None
 
     def compute_output_shape(self, inputs_shape: Shape) -> OutputShape:
-        self._check_shape(inputs_shape)
+        validation.check_inputs(self, inputs_shape)
         return (inputs_shape[0], inputs_shape[-1])
 
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        mask: Tensor | None = None,
-        inputs_mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Spec:
-        self._check_shape(inputs.shape)
-        self._resolve_mask(inputs, mask, inputs_mask)
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        inputs = call.inputs
         shape = self.compute_output_shape(inputs.shape)
+        validation.resolve_mask(self, inputs, mask=call.mask, inputs_mask=call.inputs_mask)
         pooled = keras.KerasTensor(shape, dtype=self.compute_dtype)
         weights = keras.KerasTensor(inputs.shape[:2], dtype=self.compute_dtype)
-        return (pooled, weights) if return_attention_scores else pooled
+        return (pooled, weights) if call.return_attention_scores else pooled
 
     def get_config(self) -> Config:
         return {

@@ -13,7 +13,7 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.dtypes import wide_dtype
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -21,6 +21,7 @@ from keras_attention._utils.tensor_types import (
     OutputShape,
     Shape,
     Spec,
+    Structure,
     Tensor,
     TensorLike,
 )
@@ -162,11 +163,10 @@ class AttentionSum(Layer):
         size = self.vocabulary_size if candidate_ids_shape is None else candidate_ids_shape[1]
         return (weights_shape[0], size)
 
-    def compute_output_spec(
-        self, weights: Tensor, document_ids: Tensor, candidate_ids: Tensor | None = None
-    ) -> Spec:
-        shapes = [one if one is None else one.shape for one in (document_ids, candidate_ids)]
-        shape = self.compute_output_shape(weights.shape, *shapes)
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        tensors = call.weights, call.document_ids, call.candidate_ids
+        shape = self.compute_output_shape(*(None if one is None else one.shape for one in tensors))
         return keras.KerasTensor(shape, dtype=wide_dtype(self.compute_dtype))
 
     def get_config(self) -> Config:

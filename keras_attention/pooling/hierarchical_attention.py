@@ -15,7 +15,7 @@ import keras
 from keras import ops
 
 from keras_attention import validation
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -25,6 +25,7 @@ from keras_attention._utils.tensor_types import (
     OutputShape,
     Shape,
     Spec,
+    Structure,
     Tensor,
 )
 from keras_attention.normalizers.base import Normalizer
@@ -128,8 +129,7 @@ class HierarchicalAttention(Layer):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Outputs:
-        self._check_shape(inputs.shape)
-        word_mask = self._resolve_mask(inputs, mask, inputs_mask)
+        word_mask = self._check_call(inputs, mask, inputs_mask)
         sentence_mask = None if word_mask is None else ops.any(word_mask, axis=2)
         shape = ops.shape(inputs)
         vectors, word_weights = _encode_and_pool(
@@ -148,17 +148,14 @@ class HierarchicalAttention(Layer):
         return document, ops.reshape(word_weights, shape[:3]), sentence_weights
 
     def _check_shape(self, shape):
-        if len(shape) != 4 or shape[-1] is None:
-            raise ValueError(
-                "HierarchicalAttention expects `inputs` of shape (batch, sentences, words, dim) "
-                "with a known last dimension. Embed the words first, for example with "
-                f"`keras.layers.Embedding`. Received: inputs.shape={tuple(shape)}"
-            )
-        validation.check_built_dims(self, inputs=shape)
+        hint = "Embed the words first, for example with `keras.layers.Embedding`."
+        validation.check_inputs(self, shape, "(batch, sentences, words, dim)", hint)
 
-    def _resolve_mask(self, inputs, mask, inputs_mask):
+    def _check_call(self, inputs, mask, inputs_mask):
+        """Returns the mask of the words, or None, after checking it and the shape."""
+        self._check_shape(inputs.shape)
         masks, axes = {"mask": mask, "inputs_mask": inputs_mask}, "(batch, sentences, words)"
-        return validation.resolve_mask("HierarchicalAttention", inputs.shape[:3], axes, **masks)
+        return validation.resolve_mask(self, inputs, axes, **masks)
 
     def compute_mask(self, inputs: Tensor, previous_mask: Mask = None) -> Mask:
         return None
@@ -169,19 +166,13 @@ class HierarchicalAttention(Layer):
         dim = _compute_encoded_shape(self.word_encoder, (None, words, dim))[-1]
         return batch, _compute_encoded_shape(self.sentence_encoder, (batch, sentences, dim))[-1]
 
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        mask: Tensor | None = None,
-        inputs_mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Spec:
-        self._check_shape(inputs.shape)
-        self._resolve_mask(inputs, mask, inputs_mask)
-        shapes = self.compute_output_shape(inputs.shape), inputs.shape[:3], inputs.shape[:2]
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        self._check_call(call.inputs, call.mask, call.inputs_mask)
+        shape = call.inputs.shape
+        shapes = self.compute_output_shape(shape), shape[:3], shape[:2]
         results = tuple(keras.KerasTensor(shape, dtype=self.compute_dtype) for shape in shapes)
-        return results if return_attention_scores else results[0]
+        return results if call.return_attention_scores else results[0]
 
     def get_config(self) -> Config:
         serialize = keras.saving.serialize_keras_object

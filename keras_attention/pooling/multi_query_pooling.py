@@ -15,7 +15,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -24,6 +24,7 @@ from keras_attention._utils.tensor_types import (
     OutputShape,
     Shape,
     Spec,
+    Structure,
     Tensor,
 )
 from keras_attention.attention.attention import Attention
@@ -152,33 +153,15 @@ class MultiQueryPooling(Layer):
         count = query_shape[1]
         return (query_shape[0], None if count is None else count * value_shape[-1])
 
-    def compute_output_spec(
-        self,
-        query: Tensor,
-        value: Tensor,
-        key: Tensor | None = None,
-        query_mask: Tensor | None = None,
-        value_mask: Tensor | None = None,
-        key_mask: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Spec:
-        self._check_rank(query.shape)
-        _, weights = self.attention.compute_output_spec(
-            query,
-            value,
-            key,
-            query_mask=query_mask,
-            value_mask=value_mask,
-            key_mask=key_mask,
-            attention_mask=attention_mask,
-            return_attention_scores=True,
-        )
-        key_shape = None if key is None else key.shape
-        shape = self.compute_output_shape(query.shape, value.shape, key_shape)
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        self._check_rank(call.query.shape)
+        options = {**vars(call), "return_attention_scores": True}
+        context, weights = self.attention.compute_output_spec(**options)
+        batch, count, dim = context.shape
+        shape = (batch, None if count is None else count * dim)
         pooled = keras.KerasTensor(shape, dtype=self.compute_dtype)
-        return (pooled, weights) if return_attention_scores else pooled
+        return (pooled, weights) if call.return_attention_scores else pooled
 
     def get_config(self) -> Config:
         return {

@@ -3,17 +3,14 @@
 import keras
 
 from keras_attention import validation
+from keras_attention._utils.layer import select_outputs
 
 OWNER = "LSTMN"
 
 
 def check_shapes(layer, inputs_shape, memory_shape=None, memory_cells_shape=None):
     """Raises `ValueError` unless the layer can be called with such tensors."""
-    if len(inputs_shape) != 3 or inputs_shape[-1] is None:
-        raise ValueError(
-            f"{OWNER} expects `inputs` of shape (batch, time, input_dim) with a known last "
-            f"dimension. Received: inputs.shape={tuple(inputs_shape)}"
-        )
+    validation.check_axes(OWNER, "inputs", inputs_shape, "(batch, time, input_dim)")
     if layer.built and inputs_shape[-1] != layer.input_dim:
         raise ValueError(
             f"{OWNER} was built for inputs of width {layer.input_dim}. "
@@ -36,11 +33,7 @@ def check_memory(layer, memory_shape, memory_cells_shape):
     """Raises `ValueError` unless these hidden states and cells fit the layer."""
     shapes = {"memory": tuple(memory_shape), "memory_cells": tuple(memory_cells_shape)}
     for name, shape in shapes.items():
-        if len(shape) != 3 or shape[-1] is None:
-            raise ValueError(
-                f"{OWNER} expects `{name}` of shape (batch, source, dim) with a known last "
-                f"dimension. Received: {name}.shape={shape}"
-            )
+        validation.check_axes(OWNER, name, shape, "(batch, source, dim)")
     for axis in (0, 1):
         validation.check_same_dim(OWNER, axis, "Each state has one cell.", **shapes)
     if shapes["memory_cells"][-1] != layer.units:
@@ -55,35 +48,28 @@ def check_memory(layer, memory_shape, memory_cells_shape):
         )
 
 
-def check_mask(inputs_shape, mask, inputs_mask):
-    """Returns the mask of the inputs, or None."""
-    masks = {"mask": mask, "inputs_mask": inputs_mask}
-    return validation.resolve_mask(OWNER, inputs_shape[:2], "(batch, time)", **masks)
-
-
-def compute_output_specs(layer, inputs, memory, cells, weights, state):
-    """Returns the symbolic outputs of a call; the last three select the requested outputs."""
-    batch, time = inputs.shape[:2]
+def compute_output_specs(layer, call):
+    """Returns the symbolic outputs of a call."""
+    batch, time = call.inputs.shape[:2]
     max_states = None if time is None else time + 1
 
     def spec(*shape, dtype=layer.compute_dtype):
         return keras.KerasTensor((batch, *shape), dtype=dtype)
 
-    results = [spec(time, layer.units)]
-    if cells:
-        results.append(spec(time, layer.units))
-    if weights:
-        results.append(spec(time, max_states))
-        results += [spec(time, memory.shape[1])] if layer.fusion else []
-    if state:
-        last = {
-            "key": spec(max_states, layer.attention_units or layer.units),
-            "value": spec(max_states, 2 * layer.units),
-            "mask": spec(max_states, dtype="bool"),
-            "attended": spec(layer.units),
-            "position": spec(dtype="int32"),
-        }
-        if layer.fusion:
-            last["memory_attended"] = spec(memory.shape[-1])
-        results.append(last)
-    return results[0] if len(results) == 1 else tuple(results)
+    weights = [spec(time, max_states)]
+    state = {
+        "key": spec(max_states, layer.attention_units or layer.units),
+        "value": spec(max_states, 2 * layer.units),
+        "mask": spec(max_states, dtype="bool"),
+        "attended": spec(layer.units),
+        "position": spec(dtype="int32"),
+    }
+    if layer.fusion:
+        weights.append(spec(time, call.memory.shape[1]))
+        state["memory_attended"] = spec(call.memory.shape[-1])
+    return select_outputs(
+        spec(time, layer.units),
+        (call.return_cells, spec(time, layer.units)),
+        *((call.return_attention_scores, one) for one in weights),
+        (call.return_state, state),
+    )

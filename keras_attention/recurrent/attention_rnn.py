@@ -126,7 +126,7 @@ class AttentionRNN(Layer):
                 "example `BahdanauAttention(units)` or `Attention(scorer)`. "
                 f"Received: attention={attention!r}"
             )
-        if attention.has_heads:
+        if attention.num_heads is not None:
             raise ValueError(
                 "AttentionRNN expects one set of weights per step and does not support several "
                 "heads. Use an attention layer without heads, for example `Attention(scorer)`. "

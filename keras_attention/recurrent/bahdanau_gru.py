@@ -18,7 +18,7 @@ import keras
 from keras import ops
 
 from keras_attention import validation
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
@@ -28,6 +28,7 @@ from keras_attention._utils.tensor_types import (
     OutputShape,
     Shape,
     Spec,
+    Structure,
     Tensor,
     TensorLike,
 )
@@ -181,11 +182,8 @@ class BahdanauGRU(Layer):
         self.built = True
 
     def _check_shapes(self, sequences_shape, initial_state_shape=None):
-        if len(sequences_shape) != 3:
-            raise ValueError(
-                "BahdanauGRU expects `sequences` of shape (batch, time, dim). "
-                f"Received: sequences.shape={tuple(sequences_shape)}"
-            )
+        axes = "(batch, time, dim)"
+        validation.check_axes("BahdanauGRU", "sequences", sequences_shape, axes, known_width=False)
         validation.check_built_dims(self, sequences=sequences_shape)
         if initial_state_shape is None:
             return
@@ -211,7 +209,7 @@ class BahdanauGRU(Layer):
         training: bool | None = None,
     ) -> Outputs:
         self._check_shapes(sequences.shape)
-        mask = _resolve_mask(sequences, mask, sequences_mask)
+        mask = validation.resolve_mask(self, sequences, mask=mask, sequences_mask=sequences_mask)
         if initial_state is None:
             state = self.cell.get_initial_state(ops.shape(sequences)[0])
         else:
@@ -243,18 +241,14 @@ class BahdanauGRU(Layer):
         output = (batch, time, self.units) if self.return_sequences else last
         return (output, last) if self.return_state else output
 
-    def compute_output_spec(
-        self,
-        sequences: Tensor,
-        initial_state: Tensor | None = None,
-        mask: Tensor | None = None,
-        sequences_mask: Tensor | None = None,
-        training: bool | None = None,
-    ) -> Spec:
-        state = initial_state[0] if isinstance(initial_state, (list, tuple)) else initial_state
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        state = call.initial_state
+        state = state[0] if isinstance(state, (list, tuple)) else state
         state_shape = None if state is None else state.shape
-        shapes = self.compute_output_shape(sequences.shape, state_shape)
-        _resolve_mask(sequences, mask, sequences_mask)
+        shapes = self.compute_output_shape(call.sequences.shape, state_shape)
+        masks = {"mask": call.mask, "sequences_mask": call.sequences_mask}
+        validation.resolve_mask(self, call.sequences, **masks)
         if self.return_state:
             return tuple(keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
         return keras.KerasTensor(shapes, self.compute_dtype)
@@ -279,9 +273,3 @@ class BahdanauGRU(Layer):
             "go_backwards": self.go_backwards,
             **{key: config[key] for key in shared},
         }
-
-
-def _resolve_mask(sequences, mask, sequences_mask):
-    """Returns the mask of the sequences, boolean `(batch, time)`, or None."""
-    masks = {"mask": mask, "sequences_mask": sequences_mask}
-    return validation.resolve_mask("BahdanauGRU", sequences.shape[:2], "(batch, time)", **masks)

@@ -14,7 +14,7 @@ from keras_attention._utils.initializers import (
     derive_initializer,
     float32_initializer,
 )
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call, select_outputs
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
@@ -35,7 +35,6 @@ from keras_attention.kernels.lstmn_sequence import lstmn_sequence
 from keras_attention.normalizers import SoftmaxNormalizer
 from keras_attention.normalizers.base import Normalizer
 from keras_attention.recurrent._lstmn_shapes import (
-    check_mask,
     check_memory,
     check_shapes,
     compute_output_specs,
@@ -249,10 +248,7 @@ class LSTMN(Layer):
         step_outputs, state = step(
             self._project(inputs), state, self._weights(), memory, None, normalize
         )
-        weights = [
-            step_outputs[name] for name in ("weights", "memory_weights") if name in step_outputs
-        ]
-        return step_outputs["hidden"], *weights, state
+        return step_outputs["hidden"], *_list_weights(step_outputs), state
 
     def call(
         self,
@@ -266,9 +262,7 @@ class LSTMN(Layer):
         return_attention_scores: bool = False,
         return_state: bool = False,
     ) -> Outputs:
-        shapes = [None if tensor is None else tensor.shape for tensor in (memory, memory_cells)]
-        check_shapes(self, inputs.shape, *shapes)
-        mask = check_mask(inputs.shape, mask, inputs_mask)
+        mask = self._check_call(inputs, memory, memory_cells, mask, inputs_mask)
         prepared = self.prepare(memory, memory_cells, memory_mask) if self.fusion else None
         if mask is None:
             mask = ops.ones(ops.shape(inputs)[:2], dtype="bool")
@@ -279,16 +273,19 @@ class LSTMN(Layer):
         step_outputs = lstmn_sequence(
             projected, mask, weights, prepared, None if softmax else self._normalize
         )
-        results = [step_outputs["hidden"]]
-        if return_cells:
-            results.append(step_outputs["cell"])
-        if return_attention_scores:
-            results += [
-                step_outputs[name] for name in ("weights", "memory_weights") if name in step_outputs
-            ]
-        if return_state:
-            results.append(_last_state(step_outputs, mask, weights["key"]))
-        return results[0] if len(results) == 1 else tuple(results)
+        state = _last_state(step_outputs, mask, weights["key"]) if return_state else None
+        return select_outputs(
+            step_outputs["hidden"],
+            (return_cells, step_outputs["cell"]),
+            *((return_attention_scores, weights) for weights in _list_weights(step_outputs)),
+            (return_state, state),
+        )
+
+    def _check_call(self, inputs, memory, memory_cells, mask, inputs_mask):
+        """Returns the mask of the inputs, or None, after checking it and the shapes."""
+        shapes = [None if tensor is None else tensor.shape for tensor in (memory, memory_cells)]
+        check_shapes(self, inputs.shape, *shapes)
+        return validation.resolve_mask(self, inputs, mask=mask, inputs_mask=inputs_mask)
 
     def _normalize(self, scores, mask):
         return self.normalizer(scores, mask=mask)
@@ -337,24 +334,10 @@ class LSTMN(Layer):
         check_shapes(self, inputs_shape, memory_shape, memory_cells_shape)
         return (*tuple(inputs_shape)[:2], self.units)
 
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        memory: Tensor | None = None,
-        memory_cells: Tensor | None = None,
-        mask: Tensor | None = None,
-        inputs_mask: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        return_cells: bool = False,
-        return_attention_scores: bool = False,
-        return_state: bool = False,
-    ) -> Spec:
-        shapes = [None if tensor is None else tensor.shape for tensor in (memory, memory_cells)]
-        check_shapes(self, inputs.shape, *shapes)
-        check_mask(inputs.shape, mask, inputs_mask)
-        return compute_output_specs(
-            self, inputs, memory, return_cells, return_attention_scores, return_state
-        )
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        self._check_call(call.inputs, call.memory, call.memory_cells, call.mask, call.inputs_mask)
+        return compute_output_specs(self, call)
 
     def get_config(self) -> Config:
         return {
@@ -367,6 +350,11 @@ class LSTMN(Layer):
             "recurrent_initializer": initializers.serialize(self.recurrent_initializer),
             "bias_initializer": initializers.serialize(self.bias_initializer),
         }
+
+
+def _list_weights(step_outputs):
+    """Returns the weights over the slots and, with deep fusion, those over the memory."""
+    return [step_outputs[name] for name in ("weights", "memory_weights") if name in step_outputs]
 
 
 def _last_state(step_outputs, mask, key_kernel):

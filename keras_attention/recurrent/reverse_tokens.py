@@ -13,13 +13,14 @@ import keras
 from keras import ops
 
 from keras_attention import validation
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     LayerOptions,
     Mask,
     OutputShape,
     Shape,
     Spec,
+    Structure,
     Tensor,
     TensorLike,
 )
@@ -88,17 +89,14 @@ class ReverseTokens(Layer):
         self.built = True
 
     def _check_shape(self, inputs_shape):
-        if len(inputs_shape) != 3:
-            raise ValueError(
-                "ReverseTokens expects `inputs` of shape (batch, time, dim). "
-                f"Received: inputs.shape={tuple(inputs_shape)}"
-            )
+        axes = "(batch, time, dim)"
+        validation.check_axes("ReverseTokens", "inputs", inputs_shape, axes, known_width=False)
 
     def call(
         self, inputs: Tensor, mask: Tensor | None = None, inputs_mask: Tensor | None = None
     ) -> TensorLike:
         self._check_shape(inputs.shape)
-        mask = _resolve_mask(inputs, mask, inputs_mask)
+        mask = validation.resolve_mask(self, inputs, mask=mask, inputs_mask=inputs_mask)
         if mask is None:
             return ops.flip(inputs, axis=1)
         positions = compute_reversed_positions(mask)
@@ -118,17 +116,12 @@ class ReverseTokens(Layer):
         self._check_shape(inputs_shape)
         return tuple(inputs_shape)
 
-    def compute_output_spec(
-        self, inputs: Tensor, mask: Tensor | None = None, inputs_mask: Tensor | None = None
-    ) -> Spec:
-        _resolve_mask(inputs, mask, inputs_mask)
-        return keras.KerasTensor(self.compute_output_shape(inputs.shape), inputs.dtype)
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        inputs = call.inputs
+        shape = self.compute_output_shape(inputs.shape)
+        validation.resolve_mask(self, inputs, mask=call.mask, inputs_mask=call.inputs_mask)
+        return keras.KerasTensor(shape, inputs.dtype)
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> Mask:
         return mask
-
-
-def _resolve_mask(inputs, mask, inputs_mask):
-    """Returns the mask of the inputs, boolean `(batch, time)`, or None."""
-    masks = {"mask": mask, "inputs_mask": inputs_mask}
-    return validation.resolve_mask("ReverseTokens", inputs.shape[:2], "(batch, time)", **masks)

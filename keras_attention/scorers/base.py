@@ -119,16 +119,9 @@ class Scorer(Layer):
         """Raises `ValueError` unless the two shapes can be scored against each other."""
         owner = type(self).__name__
         query_shape, key_shape = tuple(query_shape), tuple(key_shape)
-        if len(query_shape) not in (2, 3) or query_shape[-1] is None:
-            raise ValueError(
-                f"{owner} expects `query` of shape (batch, query, query_dim) or (batch, query_dim) "
-                f"with a known last dimension. Received: query.shape={query_shape}"
-            )
-        if len(key_shape) != 3 or key_shape[-1] is None:
-            raise ValueError(
-                f"{owner} expects `key` of shape (batch, key, key_dim) with a known last "
-                f"dimension. Received: key.shape={key_shape}"
-            )
+        axes = "(batch, query, query_dim) or (batch, query_dim)"
+        validation.check_axes(owner, "query", query_shape, axes)
+        validation.check_axes(owner, "key", key_shape, "(batch, key, key_dim)")
         if self.requires_equal_dims and query_shape[-1] != key_shape[-1]:
             raise ValueError(
                 f"{owner} has no weights and expects `query` and `key` of equal width. Project one "

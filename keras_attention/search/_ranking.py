@@ -18,16 +18,18 @@ from keras import ops
 from keras_attention.search import _hypotheses as pools
 from keras_attention.search._indexing import gather_per_row
 from keras_attention.search._log_probs import IMPOSSIBLE, POSSIBLE_THRESHOLD
-from keras_attention.search.beam_options import check_penalty
+from keras_attention.search.penalties import GNMTLengthPenalty, convert_penalty
 
 
 class Ranking:
     """`log p / lp + cp` of candidates, and bounds for live hypotheses."""
 
     def __init__(self, owner, length_penalty, coverage_penalty, beam_width):
-        check_penalty(owner, "length_penalty", length_penalty, "GNMTLengthPenalty(0.6)")
         self.owner, self.beam_width = owner, beam_width
-        self.length_penalty, self.coverage_penalty = length_penalty, coverage_penalty
+        self.length_penalty = convert_penalty(
+            owner, "length_penalty", length_penalty, GNMTLengthPenalty
+        )
+        self.coverage_penalty = coverage_penalty
 
     def penalize_coverage(self, coverage, memory_mask, batch, beams):
         """Returns the penalty of every live hypothesis, `(batch, beams)`, or None."""

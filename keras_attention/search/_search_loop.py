@@ -4,8 +4,6 @@ An eager search starts every operation of every step from Python, and on JAX eve
 compiles the loop again. A compiled search does neither.
 """
 
-import contextlib
-import contextvars
 import inspect
 import itertools
 import warnings
@@ -24,30 +22,18 @@ COMPILE_DECORATORS = {
 #: Packages whose frames may lie between a user's line and a step of the loop.
 LIBRARY_PACKAGES = ("keras_attention.search", "keras", "tensorflow")
 
-_is_warning_off = contextvars.ContextVar("expected", default=False)
-_has_warned = False
-
 
 class EagerSearchWarning(UserWarning):
-    """Warns once per process that a search of more than ten steps ran eagerly.
+    """Warns that a search of more than ten steps runs eagerly.
 
     A compiled search is many times faster, on the TensorFlow and JAX backends (PyTorch always
-    runs eagerly). To search eagerly without a warning:
+    runs eagerly). Python shows the warning once for each line of your code. To search eagerly
+    without it:
 
     >>> import warnings
     >>> from keras_attention.search import EagerSearchWarning
     >>> warnings.simplefilter("ignore", EagerSearchWarning)
     """
-
-
-@contextlib.contextmanager
-def allow_eager_searches():
-    """Lets the searches of a `with` block run eagerly without a warning."""
-    token = _is_warning_off.set(True)
-    try:
-        yield
-    finally:
-        _is_warning_off.reset(token)
 
 
 def run_search_loop(owner, condition, body, loop_state):
@@ -60,32 +46,31 @@ def run_search_loop(owner, condition, body, loop_state):
         loop_state: Tuple of nests of tensors.
     """
 
-    def warn_if_eager(*loop_state):
+    compiler = COMPILE_DECORATORS.get(keras.backend.backend())
+    has_warned = compiler is None
+
+    def warn_of_eager_steps(time):
+        nonlocal has_warned
+        count = None if has_warned else get_static_value(time)  # None while tracing
+        if count is None or count <= MAX_EAGER_STEPS:
+            return
+        has_warned = True
+        warnings.warn(
+            f"{owner} runs eagerly, which is many times slower than compiled. Call it in a "
+            f"function under `{compiler}`. Received: {int(count)} steps so far. (Filter "
+            "EagerSearchWarning to silence this.)",
+            EagerSearchWarning,
+            stacklevel=_find_user_stacklevel(),
+        )
+
+    def run_step(*loop_state):
         loop_state = body(*loop_state)
-        _warn_of_eager_steps(owner, loop_state[0])
+        warn_of_eager_steps(loop_state[0])
         return loop_state
 
-    loop_state = ops.while_loop(condition, warn_if_eager, loop_state)
-    _warn_of_eager_steps(owner, loop_state[0])  # JAX traces the body of an eager loop too
+    loop_state = ops.while_loop(condition, run_step, loop_state)
+    warn_of_eager_steps(loop_state[0])  # JAX traces the body of an eager loop too
     return loop_state
-
-
-def _warn_of_eager_steps(owner, time):
-    global _has_warned
-    compiler = COMPILE_DECORATORS.get(keras.backend.backend())
-    if _has_warned or compiler is None or _is_warning_off.get():
-        return
-    count = get_static_value(time)  # None while tracing
-    if count is None or count <= MAX_EAGER_STEPS:
-        return
-    warnings.warn(
-        f"{owner} runs eagerly, which is many times slower than compiled. Call it in a function "
-        f"under `{compiler}`. Received: {int(count)} steps so far. (Filter EagerSearchWarning to "
-        f"silence this.)",
-        EagerSearchWarning,
-        stacklevel=_find_user_stacklevel(),
-    )
-    _has_warned = True
 
 
 def _find_user_stacklevel():

@@ -43,7 +43,7 @@ def beam_search(
     *,
     max_length: int,
     beam_width: int = 4,
-    length_penalty: LengthPenalty | None = None,
+    length_penalty: LengthPenalty | float | None = None,
     constraints: Constraints = Constraints(),
     options: BeamOptions = BeamOptions(),
     memory_mask: TensorLike | None = None,
@@ -74,8 +74,8 @@ def beam_search(
         max_length: Positive int, the length limit and the width of the result. The EOS token
             counts.
         beam_width: Positive int, the number of hypotheses to keep and to return.
-        length_penalty: None to rank by log-probability, or a callable such as
-            `GNMTLengthPenalty` or `AverageLengthPenalty`.
+        length_penalty: None to rank by log-probability, the alpha of a `GNMTLengthPenalty`, or a
+            callable such as one or `AverageLengthPenalty`.
         constraints: What a hypothesis may contain, and the special ids: a `Constraints`.
         options: How the beam ranks and stops: a `BeamOptions`.
         memory_mask: None, or a boolean tensor of shape `(batch, source)`, passed to
@@ -125,7 +125,8 @@ def beam_search(
             f"BeamOptions(stopping='first'). Received: options={options!r}"
         )
     stopping = options.stopping
-    groups = BeamGroups(owner, beam_width, options.num_groups, options.diversity_penalty)
+    options.check_beam_width(owner, beam_width)
+    groups = BeamGroups(beam_width, options.num_groups, options.diversity_penalty)
     max_finished_rank = groups.width * FINISHED_CANDIDATES[options.finished_candidates]
     ranking = Ranking(owner, length_penalty, options.coverage_penalty, beam_width)
     checked_step, _, limits, rules, special_ids = SearchSpec.from_arguments(

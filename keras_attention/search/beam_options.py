@@ -3,10 +3,12 @@
 import dataclasses
 
 from keras_attention import validation
-from keras_attention._utils.tensor_types import (
-    ReorderCache,
+from keras_attention._utils.tensor_types import ReorderCache
+from keras_attention.search.penalties import (
+    CoveragePenalty,
+    CoveragePenaltyFunction,
+    convert_penalty,
 )
-from keras_attention.search.penalties import CoveragePenaltyFunction, LengthPenalty
 
 STOPPING = ("exact", "limit", "first", "heuristic", "shrinking")
 #: The number of candidates that may finish, as a multiple of `beam_width`.
@@ -18,8 +20,8 @@ class BeamOptions:
     """How a beam search ranks hypotheses, when it stops, and how it reorders the state.
 
     Args:
-        coverage_penalty: None, or a callable such as `CoveragePenalty`. It is applied to
-            hypotheses as they finish.
+        coverage_penalty: None, the beta of a `CoveragePenalty`, or a callable such as one. It is
+            applied to hypotheses as they finish.
         stopping: When the search of a batch element stops. `"exact"`: when its result is certain.
             `"limit"`: at its length limit, with the same result, later. `"first"`: when
             `beam_width` hypotheses are finished, which may miss better, longer ones.
@@ -49,15 +51,15 @@ class BeamOptions:
 
     Example:
 
-    >>> from keras_attention.search import BeamOptions, CoveragePenalty
-    >>> BeamOptions(coverage_penalty=CoveragePenalty(0.2), stopping="first").stopping
+    >>> from keras_attention.search import BeamOptions
+    >>> BeamOptions(coverage_penalty=0.2, stopping="first").stopping
     'first'
 
     Source of `finished_candidates`: fairseq `sequence_generator.py`, Hugging Face Transformers
     `generation/` (`"top_beam"`); tensor2tensor `utils/beam_search.py`, t5x `decoding.py` (`"all"`).
     """
 
-    coverage_penalty: CoveragePenaltyFunction | None = None
+    coverage_penalty: CoveragePenaltyFunction | float | None = None
     stopping: str = "exact"
     finished_candidates: str = "top_beam"
     num_groups: int = 1
@@ -66,7 +68,8 @@ class BeamOptions:
 
     def __post_init__(self) -> None:
         owner = "BeamOptions"
-        check_penalty(owner, "coverage_penalty", self.coverage_penalty, "CoveragePenalty(0.2)")
+        penalty = convert_penalty(owner, "coverage_penalty", self.coverage_penalty, CoveragePenalty)
+        object.__setattr__(self, "coverage_penalty", penalty)
         validation.check_one_of(owner, "stopping", self.stopping, STOPPING)
         validation.check_one_of(
             owner, "finished_candidates", self.finished_candidates, FINISHED_CANDIDATES
@@ -89,16 +92,15 @@ class BeamOptions:
                 f"parents)`, such as a decoder's. Received: reorder_cache={self.reorder_cache!r}"
             )
 
+    def check_beam_width(self, owner: str, beam_width: int) -> None:
+        """Raises unless the groups divide a beam of this width.
 
-def check_penalty(
-    owner: str,
-    name: str,
-    penalty: LengthPenalty | CoveragePenaltyFunction | None,
-    example: str,
-) -> None:
-    """Raises unless `penalty` is None or a callable that is not a class."""
-    if penalty is not None and (not callable(penalty) or isinstance(penalty, type)):
-        raise ValueError(
-            f"{owner} expects `{name}` to be None or a callable such as `{example}`. "
-            f"Received: {name}={penalty!r}"
-        )
+        Args:
+            owner: Name of the function or class that the user called.
+            beam_width: Positive int.
+        """
+        if beam_width % self.num_groups:
+            raise ValueError(
+                f"{owner} expects `num_groups` to divide `beam_width`. "
+                f"Received: num_groups={self.num_groups}, beam_width={beam_width}"
+            )

@@ -12,7 +12,7 @@ import math
 from keras import ops
 
 from keras_attention._utils.tensor_types import Tensor, TensorLike
-from keras_attention.kernels.blocks import get_execution_mode
+from keras_attention.kernels.execution import get_execution_mode
 from keras_attention.search._indexing import top_k
 from keras_attention.search._log_probs import MIN_FLOAT32
 

@@ -17,6 +17,8 @@ as the result is certain; without it, the search runs to the length limit. A cov
 any callable `(coverage, memory_mask) -> penalties` whose values are at most 0.
 """
 
+import math
+import numbers
 from collections.abc import Callable
 from typing import Self, TypeAlias
 
@@ -24,7 +26,11 @@ import keras
 from keras import ops
 
 from keras_attention import validation
-from keras_attention._utils.tensor_types import Config, Tensor, TensorLike
+from keras_attention._utils.tensor_types import (
+    Config,
+    Tensor,
+    TensorLike,
+)
 
 #: `(log_probs, lengths) -> scores`
 LengthPenalty: TypeAlias = Callable[[Tensor, Tensor], TensorLike]
@@ -159,7 +165,7 @@ class CoveragePenalty:
 
     def __init__(self, beta: float = 0.2) -> None:
         self.beta: float = float(
-            validation.check_number_in_range("CoveragePenalty", "beta", beta, 0)
+            validation.check_number_in_range("CoveragePenalty", "beta", beta, 0, math.inf, True)
         )
 
     def __call__(self, coverage: Tensor, memory_mask: Tensor | None = None) -> TensorLike:
@@ -173,3 +179,30 @@ class CoveragePenalty:
     @classmethod
     def from_config(cls, config: Config) -> Self:
         return cls(**config)
+
+
+def convert_penalty(
+    owner: str,
+    name: str,
+    penalty: LengthPenalty | CoveragePenaltyFunction | float | None,
+    factor_class: type,
+) -> LengthPenalty | CoveragePenaltyFunction | None:
+    """Returns `penalty`, or for a number the `factor_class` with that factor.
+
+    Raises:
+        ValueError: If `penalty` is a number out of range, a class, or not callable.
+    """
+    if isinstance(penalty, numbers.Real):
+        try:
+            return factor_class(penalty)
+        except ValueError as error:
+            raise ValueError(
+                f"{owner} expects a number that {factor_class.__name__} accepts as `{name}`. "
+                f"Received: {name}={penalty}. {error}"
+            ) from None
+    if penalty is not None and (not callable(penalty) or isinstance(penalty, type)):
+        raise ValueError(
+            f"{owner} expects `{name}` to be None, a number, or a callable such as "
+            f"`{factor_class.__name__}()`. Received: {name}={penalty!r}"
+        )
+    return penalty

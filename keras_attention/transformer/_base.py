@@ -25,7 +25,7 @@ from keras_attention._utils.tensor_types import (
 )
 from keras_attention.attention._windows import window_radius
 from keras_attention.attention.multi_head import MultiHeadAttention
-from keras_attention.attention.rotary import RotaryEmbedding
+from keras_attention.attention.rotary import RotaryEmbedding, get_rotary
 from keras_attention.core.counter_dropout import CounterDropout
 from keras_attention.kernels.products import Dense
 
@@ -71,14 +71,7 @@ class TransformerLayer(Layer):
         self.activation = activations.get(activation)
         self.window = window
         self._radius = None if window is None else window_radius(owner, window)
-        if isinstance(rotary, dict):
-            rotary = keras.saving.deserialize_keras_object(rotary)
-        if rotary is not None and not isinstance(rotary, RotaryEmbedding):
-            raise ValueError(
-                f"{owner} expects `rotary` to be a `RotaryEmbedding` object or None. "
-                f"Received: rotary={rotary!r}"
-            )
-        self.rotary = rotary
+        self.rotary = get_rotary(owner, rotary)
         self.use_bias = bool(use_bias)
         self.seed = seed
         for index, name in enumerate(self.sublayers):
@@ -159,7 +152,7 @@ class TransformerLayer(Layer):
     def check_inputs(self, shape: Shape, **others: Shape) -> None:
         """Raises unless the layer can be called with `inputs` and `others` of these shapes."""
         for name, given in {"inputs": shape, **others}.items():
-            self._check_sequence(name, given)
+            validation.check_axes(type(self).__name__, name, given, "(batch, length, dim)")
         if shape[-1] % self.num_heads:
             raise ValueError(
                 f"{type(self).__name__} expects `num_heads` to divide the width of `inputs`. "
@@ -168,13 +161,6 @@ class TransformerLayer(Layer):
         if others:
             validation.check_same_dim(type(self).__name__, 0, inputs=shape, **others)
         validation.check_built_dims(self, inputs=shape, **others)
-
-    def _check_sequence(self, name, shape):
-        if len(shape) != 3 or shape[-1] is None:
-            raise ValueError(
-                f"{type(self).__name__} expects `{name}` of shape (batch, length, dim) with a "
-                f"known last dimension. Received: {name}.shape={tuple(shape)}"
-            )
 
     def get_config(self) -> Config:
         return {

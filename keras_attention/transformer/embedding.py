@@ -12,7 +12,7 @@ import keras
 from keras import ops
 
 from keras_attention import validation
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -22,6 +22,7 @@ from keras_attention._utils.tensor_types import (
     Shape,
     Size,
     Spec,
+    Structure,
     Tensor,
     TensorLike,
 )
@@ -176,9 +177,8 @@ class TransformerEmbedding(Layer):
         self._check_rank(ids_shape)
         return (*tuple(ids_shape), self.dim)
 
-    def compute_output_spec(
-        self, ids: Tensor, position: Tensor | None = None, training: bool | None = None
-    ) -> Spec:
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        ids = bind_call(self, args, kwargs).ids
         if len(ids.shape) == 2:
             self.check_length("length", ids.shape[1])
         return keras.KerasTensor(self.compute_output_shape(ids.shape), dtype=self.compute_dtype)

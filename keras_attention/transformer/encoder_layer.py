@@ -114,9 +114,7 @@ class TransformerEncoderLayer(TransformerLayer):
     def _resolve_mask(self, inputs, mask, inputs_mask):
         self.check_inputs(inputs.shape)
         masks = {"mask": mask, "inputs_mask": inputs_mask}
-        return validation.resolve_mask(
-            type(self).__name__, inputs.shape[:2], "(batch, length)", **masks
-        )
+        return validation.resolve_mask(self, inputs, "(batch, length)", **masks)
 
     def compute_mask(self, inputs: Tensor, previous_mask: Mask = None) -> Mask:
         return previous_mask

@@ -11,9 +11,11 @@ ValueError: MyScorer expects `units` to be a positive int. Received: units=0
 """
 
 from keras_attention.validation.checks import (
+    check_axes,
     check_built_dims,
     check_cell_inputs,
     check_ids_in_vocabulary,
+    check_inputs,
     check_int_at_least,
     check_number_in_range,
     check_one_of,
@@ -30,9 +32,11 @@ from keras_attention.validation.checks import (
 from keras_attention.validation.optional_packages import missing_package_error
 
 __all__ = [
+    "check_axes",
     "check_built_dims",
     "check_cell_inputs",
     "check_ids_in_vocabulary",
+    "check_inputs",
     "check_int_at_least",
     "check_number_in_range",
     "check_one_of",

@@ -82,6 +82,30 @@ def check_rank(
         )
 
 
+def check_axes(
+    owner: str, name: str, shape: Shape, axes: str, hint: str = "", known_width: bool = True
+) -> None:
+    """Raises unless `shape` has the dimensions that `axes` names.
+
+    Args:
+        axes: For example "(batch, dim)" or "(batch, dim) or (batch, length, dim)".
+        known_width: Whether the size of the last dimension must be known.
+    """
+    ranks = [len(names.split(",")) for names in axes.split(" or ")]
+    if len(shape) not in ranks or (known_width and shape[-1] is None):
+        known = " with a known last dimension" if known_width else ""
+        text = f"{owner} expects `{name}` of shape {axes}{known}.{' ' if hint else ''}{hint}"
+        raise ValueError(f"{text} Received: {name}.shape={tuple(shape)}")
+
+
+def check_inputs(
+    layer: keras.layers.Layer, shape: Shape, axes: str = "(batch, time, dim)", hint: str = ""
+) -> None:
+    """Raises unless `inputs` have these axes and the width that the layer was built with."""
+    check_axes(type(layer).__name__, "inputs", shape, axes, hint)
+    check_built_dims(layer, inputs=shape)
+
+
 def check_cell_inputs(owner: str, shape: Shape) -> None:
     """Raises unless the inputs of a cell have the shape of one step, `(batch, input_dim)`."""
     if len(shape) != 2 or shape[-1] is None:
@@ -170,15 +194,19 @@ def convert_mask(
 
 
 def resolve_mask(
-    owner: str, shape: Shape, axes: str, **masks: TensorLike | None
+    layer: keras.layers.Layer,
+    inputs: TensorLike,
+    axes: str = "(batch, time)",
+    **masks: TensorLike | None,
 ) -> TensorLike | None:
-    """Returns the first of a layer's `masks` that is not None, or None, and checks them all.
+    """Returns the first of the `masks` of `inputs` that is not None, or None; checks them all.
 
     Keras passes the mask attached to a layer's only tensor as `mask`, and as `<argument>_mask`
     if another tensor is passed too. An explicit `mask` is such another tensor. It is first in
     `masks` and therefore overrides the attached one.
     """
-    checked = [convert_mask(owner, name, mask, tuple(shape), axes) for name, mask in masks.items()]
+    owner, shape = type(layer).__name__, tuple(inputs.shape[:-1])
+    checked = [convert_mask(owner, name, mask, shape, axes) for name, mask in masks.items()]
     return next((mask for mask in checked if mask is not None), None)
 
 

@@ -6,7 +6,7 @@ import pytest
 from backends import BACKEND
 
 import keras_attention as ka
-from keras_attention.kernels import blocks
+from keras_attention.kernels import execution
 
 torch_only = pytest.mark.skipif(BACKEND != "torch", reason=f"the backend is {BACKEND}")
 
@@ -35,7 +35,7 @@ def test_blockwise_scores_work(scorer, make):
 
 
 def test_a_gpu_is_looked_for():
-    assert blocks.has_gpu() in (True, False)
+    assert execution.has_gpu() in (True, False)
 
 
 def sum_of_second_derivatives(function, inputs):

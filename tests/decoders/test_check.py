@@ -32,7 +32,7 @@ class SumDecoder(keras.layers.Layer):
             memory_mask = ops.ones_like(values[..., 0], dtype="bool")
         return {"values": values, "mask": memory_mask}
 
-    def start(self, memory, initial_state=None):
+    def start(self, memory, initial_state=None, max_length=None):
         sums = ops.zeros_like(memory["values"][:, 0])
         if initial_state is not None:
             sums = sums + ops.cast(initial_state, self.compute_dtype)

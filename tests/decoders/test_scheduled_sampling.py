@@ -113,7 +113,7 @@ class OwnDecoder(keras.layers.Layer):
     def prepare(self, encoder_outputs, memory_mask=None):
         return {"value": encoder_outputs}
 
-    def start(self, memory, initial_state=None):
+    def start(self, memory, initial_state=None, max_length=None):
         return {"steps": keras.ops.zeros((keras.ops.shape(memory["value"])[0],), "int32")}
 
     def step(self, ids, state, memory):

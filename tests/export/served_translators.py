@@ -11,8 +11,8 @@ import tensorflow as tf
 from toy_translator import bahdanau_translator, toy_translator
 
 from keras_attention import search
+from keras_attention.export import SearchOptions, export_translator, runs, tokenizers
 from keras_attention.export import __main__ as command
-from keras_attention.export import export_translator, runs, tokenizers
 
 N = 3
 TEXTS = ["abc", "<de> klm def", "hij" * 5, "", b"\xff\xfea\x00\xe4"]
@@ -36,9 +36,7 @@ def export_toy(base):
         base,
         source=source,
         target=target,
-        beam_width=N,
-        max_length=7,
-        max_source_length=13,
+        search=SearchOptions(beam_width=N, max_length=7, max_source_length=13),
     )
     arguments = {"beam_width": N, "max_length": 7}
     return types.SimpleNamespace(

@@ -10,6 +10,7 @@ from toy_translator import toy_translator
 
 from examples.models import transformer
 from keras_attention.export import (
+    SearchOptions,
     XLABuckets,
     _loaded_model,
     _model_card,
@@ -117,8 +118,8 @@ def test_compiled_signatures_say_what_plain_ones_say(tmp_path):
     source = tokenizers.train("characters", ["<de> abc defg", "hij klm"], symbols=["<de>"])
     target = tokenizers.train("words", ["one two three four five six seven"])
     model = toy_translator(source.vocabulary_size, target.vocabulary_size + 3)
-    options = {"source": source, "target": target, "beam_width": 3, "max_length": 7}
-    options["max_source_length"] = 13
+    search = SearchOptions(beam_width=3, max_length=7, max_source_length=13)
+    options = {"source": source, "target": target, "search": search}
     plain = export_translator(model, tmp_path, **options)
     xla = XLABuckets((2, 4), (8, 16))
     compiled = export_translator(model, tmp_path, xla=xla, **options)
@@ -190,8 +191,8 @@ def test_an_export_with_rounded_products_passes_its_own_warm_up(tmp_path, dtype,
     finally:
         keras.config.set_dtype_policy("float32")
     xla = XLABuckets((2,), (4,), precision=precision)
-    options = {"source": words, "target": words, "beam_width": 2, "max_length": 4}
-    path = export_translator(model, tmp_path, max_source_length=3, xla=xla, **options)
+    search = SearchOptions(beam_width=2, max_length=4, max_source_length=3)
+    path = export_translator(model, tmp_path, source=words, target=words, search=search, xla=xla)
     assert validate_export(path) == []
     version = answer.Loaded(path)
     found = version.ask("serving_default", text=column(["one two three", "seven"]))

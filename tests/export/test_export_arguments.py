@@ -1,5 +1,6 @@
 """Wrong arguments, versions and failures of the exporter and its command, without tracing."""
 
+import dataclasses
 import errno
 import functools
 import math
@@ -10,10 +11,12 @@ import sys
 
 import pytest
 import tensorflow as tf
-from toy_translator import toy_translator
+from toy_translator import ToyDecoder, toy_translator
 
 from examples.models import transformer
+from keras_attention._utils.flat_beams import gather_beams
 from keras_attention.export import (
+    SearchOptions,
     XLABuckets,
     _search_memory,
     _version_writer,
@@ -25,7 +28,14 @@ from keras_attention.export import (
 )
 from keras_attention.export import __main__ as command
 from keras_attention.export._pipeline import TranslationPipeline
-from keras_attention.search import CoveragePenalty, GNMTLengthPenalty
+from keras_attention.export.search_options import resolve_search_options
+from keras_attention.search import (
+    BeamOptions,
+    Constraints,
+    CoveragePenalty,
+    GNMTLengthPenalty,
+    SpecialIds,
+)
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +66,22 @@ def quick(monkeypatch):
     return calls
 
 
-def export(pieces, base, **options):
+def make_search(**fields):
+    """Returns `SearchOptions` from its own fields, those of its constraints and its options."""
+    parts = {}
+    for name, kind in (("constraints", Constraints), ("options", BeamOptions)):
+        own = {field.name for field in dataclasses.fields(kind)} & set(fields)
+        parts[name] = kind(**{field: fields.pop(field) for field in own})
+    return SearchOptions(**fields, **parts)
+
+
+def export(pieces, base, version=None, name=None, xla=None, **fields):
     model, source, target = pieces
-    return export_translator(model, base, source=source, target=target, **options)
+    sides = {"source": source, "target": target}
+    search = make_search(**fields)
+    return export_translator(
+        model, base, **sides, version=version, name=name, search=search, xla=xla
+    )
 
 
 def test_versions_count_on_from_the_highest(pieces, tmp_path, quick):
@@ -181,14 +204,15 @@ KILLED = """
 import os, signal, sys
 sys.path[:0] = sys.argv[2:]
 from toy_translator import toy_translator
-from keras_attention.export import _warmup_requests, export_translator, tokenizers
+from keras_attention.export import SearchOptions, _warmup_requests, export_translator, tokenizers
 replay = _warmup_requests.replay_requests
 def kill(path, requests):
     replay(path, requests[:1])
     os.kill(os.getpid(), signal.SIGKILL)
 _warmup_requests.replay_requests = kill
 source, target = tokenizers.WordTokenizer(["a"]), tokenizers.WordTokenizer(["b"])
-export_translator(toy_translator(5, 5), sys.argv[1], source=source, target=target, max_length=3)
+search = SearchOptions(max_length=3)
+export_translator(toy_translator(5, 5), sys.argv[1], source=source, target=target, search=search)
 """
 
 
@@ -210,7 +234,7 @@ def test_a_killed_export_leaves_no_version(pieces, tmp_path, quick):
     ("options", "text"),
     [
         ({"beam_width": 0}, "`beam_width` to be a positive int.*beam_width=0"),
-        ({"max_length": -1}, "`max_length` to be a positive int.*max_length=-1"),
+        ({"max_length": -1}, "`max_length` to be a positive int.*Or .auto.*max_length=-1"),
         ({"max_length": 3, "min_length": 4}, "at most `max_length`.*min_length=4, max_length=3"),
         ({"min_length": -1}, "min_length=-1"),
         (
@@ -227,14 +251,24 @@ def test_a_killed_export_leaves_no_version(pieces, tmp_path, quick):
         ({"max_source_length": "all"}, "positive int.*Or None.*max_source_length='all'"),
         ({"version": 0}, "`version` to be a positive int.*version=0"),
         ({"version": "3"}, "version='3'"),
-        ({"length_penalty": 99.0}, "alpha=99.0"),
-        ({"coverage_penalty": -1.0}, "beta=-1.0"),
+        ({"length_penalty": 99.0}, "GNMTLengthPenalty accepts as `length_penalty`.*penalty=99.0"),
+        ({"coverage_penalty": -1.0}, "CoveragePenalty accepts as `coverage_pen.*penalty=-1.0"),
         ({"length_penalty": "gnmt"}, "length_penalty='gnmt'"),
         ({"coverage_penalty": "gnmt"}, "coverage_penalty='gnmt'"),
         ({"xla": True}, "`xla` to be None or an `XLABuckets`.*xla=True"),
         ({"name": "a/b"}, "`name` to consist of letters.*name='a/b'"),
-        ({"length_penalty": math.nan}, "`length_penalty` to be finite.*length_penalty=nan"),
-        ({"coverage_penalty": math.inf}, "`coverage_penalty` to be finite.*penalty=inf"),
+        ({"length_penalty": math.nan}, "as `length_penalty`. Received: length_penalty=nan"),
+        ({"coverage_penalty": math.inf}, "as `coverage_penalty`. Received: coverage_penalty=inf"),
+        ({"num_groups": 3}, "SearchOptions expects `num_groups`.*num_groups=3"),
+        ({"prefix": [[5]]}, "hold for every request, without `prefix`.*Received: prefix="),
+        ({"max_lengths": [4]}, "hold for every request, without `max_lengths`.*max_lengths="),
+        ({"min_length": [4]}, "SearchOptions expects `min_length` to be an int.*min_length="),
+        (
+            {"special_ids": SpecialIds(start_id=1)},
+            "export_translator expects `special_ids` to be those of the decoder.*start_id=2.*"
+            "Received: special_ids=SpecialIds\\(start_id=1",
+        ),
+        ({"special_ids": SpecialIds(end_id=4)}, "Received: special_ids=.*end_id=4"),
         ({"beam_width": 5_000_000}, "34.4 GB.*beam_width=5000000, max_length=128, about 256"),
         ({"beam_width": 10**11}, "beam_width=100000000000, max_length=128, about"),
         ({"max_length": 2**31}, "beam_width=4, max_length=2147483648, about"),
@@ -253,27 +287,70 @@ def test_arguments_are_checked_before_anything_is_written(options, text, pieces,
     assert os.listdir(tmp_path) == []
 
 
+def test_options_are_given_as_one_object(pieces, tmp_path):
+    model, source, target = pieces
+    sides = {"source": source, "target": target}
+    with pytest.raises(TypeError, match="unexpected keyword argument 'beam_width'"):
+        export_translator(model, tmp_path, **sides, beam_width=5)
+    with pytest.raises(ValueError, match="`search` to be a `SearchOptions`.*search={'beam_width'"):
+        export_translator(model, tmp_path, **sides, search={"beam_width": 5})
+    with pytest.raises(ValueError, match="`options` to be a `BeamOptions`.*options={}"):
+        SearchOptions(options={})
+    with pytest.raises(ValueError, match="`constraints` to be a `Constraints`.*constraints=None"):
+        SearchOptions(constraints=None)
+
+
+def test_the_ids_and_the_cache_are_the_decoders_unless_given(pieces):
+    model, source, target = pieces
+    decoder = ToyDecoder(6, 7, name="decoder")
+    decoder.decoder_start_id = 3
+    ends_first = toy_translator(7, 6, decoder=decoder)
+    search = SearchOptions()
+    found = resolve_search_options("test", search, model, source, target)
+    assert found.constraints.special_ids == SpecialIds(start_id=2)
+    assert found.options.reorder_cache is gather_beams
+    assert (found.max_length, found.max_source_length) == (128, 512)
+    found = resolve_search_options("test", search, ends_first, source, target)
+    assert found.constraints.special_ids == SpecialIds(start_id=3)
+    again = resolve_search_options("test", found, ends_first, source, target)
+    assert again.constraints.special_ids == found.constraints.special_ids
+    assert dataclasses.replace(again, constraints=found.constraints) == found
+
+    def reorder(state, parents):
+        return gather_beams(state, parents)
+
+    search = make_search(reorder_cache=reorder, special_ids=SpecialIds(start_id=3))
+    found = resolve_search_options("test", search, ends_first, source, target)
+    assert found.options.reorder_cache is reorder
+    with pytest.raises(ValueError, match="test expects `special_ids`.*Received:.*start_id=3"):
+        resolve_search_options("test", search, model, source, target)
+
+
 def test_the_memory_of_a_search_counts_the_state_of_the_decoder(pieces, monkeypatch):
     model, source, target = pieces
     pipeline = TranslationPipeline(model, source, target, 9, 7)
     row = 12 * 6 + 16 * 6 + 12 * 7 + 12 * 7 * 10 + 24 * 10  # 6 logits, 2 beams of 6 or more
     state = 2 * 4 * (model.get_layer("decoder").units + 1)  # the position
     monkeypatch.setattr(_search_memory, "MAX_SEARCH_BYTES", 64 * 3 * (row + state))
-    _search_memory.check_search_ram(pipeline, 3)
+    _search_memory.check_search_ram(pipeline, SearchOptions(3))
     for beam, ngram in ((4, None), (3, 2)):
         with pytest.raises(ValueError, match=f"beam_width={beam}, max_length=7"):
-            _search_memory.check_search_ram(pipeline, beam, ngram)
+            search = make_search(beam_width=beam, no_repeat_ngram_size=ngram)
+            _search_memory.check_search_ram(pipeline, search)
     monkeypatch.setattr(_search_memory, "MAX_SEARCH_BYTES", 64 * 3 * (row + state) - 1)
     with pytest.raises(ValueError, match="beam_width=3, max_length=7"):
-        _search_memory.check_search_ram(pipeline, 3)
+        _search_memory.check_search_ram(pipeline, SearchOptions(3))
 
 
 def test_a_transformers_cache_is_counted(pieces):
     model, source, target = pieces
-    _search_memory.check_search_ram(TranslationPipeline(model, source, target, None, 20_000), 2)
+    search = SearchOptions(2)
+    pipeline = TranslationPipeline(model, source, target, None, 20_000)
+    _search_memory.check_search_ram(pipeline, search)
     model = transformer.build(7, 6, units=1024, heads=2, layers=1, dropout=0.0)
+    pipeline = TranslationPipeline(model, source, target, None, 20_000)
     with pytest.raises(ValueError, match=r"max_length=20000, about 5\d.\d GB"):
-        _search_memory.check_search_ram(TranslationPipeline(model, source, target, None, 20_000), 2)
+        _search_memory.check_search_ram(pipeline, search)
 
 
 def test_the_command_refuses_a_search_of_terabytes_in_one_line(pieces, tmp_path, capsys):
@@ -317,30 +394,26 @@ def test_the_command_passes_its_options_on(pieces, tmp_path, monkeypatch, capsys
     words += " --parallel-splits 2 --dtype float32"
     assert command.main([run, str(tmp_path), *words.split()]) == 0
     defaults, given = ({k: v for k, v in o.items() if k not in SIDES} for _, o in seen)
+    assert_same(defaults.pop("search"), SearchOptions(max_length=26))  # twice the longest target
     assert defaults == {
         "version": None,
-        "beam_width": 4,
-        "max_length": 26,  # twice the longest target of training, as `examples export` has it
-        "max_source_length": "auto",
-        "length_penalty": None,
-        "coverage_penalty": None,
-        "min_length": 0,
-        "suppress_ids": (),
-        "no_repeat_ngram_size": None,
         "name": None,
         "xla": None,
         "run": settings,
     }
+    wanted = make_search(
+        beam_width=2,
+        max_length=5,
+        max_source_length=9,
+        length_penalty=0.6,
+        coverage_penalty=0.2,
+        min_length=3,
+        suppress_ids=(1,),
+        no_repeat_ngram_size=3,
+    )
+    assert_same(given.pop("search"), wanted)
     assert given == {
         "version": 7,
-        "beam_width": 2,
-        "max_length": 5,
-        "max_source_length": 9,
-        "length_penalty": 0.6,
-        "coverage_penalty": 0.2,
-        "min_length": 3,
-        "suppress_ids": (1,),
-        "no_repeat_ngram_size": 3,
         "name": "m",
         "xla": XLABuckets((1, 8), (16,), "bfloat16", 2),
         "run": settings,
@@ -348,6 +421,18 @@ def test_the_command_passes_its_options_on(pieces, tmp_path, monkeypatch, capsys
 
 
 SIDES = ("source", "target")
+
+
+def assert_same(found, expected):
+    """Compares all fields, those of constraints and penalties too."""
+    assert type(found) is type(expected)
+    if dataclasses.is_dataclass(found):
+        for field in dataclasses.fields(found):
+            assert_same(getattr(found, field.name), getattr(expected, field.name))
+    elif hasattr(found, "get_config"):
+        assert found.get_config() == expected.get_config()
+    else:
+        assert found == expected
 
 
 def test_options_of_translators_are_refused_for_another_model(tmp_path, monkeypatch, capsys):
@@ -385,7 +470,7 @@ def test_numbers_become_penalties(pieces, tmp_path, quick, monkeypatch):
     (options,) = seen
     assert isinstance(options.length_penalty, GNMTLengthPenalty)
     assert options.length_penalty.alpha == 0.6
-    coverage_penalty = options.beam_options.coverage_penalty
+    coverage_penalty = options.options.coverage_penalty
     assert isinstance(coverage_penalty, CoveragePenalty)
     assert coverage_penalty.beta == 0.2
 
@@ -420,7 +505,7 @@ def test_the_command_fails_in_one_line(tmp_path, capsys):
             "--validate: not allowed with other arguments",
         ),
         (["run", "base", "--version", "new"], "expected a positive integer, got 'new'"),
-        (["run", "base", "--length-penalty", "x"], "invalid float value"),
+        (["run", "base", "--length-penalty", "x"], "expected average or a number from -10 to 10"),
         (
             ["run", "base", "--max-length", "9" * 4400],
             f"integer of at most {2**63 - 1}, got '{'9' * 40}'...\n",

@@ -11,7 +11,7 @@ from keras_attention import (
     TransformerDecoder,
     TransformerEmbedding,
 )
-from keras_attention.export import export_translator, tokenizers, translator_export
+from keras_attention.export import SearchOptions, export_translator, tokenizers, translator_export
 from keras_attention.export.length_limits import choose_max_length, count_learned_positions
 
 
@@ -88,7 +88,8 @@ def limits(monkeypatch):
 
 def export(model, base, **options):
     words = tokenizers.WordTokenizer(["a", "b", "c"])
-    return export_translator(model, base, source=words, target=words, **options)
+    search = SearchOptions(**options)
+    return export_translator(model, base, source=words, target=words, search=search)
 
 
 @pytest.mark.parametrize("build", [lambda n: transformer("learned", n), convolutional])
@@ -99,6 +100,14 @@ def test_sources_fit_the_learned_positions_of_the_encoder(build, limits, tmp_pat
     assert limit == (9, 128)  # the end mark takes the tenth
     assert options["max_source_length"] == 9
     assert options["learned_source_positions"] == 10
+    assert options["max_length"] == 128 and options["stopping"] == "exact"
+    assert set(options) == {
+        "learned_source_positions",
+        *("beam_width", "max_length", "max_source_length", "length_penalty"),
+        *("min_length", "suppress_ids", "no_repeat_ngram_size"),
+        *("coverage_penalty", "stopping", "finished_candidates", "num_groups"),
+        "diversity_penalty",
+    }
     export(model, tmp_path, max_source_length=9)
     assert limits[2] == (9, 128)
     for asked in (10, 512, None):
@@ -122,3 +131,5 @@ def test_outputs_fit_the_learned_positions_of_the_decoder(limits, tmp_path):
     with pytest.raises(ValueError, match="`max_length` to be at most 10.*Received: max_length=11"):
         export(model, tmp_path, max_length=11)
     assert len(limits) == 2
+    export(model, tmp_path)
+    assert limits[2] == (512, 10)

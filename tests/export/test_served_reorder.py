@@ -9,9 +9,9 @@ from served_translators import begin_alone
 from toy_translator import ToyDecoder, toy_translator
 
 from keras_attention._utils.flat_beams import gather_beams
-from keras_attention.export import tokenizers
-from keras_attention.export._search_options import resolve_search_options
+from keras_attention.export import SearchOptions, tokenizers
 from keras_attention.export._signatures import TranslatorSignatures
+from keras_attention.export.search_options import resolve_search_options
 from keras_attention.search import (
     BeamOptions,
     CoveragePenalty,
@@ -39,24 +39,14 @@ class Blind(ToyDecoder):
         return logits, state, alignment * tf.concat([[0.0], tf.ones_like(alignment[0, 1:])], 0)
 
 
+@pytest.mark.parametrize("num_groups", [1, 3])
 @pytest.mark.parametrize("kind", [ToyDecoder, Rotating, Blind])
-def test_rows_of_unequal_length_are_searched_as_each_alone(kind):
+def test_rows_of_unequal_length_are_searched_as_each_alone(kind, num_groups):
     size = TARGET.vocabulary_size
     model = toy_translator(SOURCE.vocabulary_size, size, decoder=kind(size, 7, name="decoder"))
-    options = resolve_search_options(
-        "test",
-        model,
-        SOURCE,
-        TARGET,
-        beam_width=3,
-        max_length=LIMIT,
-        max_source_length=None,
-        length_penalty=None,
-        coverage_penalty=0.5,
-        min_length=0,
-        suppress_ids=(),
-        no_repeat_ngram_size=None,
-    )
+    options = BeamOptions(coverage_penalty=0.5, num_groups=num_groups)
+    options = SearchOptions(3, LIMIT, None, options=options)
+    options = resolve_search_options("test", options, model, SOURCE, TARGET)
     functions = TranslatorSignatures(model, SOURCE, TARGET, options)
     ids, length = functions.pipeline.encode_source(tf.constant(["abc def", "", "ga"]))
     found = functions._beam_search(ids, length)
@@ -68,7 +58,9 @@ def test_rows_of_unequal_length_are_searched_as_each_alone(kind):
             *begun,
             max_length=LIMIT,
             beam_width=3,
-            options=BeamOptions(CoveragePenalty(0.5), reorder_cache=reorder_cache),
+            options=BeamOptions(
+                CoveragePenalty(0.5), num_groups=num_groups, reorder_cache=reorder_cache
+            ),
             memory_mask=tf.ones_like(alone, tf.bool),
         )
         np.testing.assert_array_equal(found["ids"][row], expected["ids"][0])

@@ -6,7 +6,13 @@ import pytest
 from toy_translator import ToyDecoder, toy_translator
 
 from keras_attention import BahdanauDecoder
-from keras_attention.export import Translator, export_translator, text_translator, tokenizers
+from keras_attention.export import (
+    SearchOptions,
+    Translator,
+    export_translator,
+    text_translator,
+    tokenizers,
+)
 from keras_attention.export._signatures import TranslatorSignatures
 
 SOURCE = tokenizers.train("characters", ["abc defg", "hij klm"])
@@ -21,9 +27,8 @@ def model():
 
 @pytest.fixture(scope="module")
 def translator(model):
-    return Translator.from_model(
-        model, source=SOURCE, target=TARGET, beam_width=3, max_length=7, length_penalty=0.6
-    )
+    search = SearchOptions(beam_width=3, max_length=7, length_penalty=0.6)
+    return Translator.from_model(model, source=SOURCE, target=TARGET, search=search)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +124,7 @@ def test_pairs_become_what_fit_reads():
         decoder(),
         source=SOURCE,
         target=TARGET,
-        max_length=5,
+        search=SearchOptions(max_length=5),
     )
     inputs, labels = translator.encode_pairs(["abc", "a"], ["one", "two one"])
     one, two = TARGET.encode(["one two"])[0][0].numpy()
@@ -139,11 +144,10 @@ def test_pairs_become_what_fit_reads():
 
 def test_a_single_tensor_is_the_memory():
     bare = encoder_of(lambda memory, state: memory)
-    translator = Translator(bare, decoder(), source=SOURCE, target=TARGET, max_length=3)
+    options = {"source": SOURCE, "target": TARGET, "search": SearchOptions(max_length=3)}
+    translator = Translator(bare, decoder(), **options)
     named = keras.Model(bare.input, {"memory": bare.output}, name="encoder")
-    with_dict = Translator(
-        named, translator.model.get_layer("decoder"), source=SOURCE, target=TARGET, max_length=3
-    )
+    with_dict = Translator(named, translator.model.get_layer("decoder"), **options)
     assert translator.score(["abc"], ["one"]) == with_dict.score(["abc"], ["one"])
 
 
@@ -180,10 +184,10 @@ def test_parts_and_options_are_checked(model):
         Translator(encoder, ToyDecoder(9, 7, name="toy"), **sides)
     with pytest.raises(ValueError, match="methods prepare, start and step. Received: Dense"):
         Translator(encoder, keras.layers.Dense(3, name="decoder"), **sides)
-    with pytest.raises(ValueError, match="Translator expects options among beam_width.*: beams"):
-        Translator.from_model(model, beams=3, **sides)
-    with pytest.raises(ValueError, match="Translator expects `beam_width` to be a positive int"):
-        Translator.from_model(model, beam_width=0, **sides)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'beam_width'"):
+        Translator.from_model(model, beam_width=3, **sides)
+    with pytest.raises(ValueError, match="Translator expects `search` to be a `SearchOptions`"):
+        Translator.from_model(model, search=3, **sides)
     with pytest.raises(ValueError, match="Translator expects `model` to be a keras.Model"):
         Translator.from_model(None, **sides)
 
@@ -218,12 +222,5 @@ def test_export_passes_everything_on(translator, monkeypatch):
         "name": "m",
         "xla": None,
         "run": {"seed": 1},
-        "beam_width": 3,
-        "max_length": 7,
-        "max_source_length": "auto",
-        "length_penalty": 0.6,
-        "coverage_penalty": None,
-        "min_length": 0,
-        "suppress_ids": (),
-        "no_repeat_ngram_size": None,
+        "search": translator._search,
     }

@@ -39,7 +39,7 @@ class ToyDecoder(keras.layers.Layer):
         keys = ops.einsum("bsd,du->bsu", encoder_outputs, ops.convert_to_tensor(self.key))
         return {"value": encoder_outputs, "key": keys, "mask": memory_mask}
 
-    def start(self, memory, initial_state=None):
+    def start(self, memory, initial_state=None, max_length=None):
         batch = ops.shape(memory["value"])[0]
         if initial_state is None:
             initial_state = ops.zeros((batch, self.units))

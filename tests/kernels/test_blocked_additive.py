@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_attention import AdditiveScorer, Attention, BahdanauAttention, ConcatScorer
-from keras_attention.kernels import blocked_additive, blocks
+from keras_attention.kernels import blocked_additive, blocks, execution
 from keras_attention.scorers.additive import additive_scores
 
 SIZES = (3, 11, 13, 19)  # batch, query, key, units: none is a multiple of a block
@@ -188,7 +188,7 @@ def test_half_precision_keeps_its_dtype_and_stays_finite(dtype):
     ],
 )
 def test_blocks_are_used_where_they_pay(run, sizes, expected, monkeypatch):
-    monkeypatch.setattr(blocks, "get_execution_mode", lambda tensor: run)
+    monkeypatch.setattr(execution, "get_execution_mode", lambda tensor: run)
     batch, queries, keys, units = sizes
     shapes = (batch, queries, units), (batch, keys, units)
     assert blocked_additive.should_use_blocks(*map(keras.KerasTensor, shapes)) is expected

@@ -146,14 +146,19 @@ def test_special_ids_must_be_sound(name):
 def test_stopping_and_penalties_must_be_known():
     with pytest.raises(ValueError, match="`stopping` to be one of 'exact', 'limit'.*stopping='no'"):
         run("beam_search", stopping="no")
-    text = r"`length_penalty` to be None or a callable such as `GNMT.*length_penalty=0.6"
+    text = r"`length_penalty` to be None, a number, or a callable such as `GNMT.*penalty='gnmt'"
     with pytest.raises(ValueError, match=text):
-        run("beam_search", length_penalty=0.6)
-    with pytest.raises(ValueError, match="`length_penalty` to be None or a callable such as"):
+        run("beam_search", length_penalty="gnmt")
+    with pytest.raises(ValueError, match="`length_penalty` to be None, a number, or a callable"):
         run("beam_search", length_penalty=GNMTLengthPenalty)
-    text = r"`coverage_penalty` to be None or a callable such as `Cov.*coverage_penalty=0.2"
+    text = r"`coverage_penalty` to be None, a number, or a callable such as `Cov.*penalty='gnmt'"
     with pytest.raises(ValueError, match=text):
-        run("beam_search", coverage_penalty=0.2)
+        run("beam_search", coverage_penalty="gnmt")
+    text = r"GNMTLengthPenalty accepts as `length_penalty`. Received: length_penalty=11. GNMT"
+    with pytest.raises(ValueError, match=text):
+        run("beam_search", length_penalty=11)
+    with pytest.raises(ValueError, match="BeamOptions expects a number that CoveragePenalty acc"):
+        run("beam_search", coverage_penalty=-0.2)
     text = r"`memory_mask` of shape \(batch, source\), here \(3, 3\)"
     with pytest.raises(ValueError, match=text):
         run("beam_search", memory_mask=ops.ones((3, 5), dtype="bool"))

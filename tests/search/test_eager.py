@@ -1,4 +1,4 @@
-"""An eager search of more than a few steps says once what to do about it."""
+"""An eager search of more than a few steps says what to do about it."""
 
 import warnings
 
@@ -48,7 +48,7 @@ def kinds(found):
 
 
 @each_search
-def test_a_long_eager_search_warns_once_at_the_line_of_the_user(name, warned):
+def test_a_long_eager_search_warns_at_the_line_of_the_user(name, warned):
     run(name, LONG)
     (warning,) = warned
     assert warning.category is EagerSearchWarning
@@ -56,9 +56,15 @@ def test_a_long_eager_search_warns_once_at_the_line_of_the_user(name, warned):
     text = rf"{name} runs eagerly, .*`@tf.function\(autograph=False, jit_compile=True\)`.*11 steps"
     with pytest.raises(EagerSearchWarning, match=text):
         raise warning.message
-    run(name, LONG)
-    run("greedy_search", LONG)
-    assert len(warned) == 1
+
+
+def test_python_shows_the_warning_once_for_each_line():
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            run("greedy_search", LONG)
+        run("beam_search", LONG)
+    assert kinds(found) == [EagerSearchWarning] * 2
 
 
 @each_search

@@ -5,7 +5,13 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_attention.search import AverageLengthPenalty, CoveragePenalty, GNMTLengthPenalty
+from keras_attention.search import (
+    AverageLengthPenalty,
+    BeamOptions,
+    CoveragePenalty,
+    GNMTLengthPenalty,
+)
+from keras_attention.search._ranking import Ranking
 
 LOG_PROBS = np.array([[-1.5, -3.25], [-0.5, -7.0]], "float32")
 LENGTHS = np.array([[1, 10], [4, 7]], "int32")
@@ -84,6 +90,17 @@ def test_alpha_must_be_a_number_in_range(alpha):
         GNMTLengthPenalty(alpha)
 
 
-def test_beta_must_not_be_negative():
-    with pytest.raises(ValueError, match=r"`beta` to be a number in \[0, inf\).*beta=-0.1"):
-        CoveragePenalty(-0.1)
+@pytest.mark.parametrize("beta", [-0.1, float("inf")])
+def test_beta_must_not_be_negative_or_infinite(beta):
+    with pytest.raises(ValueError, match=rf"`beta` to be a number in \[0, inf\).*beta={beta}"):
+        CoveragePenalty(beta)
+
+
+def test_a_number_is_the_factor_of_a_penalty():
+    assert BeamOptions(coverage_penalty=0.2).coverage_penalty.get_config() == {"beta": 0.2}
+    for length_penalty in (0.6, np.float32(0.6), 1):
+        found, expected = (
+            Ranking("test", penalty, None, 1).length_penalty(ops.array([[-3.0]]), ops.array([[7]]))
+            for penalty in (length_penalty, GNMTLengthPenalty(length_penalty))
+        )
+        assert float(found[0, 0]) == float(expected[0, 0]) != -3.0

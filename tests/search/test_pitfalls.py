@@ -290,7 +290,7 @@ class NTMDecoder:
     def prepare(self, source, memory_mask=None):
         return {"source": source}
 
-    def start(self, memory, max_length=None):
+    def start(self, memory, initial_state=None, max_length=None):
         states = self.cell.get_initial_state(len(memory["source"]))
         bias = ops.mean(memory["source"], axis=(1, 2))
         return {"cell": states, "bias": bias}

@@ -75,7 +75,8 @@ def test_a_wrong_mask_is_refused_by_its_name(make, name, mask, beside):
 
 
 def test_the_first_mask_given_counts():
+    layer, inputs = keras.layers.Layer(), np.ones((B, T, 1))
     one, other = np.ones((B, T), "bool"), np.zeros((B, T), "bool")
-    assert validation.resolve_mask("Layer", (B, T), "", mask=one, inputs_mask=other) is one
-    assert validation.resolve_mask("Layer", (B, T), "", mask=None, inputs_mask=other) is other
-    assert validation.resolve_mask("Layer", (B, T), "", mask=None, inputs_mask=None) is None
+    assert validation.resolve_mask(layer, inputs, mask=one, inputs_mask=other) is one
+    assert validation.resolve_mask(layer, inputs, mask=None, inputs_mask=other) is other
+    assert validation.resolve_mask(layer, inputs, mask=None, inputs_mask=None) is None

@@ -29,8 +29,8 @@ def assert_one_line(err, told):
         ("train rnnsearch --run x --foo", "unrecognized arguments: --foo"),
         ("list more", "unrecognized arguments: more"),
         ("plot x", "the following arguments are required: --out"),
-        ("translate x --max-length 0", "--max-length: expected a positive whole number, got '0'"),
-        ("translate x --beam-width 0", "--beam-width: expected a positive whole number, got '0'"),
+        ("translate x --max-length 0", "--max-length: expected a positive integer, got '0'"),
+        ("translate x --beam-width 0", "--beam-width: expected a positive integer, got '0'"),
         (
             "translate x --length-penalty 11",
             "expected average or a number from -10 to 10, got '11'",

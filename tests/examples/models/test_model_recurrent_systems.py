@@ -16,7 +16,7 @@ from examples.models.encoders import stacked_lstm
 from examples.models.sampling import schedule
 from keras_attention import decoders
 from keras_attention.decoders import check_decoder
-from keras_attention.export import export_translator, tokenizers
+from keras_attention.export import SearchOptions, export_translator, tokenizers
 from keras_attention.search import (
     Constraints,
     SpecialIds,
@@ -313,9 +313,8 @@ def test_an_export_says_what_the_search_finds(name, tmp_path):
     source = tokenizers.train("words", ["a b c d e f g"])
     target = tokenizers.train("words", ["p q r s t u v w x"])
     texts, beam = ["a b", "g c c", "d"], 2
-    path = export_translator(
-        model, tmp_path, source=source, target=target, beam_width=beam, max_length=5
-    )
+    search = SearchOptions(beam_width=beam, max_length=5)
+    path = export_translator(model, tmp_path, source=source, target=target, search=search)
     served = tf.saved_model.load(str(path)).signatures["serving_default"](text=tf.constant(texts))
     ids, lengths = source.encode(texts)
     ids = np.array([[*row[:length], 3, *[0] * (3 - length)] for row, length in

@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from examples.commands.arguments import UsageError
 from examples.data.report import DataError
 from examples.models import rnnsearch, transformer
 from examples.translation import evaluate
@@ -89,7 +88,7 @@ def test_a_joined_text_is_named_by_its_first_line(learned, echo, tmp_path, capsy
 def test_longer_outputs_than_positions_are_refused(learned, tmp_path):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a\ta\n")
-    with pytest.raises(UsageError) as raised:
+    with pytest.raises(ValueError) as raised:
         evaluated(learned, pairs, "--max-length", 7)
     assert str(raised.value) == (
         f"--max-length expects at most 6, the positions that the decoder of {learned} has "

@@ -11,7 +11,7 @@ from examples.data.report import DataError
 from examples.models import transformer
 from examples.translation import lengths, plot, score, translate
 from examples.translation.translating import PairScorer, TextTranslator, Translation
-from keras_attention.export import runs
+from keras_attention.export import SearchOptions, runs
 from keras_attention.export.tokenizers import WordTokenizer
 
 WORDS = WordTokenizer([*"abcdef"])
@@ -73,7 +73,7 @@ def called(command, *options):
 
 @pytest.mark.thorough
 def test_a_long_source_is_read_as_far_as_positions_are_learned(model):
-    translator = TextTranslator(model, WORDS, WORDS, beam_width=2, max_length=4)
+    translator = TextTranslator(model, WORDS, WORDS, SearchOptions(beam_width=2, max_length=4))
     found, expected, other = translator.translate([LONG, READ, "a b c d f"])
     assert found.texts == expected.texts
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)

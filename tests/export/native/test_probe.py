@@ -12,7 +12,12 @@ from tiny_model import write_warm_up
 from toy_export import Offline, with_warm_up
 from toy_translator import toy_translator
 
-from keras_attention.export import _warmup_requests, export_translator, tokenizers
+from keras_attention.export import (
+    SearchOptions,
+    _warmup_requests,
+    export_translator,
+    tokenizers,
+)
 from keras_attention.export._warmup_requests import WARMUP_FILE
 from keras_attention.export.serving import _tensor_protos
 
@@ -92,8 +97,8 @@ def test_subwords_are_read_and_written_without_python(probe, tmp_path, monkeypat
     source = tokenizers.train("sentencepiece", LINES, vocabulary_size=53)
     target = tokenizers.train("wordpiece", LINES)
     model = toy_translator(source.vocabulary_size, target.vocabulary_size)
-    options = {"source": source, "target": target, "beam_width": 2, "max_length": 5}
-    path = export_translator(model, tmp_path / "base", **options)
+    search = SearchOptions(beam_width=2, max_length=5)
+    path = export_translator(model, tmp_path / "base", source=source, target=target, search=search)
     texts = _tensor_protos.encode_strings(["der Hund läuft .", "", "Tag 👩‍🚀 ☃"])
     write_warm_up(
         tmp_path,

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from toy_translator import toy_translator
 
-from keras_attention.export import export_translator, tokenizers, versions
+from keras_attention.export import SearchOptions, export_translator, tokenizers, versions
 from keras_attention.export._manifest import write_manifest
 from keras_attention.export._warmup_requests import WARMUP_FILE
 from keras_attention.export.serving import _tensor_protos
@@ -32,15 +32,8 @@ def write_toy(
 ) -> pathlib.Path:
     """Exports a toy; by default with beam 2, outputs of 5 tokens and sources of 11 at most."""
     model, source, target = toy_parts()
-    return export_translator(
-        model,
-        base,
-        source=source,
-        target=target,
-        beam_width=beam_width,
-        max_length=max_length,
-        max_source_length=max_source_length,
-    )
+    search = SearchOptions(beam_width, max_length, max_source_length)
+    return export_translator(model, base, source=source, target=target, search=search)
 
 
 def shared_toy(tmp_path_factory) -> pathlib.Path:

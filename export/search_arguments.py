@@ -1,0 +1,152 @@
+"""The search options of the command lines: their flags, and the `SearchOptions` of a run."""
+
+import argparse
+
+import tensorflow as tf
+
+from keras_attention.export._argument_types import positive_int, positive_int_up_to
+from keras_attention.export.length_limits import (
+    MAX_SOURCE_LENGTH,
+    choose_max_length,
+    count_learned_positions,
+)
+from keras_attention.export.runs import Run
+from keras_attention.export.search_options import SearchOptions
+from keras_attention.export.tokenizers.base import SPECIAL_TOKENS, UNKNOWN_ID
+from keras_attention.search import (
+    AverageLengthPenalty,
+    BeamOptions,
+    Constraints,
+    GNMTLengthPenalty,
+)
+
+MAX_NGRAM_SIZE = 2**31 - 1
+
+
+def parse_length_penalty(text: str) -> AverageLengthPenalty | GNMTLengthPenalty:
+    """Returns the length penalty that `--length-penalty` names: "average", or an alpha."""
+    if text == "average":
+        return AverageLengthPenalty()
+    try:
+        return GNMTLengthPenalty(float(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected average or a number from -10 to 10, got {text!r}"
+        ) from None
+
+
+def add_search_arguments(
+    parser: argparse.ArgumentParser, *, add_max_source_length: bool = True
+) -> None:
+    """Adds the flags of the search options to a parser.
+
+    Args:
+        parser: The parser.
+        add_max_source_length: Whether `--max-source-length` is one of them.
+
+    Example:
+
+    >>> parser = argparse.ArgumentParser()
+    >>> add_search_arguments(parser)
+    >>> parser.parse_args(["--beam-width", "8"]).beam_width
+    8
+    """
+    group = parser.add_argument_group("search")
+
+    def add(name, kind, metavar, text, default=None, **options):
+        group.add_argument(name, type=kind, metavar=metavar, help=text, default=default, **options)
+
+    add(
+        "--beam-width",
+        positive_int,
+        "N",
+        "hypotheses to keep and to return (default: %(default)s)",
+        SearchOptions.beam_width,
+    )
+    add(
+        "--length-penalty",
+        parse_length_penalty,
+        "ALPHA",
+        "rank by log p / ((5 + length) / 6)^ALPHA; 0.6 is usual, larger favors longer outputs; "
+        "or average, to rank by log p / length (default: rank by log p)",
+    )
+    add(
+        "--coverage-penalty",
+        float,
+        "BETA",
+        "penalty for source tokens without attention; 0.2 is usual (default: none)",
+    )
+    add(
+        "--max-length",
+        positive_int,
+        "N",
+        "maximum output length in tokens, EOS included (default: twice the longest target of the "
+        "training, or 128; at most the positions that the decoder has learned)",
+    )
+    add("--min-length", positive_int, "N", "minimum output length in tokens, EOS included", 0)
+    add(
+        "--no-repeat-ngram-size",
+        positive_int_up_to(MAX_NGRAM_SIZE),
+        "N",
+        "no n-gram of N tokens occurs twice in an output",
+    )
+    text = "target tokens that are never produced, such as <unk>"
+    add("--suppress-tokens", str, "TOKEN", text, (), nargs="+")
+    if add_max_source_length:
+        add(
+            "--max-source-length",
+            positive_int_up_to(MAX_SOURCE_LENGTH),
+            "N",
+            "maximum source length in tokens; longer sources are truncated (default: 512, or the "
+            "positions that the encoder has learned, if that is less)",
+        )
+
+
+def make_search_options(arguments: argparse.Namespace, run: Run) -> SearchOptions:
+    """Returns the search options that the flags ask for.
+
+    Args:
+        arguments: What a parser with the flags of `add_search_arguments` has parsed.
+        run: The run of the translator. By default outputs have at most twice as many tokens as
+            the longest target of its training.
+
+    Raises:
+        ValueError: If an option does not fit the model or its tokenizers.
+    """
+    trained = (run.settings.get("lengths") or {}).get("target")
+    max_length = arguments.max_length or choose_max_length(run.model, trained)
+    learned = count_learned_positions(run.model).get("target", max_length)
+    if max_length > learned:
+        raise ValueError(
+            f"--max-length expects at most {learned}, the positions that the decoder of "
+            f"{run.directory} has learned. Received: --max-length {max_length}"
+        )
+    return SearchOptions(
+        beam_width=arguments.beam_width,
+        max_length=max_length,
+        max_source_length=getattr(arguments, "max_source_length", None) or "auto",
+        length_penalty=arguments.length_penalty,
+        constraints=Constraints(
+            min_length=arguments.min_length,
+            suppress_ids=_find_token_ids(arguments.suppress_tokens, run.target_tokenizer),
+            no_repeat_ngram_size=arguments.no_repeat_ngram_size,
+        ),
+        options=BeamOptions(coverage_penalty=arguments.coverage_penalty),
+    )
+
+
+def _find_token_ids(pieces, tokenizer):
+    """Returns the ids of target tokens given by name."""
+    if not pieces:
+        return ()
+    names = [
+        name.decode()
+        for name in tokenizer.ids_to_tokens(tf.range(tokenizer.vocabulary_size)).numpy()
+    ]
+    for piece in pieces:
+        if piece not in names[UNKNOWN_ID:]:
+            raise ValueError(
+                "--suppress-tokens expects tokens of the target's vocabulary, such as "
+                f"{SPECIAL_TOKENS[UNKNOWN_ID]}. Received: {piece!r}"
+            )
+    return tuple(number for number, name in enumerate(names) if name in pieces)

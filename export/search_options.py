@@ -1,0 +1,149 @@
+"""How a translator searches: `SearchOptions`, of `Translator` and of `export_translator`."""
+
+import dataclasses
+
+import keras
+
+from keras_attention import validation
+from keras_attention.decoders import get_decoder_start_id, get_reorder_cache
+from keras_attention.export._model_checks import check_translator, check_vocabularies
+from keras_attention.export.length_limits import (
+    MAX_SOURCE_LENGTH,
+    resolve_max_length,
+    resolve_max_source_length,
+)
+from keras_attention.export.tokenizers import Tokenizer
+from keras_attention.export.tokenizers.base import EOS_ID
+from keras_attention.search import BeamOptions, Constraints, GNMTLengthPenalty, SpecialIds
+from keras_attention.search.penalties import LengthPenalty, convert_penalty
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchOptions:
+    """How a translator searches, in Python and on a server.
+
+    An export fixes them for every request. Only its signature `search` takes a length penalty and
+    a maximum length for each example.
+
+    Args:
+        beam_width: Number of hypotheses that the beam search keeps and returns.
+        max_length: Maximum output length in tokens, EOS included; at most the number of positions
+            that the decoder has learned. `"auto"` is 128, or that number, if it is less.
+        max_source_length: Maximum source length in tokens, EOS not included; longer sources are
+            truncated. `"auto"` is 512, or the number of positions that the encoder has learned
+            minus 1 for EOS, if that is less. None sets no limit: then one request can exhaust the
+            memory.
+        length_penalty: None, the alpha of a `GNMTLengthPenalty`, or a penalty object.
+        constraints: The `Constraints` of all searches. They hold for every request, so they have
+            no `prefix`, no `max_lengths`, and one `min_length`. The `special_ids` are those of
+            the decoder and the tokenizers; leave them out.
+        options: The `BeamOptions` of the beam search. Without a `reorder_cache` the search uses
+            the decoder's.
+
+    Raises:
+        ValueError: If an option is out of range. `Translator` and `export_translator` compare the
+            options with the model and the tokenizers.
+
+    Example:
+
+    >>> from keras_attention.export import SearchOptions
+    >>> from keras_attention.search import BeamOptions, Constraints
+    >>> search = SearchOptions(
+    ...     beam_width=8,
+    ...     length_penalty=0.6,
+    ...     constraints=Constraints(min_length=2, suppress_ids=[1]),
+    ...     options=BeamOptions(coverage_penalty=0.2),
+    ... )
+    >>> search.length_penalty.alpha, search.options.coverage_penalty.beta
+    (0.6, 0.2)
+    """
+
+    beam_width: int = 4
+    max_length: int | str = "auto"
+    max_source_length: int | str | None = "auto"
+    length_penalty: LengthPenalty | float | None = None
+    constraints: Constraints = Constraints()
+    options: BeamOptions = BeamOptions()
+
+    def __post_init__(self) -> None:
+        owner = "SearchOptions"
+        validation.check_positive_int(owner, "beam_width", self.beam_width)
+        if self.max_length != "auto":
+            validation.check_positive_int(owner, "max_length", self.max_length, 'Or "auto".')
+        limit = self.max_source_length
+        if limit not in (None, "auto"):
+            validation.check_positive_int(owner, "max_source_length", limit, 'Or None, or "auto".')
+            if limit > MAX_SOURCE_LENGTH:
+                raise ValueError(
+                    f"{owner} expects `max_source_length` to be at most {MAX_SOURCE_LENGTH}, or "
+                    f"None for no limit. Received: max_source_length={limit}"
+                )
+        penalty = convert_penalty(owner, "length_penalty", self.length_penalty, GNMTLengthPenalty)
+        object.__setattr__(self, "length_penalty", penalty)
+        for name, kind in (("constraints", Constraints), ("options", BeamOptions)):
+            if not isinstance(getattr(self, name), kind):
+                raise ValueError(
+                    f"{owner} expects `{name}` to be a `{kind.__name__}`. "
+                    f"Received: {name}={getattr(self, name)!r}"
+                )
+        validation.check_int_at_least(owner, "min_length", self.constraints.min_length, 0)
+        for name in ("max_lengths", "prefix"):
+            if getattr(self.constraints, name) is not None:
+                raise ValueError(
+                    f"{owner} expects `constraints` that hold for every request, without "
+                    f"`{name}`. Pass it to `beam_search`. Received: "
+                    f"{name}={validation.describe_value(getattr(self.constraints, name))}"
+                )
+        self.options.check_beam_width(owner, self.beam_width)
+
+
+def resolve_search_options(
+    owner: str, search: SearchOptions, model: keras.Model, source: Tokenizer, target: Tokenizer
+) -> SearchOptions:
+    """Returns the options with the limits, special ids and `reorder_cache` of a translator.
+
+    Args:
+        owner: Name of the function or class that the user called.
+        search: The options of the user.
+        model: A translator, to be checked.
+        source: Tokenizer of the source side.
+        target: Tokenizer of the target side.
+
+    Raises:
+        ValueError: If the model is not a translator, or a tokenizer or an option does not match it.
+    """
+    if not isinstance(search, SearchOptions):
+        raise ValueError(
+            f"{owner} expects `search` to be a `SearchOptions`, such as "
+            f"SearchOptions(beam_width=8). Received: search={search!r}"
+        )
+    check_translator(owner, model)
+    check_vocabularies(model, source, target)
+    constraints, options = search.constraints, search.options
+    max_length = resolve_max_length(owner, model, search.max_length)
+    if constraints.min_length > max_length:
+        raise ValueError(
+            f"{owner} expects `min_length` to be at most `max_length`. "
+            f"Received: min_length={constraints.min_length}, max_length={max_length}"
+        )
+    size = target.vocabulary_size
+    if any(i >= size or i == EOS_ID for i in constraints.suppress_ids):
+        raise ValueError(
+            f"{owner} expects `suppress_ids` to be ids of the target tokenizer, 0 to {size - 1}, "
+            f"without EOS, {EOS_ID}. Received: suppress_ids={constraints.suppress_ids}"
+        )
+    decoder = model.get_layer("decoder")
+    special_ids = SpecialIds(start_id=get_decoder_start_id(decoder))
+    if constraints.special_ids not in (SpecialIds(), special_ids):
+        raise ValueError(
+            f"{owner} expects `special_ids` to be those of the decoder and the tokenizers, "
+            f"{special_ids}. Leave them out. Received: special_ids={constraints.special_ids}"
+        )
+    reorder_cache = options.reorder_cache or get_reorder_cache(decoder)
+    return dataclasses.replace(
+        search,
+        max_length=max_length,
+        max_source_length=resolve_max_source_length(owner, model, search.max_source_length),
+        constraints=dataclasses.replace(constraints, special_ids=special_ids),
+        options=dataclasses.replace(options, reorder_cache=reorder_cache),
+    )
