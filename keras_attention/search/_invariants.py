@@ -13,6 +13,7 @@ from keras_attention.search.beam import beam_search
 from keras_attention.search.beam_options import BeamOptions
 from keras_attention.search.constraints import Constraints, SpecialIds
 from keras_attention.search.greedy import greedy_search
+from keras_attention.search.penalties import GNMTLengthPenalty, convert_penalty
 
 MAX_ENUMERATED = 100  # the maximum number of enumerated sequences
 
@@ -42,6 +43,12 @@ class BeamSearchInvariants:
     beam_width: int = 3
     length_penalty: object = None
     options: BeamOptions = BeamOptions()
+
+    def __post_init__(self):
+        penalty = convert_penalty(
+            "check_beam_search", "length_penalty", self.length_penalty, GNMTLengthPenalty
+        )
+        object.__setattr__(self, "length_penalty", penalty)
 
     def bind_step(self, inputs):
         return CheckedStep("check_beam_search", self.step, inputs.state, inputs.memory)

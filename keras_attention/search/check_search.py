@@ -22,7 +22,7 @@ class BeamSearchArguments(TypedDict, total=False):
 
     max_length: int
     beam_width: int
-    length_penalty: LengthPenalty | None
+    length_penalty: LengthPenalty | float | None
     options: BeamOptions
     memory_mask: TensorLike | None
 

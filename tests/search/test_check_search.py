@@ -31,6 +31,10 @@ def test_a_right_step_passes(rule):
     assert 0.0 <= check(model_of(end_bias=0.5), **RULES[rule][0]) < 1e-5
 
 
+def test_numbers_are_penalties_here_too():
+    assert check(model_of(end_bias=0.5), length_penalty=0.6, coverage_penalty=0.2) < 1e-5
+
+
 @pytest.mark.thorough
 def test_a_right_step_passes_under_xla():
     assert check(model_of(batch=2), beam_width=2, max_length=3, jit_compile=True) < 1e-5
