@@ -239,26 +239,28 @@ def _heads(plain, batch, queries, keys, heads, width):
 def _windows(plain, batch, queries, keys, width, window):
     from keras_attention import LocalAttention
 
-    layer = LocalAttention(window // 2 * 2 + 1, ("monotonic", "predictive")[batch % 2])
-    if plain:
-        layer._should_score_all_keys = lambda *arguments: True
+    class DenseLocalAttention(LocalAttention):
+        def _should_score_all_keys(self, *arguments):
+            return True
+
+    layer_class = DenseLocalAttention if plain else LocalAttention
+    layer = layer_class(window // 2 * 2 + 1, ("monotonic", "predictive")[batch % 2])
     return layer, [(batch, queries, width), (batch, keys, width)]
 
 
 def _entmax(plain, batch, keys):
     from keras_attention import EntmaxNormalizer
-    from keras_attention.normalizers import entmax
 
-    if plain:
-        entmax._entmax15 = entmax._entmax_by_bisection
-    return EntmaxNormalizer(1.5), [(batch, keys)]
+    # Beside 1.5 the threshold is found by bisection.
+    return EntmaxNormalizer(1.500001 if plain else 1.5), [(batch, keys)]
 
 
 def _tokens(plain, batch, keys, count):
-    from keras_attention.search._chunked_top_k import chunked_top_k
-    from keras_attention.search._indexing import top_k
+    from keras import ops
 
-    function = top_k if plain else chunked_top_k
+    from keras_attention.search.chunked_top_k import chunked_top_k
+
+    function = ops.top_k if plain else chunked_top_k
     return lambda logits: function(logits, count)[0], [(batch, keys)]
 
 

@@ -218,7 +218,7 @@ def searcher(model, beam: int, length: int):
     """Returns `search(source_ids)`, which gives ids and log-probabilities, best first."""
     from keras import ops
 
-    from keras_attention._utils.decoder_protocol import get_reorder_cache, start_decoder
+    from keras_attention.decoders import get_reorder_cache, start_decoder
     from keras_attention.search import (
         BeamOptions,
         beam_search,
@@ -269,7 +269,7 @@ def keras_side(
     keep_freed_memory()
     import tensorflow as tf
 
-    from keras_attention.export import XLABuckets, _tf_functions
+    from keras_attention.export import XLABuckets
     from keras_attention.search import EagerSearchWarning
 
     policy = None if dtype == "float32" else f"mixed_{dtype}"
@@ -287,11 +287,10 @@ def keras_side(
         xla_buckets = XLABuckets((batch,), (source_length,), precision, split)
         search = xla_buckets.compile_in_buckets(search, min_batch_size=2 if beam == 1 else 1)
     else:
-        # As a server has it: one graph for any batch and any length, another for one row.
-        specs = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
-        search = tf.function(
-            _tf_functions.specialize_single_example(search, *specs), specs, autograph=False
-        )
+        # As a server has it: one graph for any batch and any length, another for one example.
+        rows = 1 if batch == 1 else None
+        specs = tf.TensorSpec([rows, None], tf.int32), tf.TensorSpec([rows], tf.int32)
+        search = tf.function(search, specs, autograph=False)
     lengths = tf.fill([batch], source_length)
     return lambda: float(search(ids, lengths)["log_probs"][0, 0])
 

@@ -3,11 +3,12 @@
 try:
     import tensorflow_text as _tensorflow_text  # noqa: F401
 except ModuleNotFoundError as _error:
-    from keras_attention._utils.optional_packages import missing_package_error
+    from keras_attention.validation import missing_package_error
 
     raise missing_package_error("keras_attention.export", _error.name, "export") from _error
 
 from keras_attention.export import runs, tokenizers
+from keras_attention.export._model_checks import connect_encoder_decoder
 from keras_attention.export.compilation import XLABuckets
 from keras_attention.export.model_export import TextInput, export_model
 from keras_attention.export.search_options import SearchOptions
@@ -21,6 +22,7 @@ __all__ = [
     "Translation",
     "Translator",
     "XLABuckets",
+    "connect_encoder_decoder",
     "export_model",
     "export_translator",
     "runs",

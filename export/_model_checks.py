@@ -54,7 +54,12 @@ def check_decoder_methods(owner: str, decoder) -> None:
         )
 
 
-def connect_encoder_decoder(owner: str, encoder, decoder, name: str = "translator") -> keras.Model:
+def connect_encoder_decoder(
+    owner: str,
+    encoder: keras.layers.Layer,
+    decoder: keras.layers.Layer,
+    name: str = "translator",
+) -> keras.Model:
     """Returns the functional model of an encoder and a decoder, from `source` and `target` ids.
 
     Args:

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_attention._utils.decoder_protocol import get_decoder_start_id, start_decoder
+from keras_attention.decoders import get_decoder_start_id, start_decoder
 from keras_attention.export._model_checks import standardize_encoder_outputs
 from keras_attention.export._tf_functions import (
     append_eos,

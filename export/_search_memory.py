@@ -16,9 +16,9 @@ bytes. The estimate excludes the intermediate results of layers.
 
 import tensorflow as tf
 
-from keras_attention.export._length_limits import DEFAULT_MAX_SOURCE_LENGTH
 from keras_attention.export._pipeline import IDS
 from keras_attention.export._tf_functions import MAX_CHUNK_SIZE, make_tf_function
+from keras_attention.export.length_limits import DEFAULT_MAX_SOURCE_LENGTH
 
 MAX_SEARCH_BYTES = 32 * 2**30  # of all examples of a batch
 

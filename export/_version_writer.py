@@ -7,12 +7,12 @@ import pathlib
 import tensorflow as tf
 
 from keras_attention.export import (
-    _atomic_files,
     _manifest,
     _model_card,
     _serving_configs,
-    _versions,
     _warmup_requests,
+    atomic_files,
+    versions,
 )
 from keras_attention.export.serving.errors import ServingError
 from keras_attention.export.validate import validate_export
@@ -77,15 +77,15 @@ def write_version(
         FileExistsError: If the version exists.
         ValueError: If a server could not load the version or could not run its warm-up requests.
     """
-    path = _versions.make_version_path(directory, number)
+    path = versions.make_version_path(directory, number)
 
     def next_path():
         nonlocal path
-        path = _versions.make_version_path(directory)
+        path = versions.make_version_path(directory)
         return path
 
     # No file of a version holds its number, so it may change until the rename if none was given.
-    with _atomic_files.create_directory(
+    with atomic_files.create_directory(
         path, next_path if number is None else None
     ) as temporary_path:
         # Pass the functions themselves: getting concrete functions would trace them again.

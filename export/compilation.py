@@ -9,8 +9,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from keras_attention import matmul_precision
-from keras_attention._utils import validation
+from keras_attention import matmul_precision, validation
 from keras_attention.export._text_types import TextFunction
 from keras_attention.export._tf_functions import make_tf_function, merge_chunks
 from keras_attention.export.tokenizers.base import PADDING_ID

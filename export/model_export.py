@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from keras_attention._utils import validation
-from keras_attention._utils.tensor_types import ConfigValue
+from keras_attention import validation
 from keras_attention.export import _model_card
+from keras_attention.export._text_types import JSONValue
 from keras_attention.export._tf_functions import append_eos, call_with_any_batch, make_tf_function
 from keras_attention.export._version_writer import (
     ServedModule,
@@ -79,7 +79,7 @@ def export_model(
     name: str | None = None,
     examples: Mapping[str, npt.ArrayLike] | None = None,
     descriptions: Mapping[str, str] | None = None,
-    run: Mapping[str, ConfigValue] | None = None,
+    run: Mapping[str, JSONValue] | None = None,
 ) -> pathlib.Path:
     """Writes a functional Keras model as a SavedModel version for TensorFlow Serving.
 

@@ -16,10 +16,10 @@ from collections.abc import Mapping
 import keras
 
 import keras_attention  # noqa: F401  registers the classes of model files
-from keras_attention._utils.tensor_types import ConfigValue
-from keras_attention.export import _atomic_files, tokenizers
+from keras_attention.export import atomic_files, tokenizers
 from keras_attention.export._error_summary import summarize_error
 from keras_attention.export._model_checks import check_translator, check_vocabularies
+from keras_attention.export._text_types import JSONValue
 from keras_attention.export.tokenizers import _storage
 from keras_attention.export.tokenizers.base import SPECIAL_IDS
 
@@ -41,7 +41,7 @@ class Run:
     def __init__(
         self,
         directory: str | os.PathLike[str],
-        settings: Mapping[str, ConfigValue],
+        settings: Mapping[str, JSONValue],
         source_tokenizer: tokenizers.Tokenizer | None,
         target_tokenizer: tokenizers.Tokenizer | None,
         dtype: str | None = None,
@@ -72,7 +72,7 @@ class Run:
 def write_run(
     directory: str | os.PathLike[str],
     model: keras.Model,
-    settings: Mapping[str, ConfigValue],
+    settings: Mapping[str, JSONValue],
     source_tokenizer: tokenizers.Tokenizer | None = None,
     target_tokenizer: tokenizers.Tokenizer | None = None,
     *,
@@ -117,9 +117,9 @@ def write_run(
         if not _storage.is_saved(tokenizer, directory / f"{side}.tokenizer"):
             (directory / "run.json").unlink(missing_ok=True)
             tokenizer.save(directory / f"{side}.tokenizer")
-    with _atomic_files.replace_file(directory / "model.keras", suffix=".keras") as temporary_path:
+    with atomic_files.replace_file(directory / "model.keras", suffix=".keras") as temporary_path:
         model.save(temporary_path)
-    _atomic_files.write_bytes(directory / "run.json", description)
+    atomic_files.write_bytes(directory / "run.json", description)
     return directory
 
 

@@ -5,7 +5,7 @@ import argparse
 import tensorflow as tf
 
 from keras_attention.export._argument_types import positive_int, positive_int_up_to
-from keras_attention.export._length_limits import (
+from keras_attention.export.length_limits import (
     MAX_SOURCE_LENGTH,
     choose_max_length,
     count_learned_positions,

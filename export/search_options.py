@@ -4,20 +4,18 @@ import dataclasses
 
 import keras
 
-from keras_attention._utils import validation
-from keras_attention._utils.decoder_protocol import get_decoder_start_id, get_reorder_cache
-from keras_attention._utils.tensor_types import LengthPenalty
-from keras_attention.export._length_limits import (
+from keras_attention import validation
+from keras_attention.decoders import get_decoder_start_id, get_reorder_cache
+from keras_attention.export._model_checks import check_translator, check_vocabularies
+from keras_attention.export.length_limits import (
     MAX_SOURCE_LENGTH,
     resolve_max_length,
     resolve_max_source_length,
 )
-from keras_attention.export._model_checks import check_translator, check_vocabularies
 from keras_attention.export.tokenizers import Tokenizer
 from keras_attention.export.tokenizers.base import EOS_ID
 from keras_attention.search import BeamOptions, Constraints, GNMTLengthPenalty, SpecialIds
-from keras_attention.search._groups import BeamGroups
-from keras_attention.search.penalties import convert_penalty
+from keras_attention.search.penalties import LengthPenalty, convert_penalty
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,8 +94,7 @@ class SearchOptions:
                     f"`{name}`. Pass it to `beam_search`. Received: "
                     f"{name}={validation.describe_value(getattr(self.constraints, name))}"
                 )
-        groups = self.options
-        BeamGroups(owner, self.beam_width, groups.num_groups, groups.diversity_penalty)
+        self.options.check_beam_width(owner, self.beam_width)
 
 
 def resolve_search_options(

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 
-from keras_attention.export import _versions
+from keras_attention.export import versions
 from keras_attention.export._argument_types import (
     mebibytes,
     parse_int,
@@ -108,7 +108,7 @@ def make_served_models(options: argparse.Namespace) -> list[ServedModel]:
     for directory in options.directories:
         if not directory.is_dir():
             raise ValueError(f"{directory} is not a directory")
-        if _versions.find_versions(directory) or not _list_models(directory):
+        if versions.find_versions(directory) or not _list_models(directory):
             _add(bases, options.name or directory.resolve().name, directory)
         else:
             for base in _list_models(directory):
@@ -133,7 +133,7 @@ def make_served_models(options: argparse.Namespace) -> list[ServedModel]:
 
 def _list_models(directory):
     folders = sorted(path for path in directory.iterdir() if path.is_dir())
-    return [path for path in folders if _versions.find_versions(path)]
+    return [path for path in folders if versions.find_versions(path)]
 
 
 def _add(bases, name, directory):
@@ -253,7 +253,7 @@ def _parse_policy(text):
 
 def _check_version(version, text):
     if version is None:
-        message = f"expected versions of at most {_versions.MAX_VERSION}, got {quote(text)}"
+        message = f"expected versions of at most {versions.MAX_VERSION}, got {quote(text)}"
         raise argparse.ArgumentTypeError(message)
 
 

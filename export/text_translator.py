@@ -9,19 +9,19 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_attention._utils.decoder_protocol import get_decoder_start_id
-from keras_attention._utils.tensor_types import ConfigValue
-from keras_attention._utils.validation import check_int_at_least
-from keras_attention.export._length_limits import count_learned_positions
+from keras_attention.decoders import get_decoder_start_id
 from keras_attention.export._model_checks import connect_encoder_decoder
 from keras_attention.export._search_memory import check_search_ram
 from keras_attention.export._signatures import INPUTS, TranslatorSignatures
+from keras_attention.export._text_types import JSONValue
 from keras_attention.export._tf_functions import append_eos, make_tf_function
 from keras_attention.export.compilation import XLABuckets
+from keras_attention.export.length_limits import count_learned_positions
 from keras_attention.export.search_options import SearchOptions, resolve_search_options
 from keras_attention.export.tokenizers import Tokenizer
 from keras_attention.export.translator_export import export_translator
-from keras_attention.search._log_probs import IMPOSSIBLE
+from keras_attention.search.beam import PADDING_SCORE
+from keras_attention.validation import check_int_at_least
 
 SCORE_LENGTH_MULTIPLE = 64  # targets are padded to a multiple of it, so that few graphs serve all
 
@@ -234,7 +234,7 @@ class Translator:
         version: int | None = None,
         name: str | None = None,
         xla: XLABuckets | None = None,
-        run: Mapping[str, ConfigValue] | None = None,
+        run: Mapping[str, JSONValue] | None = None,
     ) -> pathlib.Path:
         """Writes the translator as a SavedModel version, with the same search options.
 
@@ -301,7 +301,7 @@ def _make_string_tensor(texts):
 
 def _make_translation(row):
     """Returns one example's outputs of a translation signature, without padding hypotheses."""
-    count = int((row["score"] > IMPOSSIBLE).sum())
+    count = int((row["score"] > PADDING_SCORE).sum())
     texts = [text.decode() for text in row["text"][:count]]
     scores = row["score"][:count].tolist()
     if "alignment" not in row:

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 
 import keras
 
-from keras_attention._utils import validation
-from keras_attention._utils.tensor_types import ConfigValue
+from keras_attention import validation
 from keras_attention.export import _model_card, _signature_descriptions
-from keras_attention.export._length_limits import count_learned_positions
 from keras_attention.export._search_memory import check_search_ram
 from keras_attention.export._signatures import TranslatorSignatures
+from keras_attention.export._text_types import JSONValue
 from keras_attention.export._translator_requests import make_translator_requests
 from keras_attention.export._version_writer import (
     ServedModule,
@@ -21,6 +20,7 @@ from keras_attention.export._version_writer import (
     write_version,
 )
 from keras_attention.export.compilation import XLABuckets
+from keras_attention.export.length_limits import count_learned_positions
 from keras_attention.export.search_options import SearchOptions, resolve_search_options
 from keras_attention.export.tokenizers import Tokenizer
 
@@ -42,7 +42,7 @@ def export_translator(
     name: str | None = None,
     search: SearchOptions = SearchOptions(),
     xla: XLABuckets | None = None,
-    run: Mapping[str, ConfigValue] | None = None,
+    run: Mapping[str, JSONValue] | None = None,
 ) -> pathlib.Path:
     """Writes a translator as a SavedModel version that an unmodified TensorFlow Serving loads.
 

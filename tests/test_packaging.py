@@ -13,7 +13,7 @@ import tomllib
 import pytest
 
 import keras_attention
-from keras_attention._utils import optional_packages
+from keras_attention.validation import optional_packages
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -34,9 +34,10 @@ LAYER_FOLDERS = (
     "convolutional",
     "decoders",
 )
-#: What the modules of a folder may import of the library besides `_utils`.
+#: What the modules of a folder may import of the library besides `_utils` and `validation`.
 MAY_IMPORT = {
     "_utils": (),
+    "validation": (),
     "scorers": ("kernels",),
     "normalizers": ("kernels",),
     "core": ("kernels",),
@@ -230,7 +231,7 @@ def test_dependencies_point_one_way():
 
 @pytest.mark.parametrize("folder", MAY_IMPORT)
 def test_a_folder_imports_only_what_stands_below_it(folder):
-    allowed = {folder, "_utils", *MAY_IMPORT[folder]}
+    allowed = {folder, "_utils", "validation", *MAY_IMPORT[folder]}
     modules = [f"keras_attention.{name}" for name in MAY_IMPORT if name not in allowed]
     modules.append("keras_attention.export")
     assert _offenders(_files(f"keras_attention/{folder}"), *modules) == []
@@ -241,6 +242,84 @@ def test_the_root_holds_folders_alone():
     assert found == {"__init__.py"}
     folders = {path.name for path in (ROOT / "keras_attention").iterdir() if _has_init(path)}
     assert folders == {*MAY_IMPORT, "export"}
+
+
+def _private_imports(path, own_package):
+    """Returns the private names of the library that a file of another package imports."""
+    return [
+        f"{path.name} imports {name}"
+        for name in sorted(_imports(path))
+        if name.startswith("keras_attention.")
+        and any(part.startswith("_") for part in name.split("."))
+        and not name.startswith(f"{own_package}.")
+    ]
+
+
+@pytest.mark.parametrize("folder", ["examples", "benchmarks", "export"])
+def test_what_stands_outside_the_library_imports_its_public_names_alone(folder):
+    own_package = "keras_attention.export" if folder == "export" else folder
+    found = [one for path in _files(folder) for one in _private_imports(path, own_package)]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line, in_export, in_examples",
+    [
+        ("from keras_attention._utils import layer", True, True),
+        ("from keras_attention._utils.layer import Layer", True, True),
+        ("from keras_attention import _utils", True, True),
+        ("import keras_attention.search._log_probs", True, True),
+        ("def function():\n    from keras_attention.search import _ranking", True, True),
+        ("from keras_attention.export import _manifest", False, True),
+        ("from keras_attention.export.serving._sockets import format_address", False, True),
+        ("from keras_attention.search import beam_search", False, False),
+        ("from tensorflow import _private", False, False),
+    ],
+)
+def test_private_imports_of_other_packages_are_found(tmp_path, line, in_export, in_examples):
+    path = tmp_path / "module.py"
+    path.write_text(line)
+    assert bool(_private_imports(path, "keras_attention.export")) == in_export
+    assert bool(_private_imports(path, "examples")) == in_examples
+
+
+#: Methods of Keras and of named tuples, which we define or call.
+FOREIGN = {"_flatten_layers", "_replace"}
+
+
+def _private_attributes(tree):
+    """Returns the private names that a module defines, and those that it reads of other objects."""
+    defined, used = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            defined.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            defined.add(node.id)
+        elif isinstance(node, ast.Attribute) and node.attr.startswith("_"):
+            is_own = ast.unparse(node.value) in ("self", "cls", "super()")
+            (defined if is_own else used).add(node.attr)
+    return {name for name in defined if name.startswith("_")}, used - defined
+
+
+def _find_private_uses(sources):
+    """Returns "file uses name" where a module uses what is private in another of `sources`."""
+    found = {name: _private_attributes(ast.parse(text)) for name, text in sources.items()}
+    ours = {
+        one for defined, _ in found.values() for one in defined if not one.endswith("__")
+    } - FOREIGN
+    return [f"{name} uses {one}" for name, (_, used) in found.items() for one in used & ours]
+
+
+def test_private_attributes_are_used_in_their_own_module():
+    files = _files("keras_attention", "export", "examples", "benchmarks")
+    assert _find_private_uses({str(path): path.read_text() for path in files}) == []
+
+
+def test_uses_of_private_attributes_are_found():
+    box = "class Box:\n    def __init__(self): self._size = 1\n    def _open(self): ..."
+    uses = {"a": box, "b": "box._size = 2", "c": "box._open()", "d": "row._replace(x=1)"}
+    assert _find_private_uses(uses) == ["b uses _size", "c uses _open"]
+    assert _find_private_uses({"a": f"{box}\nBox()._open()"}) == []
 
 
 def test_optional_packages_are_imported_where_they_are_used():

@@ -5,7 +5,7 @@ import keras
 from examples.algorithms.opened import open_run
 from examples.commands import arguments as shared
 from keras_attention import NTM
-from keras_attention.export import _versions, export_model
+from keras_attention.export import export_model, versions
 
 SUMMARY = "write a SavedModel version that a model server loads"
 EPILOG = """\
@@ -34,7 +34,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     """Writes the version and says where."""
     opened = open_run(arguments.run)
-    _versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
+    versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
     path = export_model(
         served_model(opened),
         arguments.base,

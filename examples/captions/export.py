@@ -7,7 +7,7 @@ from examples.captions.opened import Opened, add_beam, open_run
 from examples.captions.words import GUIDE_WORDS
 from examples.commands import arguments as shared
 from examples.naming import Naming
-from keras_attention.export import TextInput, _versions, export_model
+from keras_attention.export import TextInput, export_model, versions
 from keras_attention.export.tokenizers import WordTokenizer
 
 SUMMARY = "write a SavedModel version that a model server loads"
@@ -71,7 +71,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     """Writes the version and says where."""
     opened = open_run(arguments.run, arguments.beam_width)
-    _versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
+    versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
     model = served_model(opened)
     guide = {"guide": TextInput(opened.tokenizer, max_length=GUIDE_WORDS)}
     path = export_model(

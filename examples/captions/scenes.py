@@ -10,7 +10,7 @@ import dataclasses
 import numpy as np
 
 from examples.data.idx import SIDE
-from keras_attention._utils import validation
+from keras_attention import validation
 
 CELL = 24
 """Side of a cell in points. A digit's ink fits into 20; its picture, with a margin, has 28."""

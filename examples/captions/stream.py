@@ -7,7 +7,7 @@ import tensorflow as tf
 from examples.captions.scenes import Painter, Scene
 from examples.captions.words import Encoder
 from examples.data.drawn import drawn_ahead, generator_of
-from keras_attention._utils import validation
+from keras_attention import validation
 
 
 class SceneStream:

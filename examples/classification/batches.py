@@ -13,7 +13,7 @@ import tensorflow as tf
 from examples.classification.documents import Document
 from examples.data.buckets import split_into_buckets
 from examples.data.order import frozen_draw
-from keras_attention._utils import validation
+from keras_attention import validation
 
 NO_DOCUMENT = 0  # the label of a row that fills a batch up; those of classes begin with 1
 CHUNK = 4096

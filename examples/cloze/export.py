@@ -4,7 +4,7 @@ import keras
 
 from examples.cloze.opened import Opened, open_run
 from examples.commands import arguments as shared
-from keras_attention.export import TextInput, _versions, export_model
+from keras_attention.export import TextInput, export_model, versions
 
 SUMMARY = "write a SavedModel version that a model server loads"
 EPILOG = """\
@@ -38,7 +38,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     """Writes the version and says where."""
     opened = open_run(arguments.run)
-    _versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
+    versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
     limits = {"document": opened.max_words, "query": QUERY_WORDS, "candidates": 1}
     path = export_model(
         served_model(opened),

@@ -8,7 +8,7 @@ import json
 import pathlib
 
 from examples.training.checkpoints import Checkpoints
-from examples.training.files import write_atomically
+from keras_attention.export import atomic_files
 
 ARGUMENTS_FILE = "arguments.json"
 LIMITS = ("epochs", "minutes", "patience", "goal")
@@ -41,7 +41,7 @@ def read_record(directory: pathlib.Path) -> dict | None:
 def write_record(directory: pathlib.Path, record: dict) -> None:
     """Writes the record, whole."""
     content = json.dumps(record, indent=2, ensure_ascii=False).encode()
-    write_atomically(pathlib.Path(directory) / ARGUMENTS_FILE, content)
+    atomic_files.write_bytes(pathlib.Path(directory) / ARGUMENTS_FILE, content)
 
 
 def has_checkpoint(directory: pathlib.Path) -> bool:

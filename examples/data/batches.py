@@ -6,7 +6,7 @@ import tensorflow as tf
 from examples.data.buckets import split_into_buckets
 from examples.data.encoding import EncodedPairs, encode_pairs
 from examples.data.order import frozen_draw
-from keras_attention._utils.decoder_protocol import DECODER_START_ID
+from keras_attention.export.tokenizers.base import BOS_ID
 
 
 class Batches:
@@ -24,7 +24,7 @@ class Batches:
         max_shapes: Most (rows, source, target) shapes.
         seed: Int of at least 0, the seed of the order.
         decoder_start_id: Int, what the decoder reads first;
-            `keras_attention._utils.decoder_protocol.get_decoder_start_id` asks it.
+            `keras_attention.decoders.get_decoder_start_id` asks it.
 
     Raises:
         ValueError: If an argument is not a positive int, or `batch_tokens` is less than the
@@ -51,7 +51,7 @@ class Batches:
         batch_tokens: int | None = None,
         max_shapes: int = 8,
         seed: int = 0,
-        decoder_start_id: int = DECODER_START_ID,
+        decoder_start_id: int = BOS_ID,
     ):
         _check_int("batch_size", batch_size, 1)
         _check_int("max_shapes", max_shapes, 1)

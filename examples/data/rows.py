@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from examples.data.order import frozen_draw
-from keras_attention._utils import validation
+from keras_attention import validation
 
 
 class RowBatches:

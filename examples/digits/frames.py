@@ -5,8 +5,6 @@ import pathlib
 
 import numpy as np
 
-from keras_attention.plotting._figures import new_figure
-
 INCHES = 0.9
 FRAMES_A_SECOND = 3
 REST = 4  # how often the last frame of an animation is shown
@@ -29,8 +27,13 @@ class Cell:
 
 def sheet(rows: list[list[Cell]]):
     """Returns a figure of rows of cells."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     columns = max(map(len, rows))
-    figure = new_figure(INCHES * columns, (INCHES + 0.12) * len(rows), layout="tight")
+    size = max(INCHES * columns, 2.0), max((INCHES + 0.12) * len(rows), 1.6)
+    figure = Figure(size, dpi=150, layout="tight")
+    FigureCanvasAgg(figure)
     axes = figure.subplots(len(rows), columns, squeeze=False)
     for line, row in zip(axes, rows, strict=True):
         for one, cell in zip(line, row, strict=False):

@@ -6,8 +6,8 @@ from keras import ops
 from examples.commands import arguments as shared
 from examples.data.encoding import END_ID
 from examples.language.opened import Opened, open_run
-from keras_attention._utils.decoder_protocol import DECODER_START_ID
-from keras_attention.export import TextInput, _versions, export_model
+from keras_attention.export import TextInput, export_model, versions
+from keras_attention.export.tokenizers.base import BOS_ID
 
 SUMMARY = "write a SavedModel version that a model server loads"
 EPILOG = """\
@@ -44,7 +44,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     """Writes the version and says where."""
     opened = open_run(arguments.run)
-    _versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
+    versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
     model = served_model(opened)
     path = export_model(
         model,
@@ -69,7 +69,7 @@ def served_model(opened: Opened) -> keras.Model:
     last = text[:, limit : limit + 1]
     target = ops.concatenate([text[:, :limit], ops.where(ops.equal(last, END_ID), last, 0)], axis=1)
     is_cut = ops.any((last > 0) & ops.not_equal(last, END_ID), axis=1)
-    start = ops.full_like(target[:, :1], DECODER_START_ID)
+    start = ops.full_like(target[:, :1], BOS_ID)
     shifted = ops.concatenate([start, target[:, :-1]], axis=1)
     outputs = opened.model({"ids": ops.where(target > 0, shifted, 0)})
     log_probs = ops.log_softmax(outputs["logits"], axis=-1)

@@ -4,7 +4,7 @@ import argparse
 
 from examples.commands import arguments as shared
 from examples.commands.arguments import UsageError
-from keras_attention.export.tokenizers._training import SUBWORD_KINDS, TOKENIZER_CLASSES
+from keras_attention.export.tokenizers import SUBWORD_KINDS, TOKENIZER_CLASSES
 
 #: Appended for a look at whether everything runs: nothing is learned in so little time.
 QUICK_TRAINING = "--max-texts 64 --epochs 1 --no-jit --shapes 1"

@@ -12,8 +12,8 @@ from examples.data.buckets import split_into_buckets
 from examples.data.encoding import END_ID, count_tokens
 from examples.data.lines import decoded, lines_of
 from examples.data.report import DataError
-from keras_attention._utils.decoder_protocol import DECODER_START_ID
 from keras_attention.export.tokenizers import Tokenizer
+from keras_attention.export.tokenizers.base import BOS_ID
 
 FOLDER = "text.tokenizer"
 CHUNK = 4096
@@ -112,6 +112,6 @@ def _group(rows, places):
     ids, target = (np.zeros((len(places), width), np.int32) for _ in range(2))
     for line, place in enumerate(places):
         row = rows[place]
-        ids[line, : len(row)] = [DECODER_START_ID, *row[:-1]]
+        ids[line, : len(row)] = [BOS_ID, *row[:-1]]
         target[line, : len(row)] = row
     return {"ids": ids}, {"target": target}

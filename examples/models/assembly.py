@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_attention.export._model_checks import connect_encoder_decoder
+from keras_attention.export import connect_encoder_decoder
 
 
 def translator(encoder: keras.Model, decoder: keras.layers.Layer, name: str) -> keras.Model:

@@ -8,7 +8,6 @@ at 0), but reads its last state where the LSTMN reads a mixture of all earlier o
 import keras
 
 from examples.models import language_model
-from keras_attention._utils.initializers import recurrent_initializer
 
 TITLE = "LSTM language model: the control of the LSTMN"
 REFERENCE = "Cheng et al. 2016, arXiv 1601.06733, table 1"
@@ -31,9 +30,10 @@ def build(
 
     def layer(states, number):
         policy = keras.dtype_policies.get(dtype)
+        has_qr = policy.variable_dtype in ("float32", "float64")  # an orthogonal draw needs it
         cell = keras.layers.LSTMCell(
             units,
-            recurrent_initializer=recurrent_initializer(policy.variable_dtype),
+            recurrent_initializer="orthogonal" if has_qr else "glorot_uniform",
             unit_forget_bias=False,
             dtype=policy,
         )

@@ -26,8 +26,8 @@ from keras_attention import (
     ReinforceLoss,
     ShowAttendTellDecoder,
     SoftAttention,
+    validation,
 )
-from keras_attention._utils import validation
 
 TITLE = "Show, Attend and Tell: a caption that looks at the picture for each word"
 REFERENCE = "Xu et al. 2015, arXiv 1502.03044"

@@ -18,8 +18,8 @@ from keras_attention import (
     LearnedPositionalEmbedding,
     ShowTellDecoder,
     TextGuidedAttention,
+    validation,
 )
-from keras_attention._utils import validation
 
 TITLE = "Text-guided attention: a sentence says where to look before a caption is written"
 REFERENCE = "Mun et al. 2017, arXiv 1612.03557"

@@ -5,7 +5,7 @@ import keras
 from examples.commands import arguments as shared
 from examples.naming import Naming
 from examples.questions.opened import Opened, linear_text, open_run
-from keras_attention.export import TextInput, _versions, export_model
+from keras_attention.export import TextInput, export_model, versions
 
 SUMMARY = "write a SavedModel version that a model server loads"
 EPILOG = """\
@@ -43,7 +43,7 @@ def run(arguments) -> None:
     opened = open_run(arguments.run)
     if opened.reader.is_linear():
         raise ValueError(linear_text(arguments.run))
-    _versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
+    versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
     text = TextInput(opened.tokenizer, max_length=opened.words)
     path = export_model(
         served_model(opened),

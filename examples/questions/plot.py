@@ -9,7 +9,6 @@ from examples.commands.arguments import UsageError
 from examples.questions.opened import add_stories, linear_text, open_run, read_part
 from examples.questions.stories import Question
 from keras_attention import plotting
-from keras_attention.plotting._text_layout import TextLayout, write_figure_title
 
 SUMMARY = "draw which sentences each reading of a story attends to"
 EPILOG = """\
@@ -78,15 +77,13 @@ def draw(question: Question, said: str, probability: float, weights: np.ndarray)
         f"+ {text}" if place in question.support else text
         for place, text in enumerate(question.sentences)
     ]
-    figure = plotting.plot_alignment(
+    expected = f", expected {question.answer}" if question.answer not in ("", said) else ""
+    return plotting.plot_alignment(
         np.clip(weights[:, first:].T, 0.0, 1.0),
         [f"hop {hop}" for hop in range(1, len(weights) + 1)],
         marked[first:],
+        title=f"{question.question}\n{said} ({100 * probability:.0f} %){expected}",
     )
-    expected = f", expected {question.answer}" if question.answer not in ("", said) else ""
-    lines = f"{question.question}\n{said} ({100 * probability:.0f} %){expected}"
-    write_figure_title(figure, lines, TextLayout([lines]))  # the map itself is narrow
-    return figure
 
 
 def _questions(arguments, opened):

@@ -11,7 +11,7 @@ from keras import ops
 from examples.questions.objective import AnswerObjective
 from examples.training.evaluation import Evaluation
 from examples.training.settings import Metric
-from keras_attention._utils import validation
+from keras_attention import validation
 
 LINEAR_SHARE = 0.5  # of the rate while the softmax is missing: 0.005 for 0.01
 LINEAR_CHOICE = 2.0  # no `choice` without softmax is smaller, every one with softmax is

@@ -13,7 +13,7 @@ import textwrap
 
 from examples.reproduce import seeds
 from examples.reproduce.experiment import Experiment, Goal
-from examples.training.files import write_atomically
+from keras_attention.export import atomic_files
 
 BEGIN = "<!-- reproduce: rows below are written by `python -m examples reproduce` -->"
 END = "<!-- reproduce: end -->"
@@ -155,7 +155,7 @@ def write(path: pathlib.Path, rows: dict[str, tuple[str, str, str]], order: list
     names += [name for name in known if name not in names]
     page = before + BEGIN + _block(known, names) + END + after
     if page != text:
-        write_atomically(path, page.encode())
+        atomic_files.write_bytes(path, page.encode())
 
 
 def _measured(experiment, outcome, others):

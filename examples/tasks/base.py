@@ -16,7 +16,7 @@ import numbers
 
 import numpy as np
 
-from keras_attention._utils import validation
+from keras_attention import validation
 
 SLOTS, SLOT_DIM = 128, 20
 """The memory of all experiments of the paper."""

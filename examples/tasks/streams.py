@@ -11,7 +11,7 @@ import tensorflow as tf
 from examples.data.buckets import split_into_buckets
 from examples.data.drawn import drawn_ahead, generator_of
 from examples.tasks.base import Example, Task
-from keras_attention._utils import validation
+from keras_attention import validation
 
 
 class LinearCurriculum:

@@ -17,7 +17,7 @@ import numpy as np
 from keras import ops
 
 from examples.training.layers import batch_normalizations
-from keras_attention._utils import validation
+from keras_attention import validation
 
 
 class WeightAverage:

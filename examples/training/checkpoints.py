@@ -17,7 +17,6 @@ dropout would repeat itself after a restart.
 import hashlib
 import io
 import json
-import os
 import pathlib
 import re
 import shutil
@@ -25,8 +24,8 @@ import zipfile
 
 import numpy as np
 
-from examples.training import files
-from keras_attention._utils import validation
+from keras_attention import validation
+from keras_attention.export import atomic_files
 
 FORMAT = 1
 ARRAYS, RECORD = "variables.npz", "checkpoint.json"
@@ -54,8 +53,7 @@ class Checkpoints:
         self.keep = validation.check_positive_int("Checkpoints", "keep", keep)
         self.report = report
         self.directory.mkdir(parents=True, exist_ok=True)
-        for leftover in self.directory.glob(".incomplete-*"):
-            shutil.rmtree(leftover, ignore_errors=True)
+        atomic_files.remove_abandoned_parts(self.directory)
 
     def names(self, kind: str = "checkpoint") -> list[str]:
         """Returns the names of what is there, oldest first."""
@@ -127,9 +125,7 @@ class Checkpoints:
     def _write(self, kind, groups, record):
         numbers = [_number(name) for k in ("checkpoint", "weights") for name in self.names(k)]
         name = f"{kind}-{max(numbers, default=0) + 1:06d}"
-        beside = self.directory / f".incomplete-{name}"
-        try:
-            beside.mkdir(exist_ok=True)
+        with atomic_files.create_directory(self.directory / name) as beside:
             arrays = {g: [_stored(v) for v in variables] for g, variables in groups.items()}
             content = io.BytesIO()
             np.savez(
@@ -138,14 +134,8 @@ class Checkpoints:
             table = {g: [_described(v) for v in variables] for g, variables in groups.items()}
             record = {"format": FORMAT, "arrays": table, "record": record}
             record["digest"] = _digest(content.getbuffer(), record)
-            files.write_through(beside / ARRAYS, content.getbuffer())
-            files.write_through(beside / RECORD, json.dumps(record, indent=1).encode())
-            files.sync_directory(beside)
-            os.rename(beside, self.directory / name)
-        except BaseException:
-            shutil.rmtree(beside, ignore_errors=True)
-            raise
-        files.sync_directory(self.directory)
+            (beside / ARRAYS).write_bytes(content.getbuffer())
+            (beside / RECORD).write_bytes(json.dumps(record, indent=1).encode())
         return name
 
     def _read(self, name):

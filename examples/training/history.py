@@ -4,7 +4,7 @@ import csv
 import io
 import pathlib
 
-from examples.training import files
+from keras_attention.export import atomic_files
 
 
 class History:
@@ -45,7 +45,7 @@ class History:
         if columns:
             writer.writeheader()
         writer.writerows({k: _shown(v) for k, v in row.items()} for row in self.rows)
-        files.write_atomically(self.path, text.getvalue().encode())
+        atomic_files.write_bytes(self.path, text.getvalue().encode())
 
 
 def read_history(path: pathlib.Path) -> list[dict]:

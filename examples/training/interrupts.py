@@ -16,7 +16,7 @@ class Interrupts:
 
     def __init__(self):
         self.requested = False
-        self._abrupt = False
+        self.is_abrupt = False
         self._previous = {}
 
     def __enter__(self):
@@ -35,7 +35,7 @@ class Interrupts:
 
     def _handle(self, number, frame):
         again, self.requested = self.requested, True
-        if again or self._abrupt:
+        if again or self.is_abrupt:
             raise KeyboardInterrupt
 
 
@@ -44,7 +44,7 @@ class _Abrupt:
         self.interrupts = interrupts
 
     def __enter__(self):
-        self.interrupts._abrupt = True
+        self.interrupts.is_abrupt = True
 
     def __exit__(self, *error):
-        self.interrupts._abrupt = False
+        self.interrupts.is_abrupt = False

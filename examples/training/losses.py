@@ -20,7 +20,7 @@ A smoothed loss does not go to 0, so perplexity is reported from the unsmoothed 
 
 import tensorflow as tf
 
-from keras_attention._utils import validation
+from keras_attention import validation
 
 SPREADS = ("all", "wrong", "wrong_without_padding")
 

@@ -11,7 +11,7 @@ import dataclasses
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 
 
 class NoamSchedule(keras.optimizers.schedules.LearningRateSchedule):

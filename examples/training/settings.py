@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import keras
 
-from keras_attention._utils import validation
+from keras_attention import validation
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,7 +21,7 @@ import tensorflow as tf
 from examples.training import averaging
 from examples.training.layers import batch_normalizations, every_layer
 from examples.training.objectives import Objective, TokenObjective
-from keras_attention._utils import validation
+from keras_attention import validation
 
 FIRST_SCALE = 2.0**10
 UPDATES_BEFORE_DOUBLING = 1000

@@ -18,7 +18,7 @@ from examples.translation.opened import (
     translator,
 )
 from examples.translation.own_words import own_words_perplexity
-from keras_attention._utils.decoder_protocol import get_decoder_start_id
+from keras_attention.decoders import get_decoder_start_id
 from keras_attention.export.search_arguments import add_search_arguments, make_search_options
 
 SUMMARY = "measure a run on unseen dates, or on your own test files"

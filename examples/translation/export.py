@@ -2,7 +2,7 @@
 
 from examples.commands import arguments as shared
 from examples.translation.opened import open_run
-from keras_attention.export import _versions, export_translator
+from keras_attention.export import export_translator, versions
 from keras_attention.export.search_arguments import add_search_arguments, make_search_options
 
 SUMMARY = "write a SavedModel version that a model server loads"
@@ -26,7 +26,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     """Writes the version and says where."""
     opened = open_run(arguments.run)
-    _versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
+    versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
     path = export_translator(
         opened.model,
         arguments.base,

@@ -13,7 +13,7 @@ import numpy as np
 from examples.data.encoding import count_tokens
 from examples.data.parallel import Corpus
 from examples.data.report import BadLine, DataError, Report
-from keras_attention.export._length_limits import count_learned_positions
+from keras_attention.export.length_limits import count_learned_positions
 from keras_attention.export.runs import SIDES, Run
 
 MOST_NAMED = 5

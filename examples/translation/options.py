@@ -3,7 +3,7 @@
 from examples.commands import arguments as shared
 from examples.translation.arguments import add_files
 from examples.translation.optimizing import OPTIMIZERS, SCHEDULES
-from keras_attention.export.tokenizers._training import TOKENIZER_CLASSES
+from keras_attention.export.tokenizers import TOKENIZER_CLASSES
 
 #: Appended for a look at whether everything runs: nothing is learned in so little time.
 QUICK_TRAINING = "--max-pairs 256 --epochs 1 --no-jit --shapes 1"

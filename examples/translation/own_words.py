@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from examples.data.batches import Batches
 from examples.training.objectives import perplexity
-from keras_attention.export._pipeline import IDS, TranslationPipeline
+from keras_attention.decoders import get_decoder_start_id, start_decoder
 from keras_attention.export.tokenizers.base import EOS_ID, PADDING_ID
 from keras_attention.search import (
     SpecialIds,
@@ -29,14 +29,16 @@ def own_words_perplexity(model: keras.Model, source, target, batches: Batches) -
         batches: The `Batches` of sources and references.
     """
     longest = max(steps for _, _, steps in batches.shapes())
-    translating = TranslationPipeline(model, source, target, None, longest)
-    start_id = translating.start_id
+    encoder, decoder = model.get_layer("encoder"), model.get_layer("decoder")
+    start_id = get_decoder_start_id(decoder)
 
-    @tf.function(input_signature=[IDS, IDS], autograph=False)
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2, autograph=False)
     def scored(ids, references):
-        state, memory = translating.encode(ids, tf.math.count_nonzero(ids, 1, dtype=tf.int32))
+        encoded = encoder(ids, training=False)
+        memory = decoder.prepare(encoded["memory"], memory_mask=ids != PADDING_ID)
+        state = start_decoder(decoder, memory, encoded.get("initial_state"), longest)
         found = score_sequences(
-            _feeding_own_words(translating.step, start_id),
+            _feeding_own_words(decoder.step, start_id, target.vocabulary_size),
             {"decoder": state, "ids": tf.fill(tf.shape(ids)[:1], start_id)},
             memory,
             references,
@@ -50,11 +52,13 @@ def own_words_perplexity(model: keras.Model, source, target, batches: Batches) -
     return perplexity(-log_prob / count)
 
 
-def _feeding_own_words(step, start_id):
+def _feeding_own_words(step, start_id, vocabulary_size):
     """A step that reads the likeliest token of the last one, whatever ids it is given."""
 
     def own(_, state, memory):
         logits, decoder, alignment = step(state["ids"], state["decoder"], memory)
+        in_vocabulary = tf.range(tf.shape(logits)[1]) < vocabulary_size
+        logits = tf.where(in_vocabulary, logits, -1e9)
         never_fed = list({PADDING_ID, start_id} - {EOS_ID})
         is_never_fed = tf.reduce_any(tf.range(tf.shape(logits)[1])[:, None] == never_fed, axis=1)
         words = tf.where(is_never_fed, -1e9, logits)

@@ -14,9 +14,9 @@ from examples.training.workers import Workers
 from examples.translation import corpora, error_rates, optimizing, scoring
 from examples.translation.arguments import files_of
 from examples.translation.translating import TextTranslator
-from keras_attention._utils.decoder_protocol import get_decoder_start_id
+from keras_attention.decoders import get_decoder_start_id
 from keras_attention.export import SearchOptions, runs, tokenizers
-from keras_attention.export._length_limits import choose_max_length, count_learned_positions
+from keras_attention.export.length_limits import choose_max_length, count_learned_positions
 
 #: What a run may hold before it has a record.
 WRITTEN_FIRST = {f"{side}.tokenizer" for side in runs.SIDES}

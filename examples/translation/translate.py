@@ -7,7 +7,6 @@ from examples.data.report import DataError
 from examples.translation.lengths import tell_cut_sources
 from examples.translation.opened import open_run, translator
 from keras_attention.export.search_arguments import add_search_arguments
-from keras_attention.search._log_probs import IMPOSSIBLE
 
 SUMMARY = "translate texts, or standard input line by line"
 EPILOG = """\
@@ -47,8 +46,7 @@ def run(arguments) -> None:
         print(text)
         if row in answers:
             for output, score in zip(answers[row].texts, answers[row].scores, strict=True):
-                if score > IMPOSSIBLE:  # fewer were found than the beam holds
-                    print(f"  {score:9.4f}  {output}")
+                print(f"  {score:9.4f}  {output}")
 
 
 def _lines(stream):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import numpy.typing as npt
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention.export._argument_types import MAX_SECONDS
 from keras_attention.export.serving._grpc_client import GrpcClient
 from keras_attention.export.serving._request_handler import DEFAULT_MODEL

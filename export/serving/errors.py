@@ -7,7 +7,7 @@ import os
 import re
 import time
 
-from keras_attention._utils import optional_packages
+from keras_attention import validation
 from keras_attention.export._error_summary import summarize_error
 
 # The mapping of TensorFlow Serving's REST interface (model_servers/http_server.cc).
@@ -146,4 +146,4 @@ def strip_folders(text: str, *folders: str | os.PathLike[str]) -> str:
 
 def missing_package_error(name: str) -> ImportError:
     """Returns the error of a missing package of the extra `serve`."""
-    return optional_packages.missing_package_error("keras_attention.export.serving", name, "serve")
+    return validation.missing_package_error("keras_attention.export.serving", name, "serve")

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 
-from keras_attention.export import _versions as directories
+from keras_attention.export import versions as directories
 from keras_attention.export.serving._loaded_version import LoadedVersion
 from keras_attention.export.serving.errors import (
     ServingError,

@@ -1,7 +1,7 @@
 """Tokenizers that run inside TensorFlow graphs: characters, words, WordPiece, SentencePiece."""
 
 from keras_attention.export.tokenizers._storage import load
-from keras_attention.export.tokenizers._training import SUBWORD_KINDS, train
+from keras_attention.export.tokenizers._training import SUBWORD_KINDS, TOKENIZER_CLASSES, train
 from keras_attention.export.tokenizers.base import Tokenizer
 from keras_attention.export.tokenizers.characters import CharacterTokenizer
 from keras_attention.export.tokenizers.sentencepiece import SentencePieceTokenizer
@@ -12,6 +12,7 @@ __all__ = [
     "CharacterTokenizer",
     "SUBWORD_KINDS",
     "SentencePieceTokenizer",
+    "TOKENIZER_CLASSES",
     "Tokenizer",
     "WordPieceTokenizer",
     "WordTokenizer",

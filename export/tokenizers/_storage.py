@@ -4,7 +4,7 @@ import json
 import os
 import pathlib
 
-from keras_attention.export import _atomic_files
+from keras_attention.export import atomic_files
 from keras_attention.export.tokenizers._training import TOKENIZER_CLASSES
 from keras_attention.export.tokenizers.base import SPECIAL_IDS, Tokenizer
 from keras_attention.export.tokenizers.sentencepiece import SentencePieceTokenizer
@@ -17,8 +17,8 @@ def save(tokenizer: Tokenizer, directory: str | os.PathLike[str]) -> None:
     """Writes `tokenizer` into `directory`, each file atomically, `tokenizer.json` last."""
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    _atomic_files.write_bytes(directory / tokenizer.file_name, tokenizer._get_content())
-    _atomic_files.write_bytes(directory / "tokenizer.json", _serialize_description(tokenizer))
+    atomic_files.write_bytes(directory / tokenizer.file_name, tokenizer.get_content())
+    atomic_files.write_bytes(directory / "tokenizer.json", _serialize_description(tokenizer))
 
 
 def is_saved(tokenizer: Tokenizer, directory: str | os.PathLike[str]) -> bool:
@@ -29,7 +29,7 @@ def is_saved(tokenizer: Tokenizer, directory: str | os.PathLike[str]) -> bool:
         content = (directory / tokenizer.file_name).read_bytes()
     except OSError:
         return False
-    return description == _serialize_description(tokenizer) and content == tokenizer._get_content()
+    return description == _serialize_description(tokenizer) and content == tokenizer.get_content()
 
 
 def describe(tokenizer: Tokenizer) -> dict:
@@ -43,7 +43,7 @@ def describe(tokenizer: Tokenizer) -> dict:
         "vocabulary_size": tokenizer.vocabulary_size,
         "symbols": list(tokenizer.symbols),
         "file": tokenizer.file_name,
-        "sha256": _atomic_files.sha256(tokenizer._get_content()),
+        "sha256": atomic_files.sha256(tokenizer.get_content()),
     }
 
 
@@ -69,7 +69,7 @@ def load(directory: str | os.PathLike[str]) -> Tokenizer:
     description = _read_description(directory / "tokenizer.json")
     tokenizer_class = TOKENIZER_CLASSES[description["kind"]]
     content = _read(directory / tokenizer_class.file_name)
-    if _atomic_files.sha256(content) != description["sha256"]:
+    if atomic_files.sha256(content) != description["sha256"]:
         raise ValueError(
             f"{directory / tokenizer_class.file_name} does not match tokenizer.json "
             "(their SHA-256 digests differ). Restore both from the same copy."

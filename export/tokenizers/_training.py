@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention.export.tokenizers.base import SPECIAL_TOKENS, Tokenizer, normalize_symbols
 from keras_attention.export.tokenizers.characters import CharacterTokenizer
 from keras_attention.export.tokenizers.sentencepiece import (
@@ -15,6 +15,7 @@ from keras_attention.export.tokenizers.vocabulary import build_vocabulary, count
 from keras_attention.export.tokenizers.wordpiece import WordPieceTokenizer, learn_pieces
 from keras_attention.export.tokenizers.words import WordTokenizer
 
+#: The kinds that `train` takes, and their classes.
 TOKENIZER_CLASSES = {
     "characters": CharacterTokenizer,
     "words": WordTokenizer,

@@ -169,7 +169,7 @@ class Tokenizer(tf.Module, abc.ABC):
         """Returns the token of each id of the vocabulary."""
 
     @abc.abstractmethod
-    def _get_content(self) -> bytes:
+    def get_content(self) -> bytes:
         """Returns the content of the vocabulary or model file."""
 
 

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 
-from keras_attention._utils.optional_packages import missing_package_error
-from keras_attention.export import _atomic_files
+from keras_attention.export import atomic_files
 from keras_attention.export._text_ops import sentencepiece_ops, tensorflow_text
 from keras_attention.export._text_types import Texts
 from keras_attention.export.tokenizers.base import (
@@ -16,6 +15,7 @@ from keras_attention.export.tokenizers.base import (
     Tokenizer,
     squeeze_whitespace,
 )
+from keras_attention.validation import missing_package_error
 
 WORD_MARK = "\u2581"  # SentencePiece writes it for the space before a word
 
@@ -28,7 +28,7 @@ class _SharedModelResource(sentencepiece_ops._SentencepieceModelResource):
     """
 
     def _create_resource(self):
-        name = f"sentencepiece_{_atomic_files.sha256(self._model)}"
+        name = f"sentencepiece_{atomic_files.sha256(self._model)}"
         ops = sentencepiece_ops.gen_sentencepiece_tokenizer
         return ops.sentencepiece_op(model=self._model, shared_name=name)
 
@@ -94,7 +94,7 @@ class SentencePieceTokenizer(Tokenizer):
         pieces = self._subwords.id_to_string(tf.reshape(ids, [-1]))
         return tf.reshape(pieces, tf.shape(ids))
 
-    def _get_content(self) -> bytes:
+    def get_content(self) -> bytes:
         return self._model
 
 

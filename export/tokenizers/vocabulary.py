@@ -67,7 +67,7 @@ class VocabularyTokenizer(Tokenizer):
     def _get_tokens(self, ids):
         return tf.gather(self._printable, ids)
 
-    def _get_content(self) -> bytes:
+    def get_content(self) -> bytes:
         return write_vocabulary(self.vocabulary)
 
     def split(self, texts: Texts) -> tf.RaggedTensor:

@@ -1,3 +1,3 @@
-"""Helpers shared by several packages: validation, masks, dtypes, random numbers, registration."""
+"""Helpers shared by several packages: masks, dtypes, random numbers, registration."""
 
 __all__ = []

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import keras
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.recomputation import Recomputable
 from keras_attention._utils.tensor_types import OutputShape, Shape, Spec, Structure, Tensor
 
@@ -17,7 +17,7 @@ class Cell(Recomputable, keras.layers.Layer):
 
     def check_inputs(self, inputs_shape: Shape) -> None:
         """Raises `ValueError` unless the cell can be built for, or called with, such inputs."""
-        validation.cell_inputs(type(self).__name__, inputs_shape)
+        validation.check_cell_inputs(type(self).__name__, inputs_shape)
         validation.check_built_dims(self, inputs=inputs_shape)
 
     def check_step(self, inputs_shape: Shape, states_shape: Sequence[Shape] | None = None) -> None:

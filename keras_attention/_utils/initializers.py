@@ -142,31 +142,3 @@ def recurrent_initializer(dtype):
     ('orthogonal', 'glorot_uniform')
     """
     return "orthogonal" if dtype in ("float32", "float64") else "glorot_uniform"
-
-
-@keras.saving.register_keras_serializable(package="keras_attention")
-class PaddedNormal(initializers.Initializer):
-    """Initializes an embedding from a normal distribution, with zeros in row 0 for padding.
-
-    Args:
-        stddev: Number of at least 0, the standard deviation.
-        seed: Optional int.
-
-    Example:
-
-    >>> table = PaddedNormal(0.1, seed=1)((5, 3))
-    >>> [bool(ops.any(row != 0)) for row in table]
-    [False, True, True, True, True]
-    """
-
-    def __init__(self, stddev=0.1, seed=None):
-        self.stddev = stddev
-        self.seed = seed
-        self._normal = initializers.RandomNormal(0.0, stddev, seed)
-
-    def __call__(self, shape, dtype=None):
-        rows = ops.expand_dims(ops.arange(shape[0]) > 0, -1)
-        return ops.where(rows, self._normal(shape, dtype=dtype), 0)
-
-    def get_config(self):
-        return {"stddev": self.stddev, "seed": self.seed}

@@ -3,7 +3,7 @@
 import functools
 import inspect
 
-from keras_attention._utils.validation import describe_value
+from keras_attention.validation import describe_value
 
 
 class SeparateTensorsMixin:

@@ -88,8 +88,6 @@ StepResult: TypeAlias = tuple[TensorLike, Structure, TensorLike | None]
 Step: TypeAlias = Callable[[Tensor, Structure, Structure], StepResult]
 #: `(state, parents) -> state`, what a search calls where beams grow from others.
 ReorderCache: TypeAlias = Callable[[Structure, Tensor], Structure]
-LengthPenalty: TypeAlias = Callable[[Tensor, Tensor], TensorLike]
-CoveragePenaltyFunction: TypeAlias = Callable[[Tensor, Tensor | None], TensorLike]
 
 
 class LayerOptions(TypedDict, total=False):

@@ -8,7 +8,7 @@ one key head are concatenated along the query axis, so that no key is copied.
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.shapes import reshape
 
 

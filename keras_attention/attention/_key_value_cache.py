@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_attention._utils.shapes import reshape
 from keras_attention._utils.tensor_types import Size, TensorDict, TensorLike
-from keras_attention._utils.validation import check_ready
+from keras_attention.validation import check_ready
 
 
 def empty_cache(rows, max_length, sizes, dtype):

@@ -9,7 +9,7 @@ import dataclasses
 
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.tensor_types import Size, Tensor, TensorDict
 

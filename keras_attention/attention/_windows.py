@@ -15,7 +15,7 @@ import functools
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.shapes import reduce_rows
 from keras_attention.kernels.custom_gradients import custom_gradient
 from keras_attention.kernels.window_products import WindowRows, window_dot, window_sum

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.tensor_types import Size, Tensor, TensorLike
 
 

@@ -10,8 +10,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_attention import normalizers
-from keras_attention._utils import validation
+from keras_attention import normalizers, validation
 from keras_attention._utils.layer import Layer, bind_call, select_outputs
 from keras_attention._utils.shapes import broadcast_mask
 from keras_attention._utils.tensor_types import (
@@ -28,7 +27,6 @@ from keras_attention._utils.tensor_types import (
     TensorDict,
     TensorLike,
 )
-from keras_attention._utils.validation import check_ready
 from keras_attention.attention._request import (
     AttentionRequest,
     check_attention_bias,
@@ -39,6 +37,7 @@ from keras_attention.core.counter_dropout import dropout_noise
 from keras_attention.kernels import blocked_dot
 from keras_attention.normalizers.base import Normalizer
 from keras_attention.scorers.base import Scorer
+from keras_attention.validation import check_ready
 
 
 class AttentionMechanism(Layer):

@@ -18,8 +18,7 @@ from typing import Unpack
 import keras
 from keras import initializers, ops
 
-from keras_attention import scorers
-from keras_attention._utils import validation
+from keras_attention import scorers, validation
 from keras_attention._utils.dtypes import at_least_float32, wide_dtype
 from keras_attention._utils.tensor_types import (
     Config,

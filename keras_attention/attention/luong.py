@@ -14,7 +14,7 @@ from typing import Unpack
 
 import keras
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.tensor_types import Config, LayerOptions
 from keras_attention.attention.base import AttentionMechanism
 from keras_attention.normalizers.base import Normalizer

@@ -15,8 +15,7 @@ from typing import Unpack
 import keras
 from keras import initializers, ops
 
-from keras_attention import scorers
-from keras_attention._utils import validation
+from keras_attention import scorers, validation
 from keras_attention._utils.initializers import copy_layer
 from keras_attention._utils.shapes import reshape
 from keras_attention._utils.tensor_types import (

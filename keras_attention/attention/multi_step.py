@@ -21,8 +21,7 @@ from typing import Unpack
 import keras
 from keras import initializers, ops
 
-from keras_attention import normalizers
-from keras_attention._utils import validation
+from keras_attention import normalizers, validation
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.initializers import derive_initializer
 from keras_attention._utils.layer import Layer, bind_call
@@ -42,11 +41,11 @@ from keras_attention._utils.tensor_types import (
     TensorDict,
     TensorLike,
 )
-from keras_attention._utils.validation import check_ready
 from keras_attention.attention._request import combine_masks
 from keras_attention.core.weight_normalized_dense import make_dense
 from keras_attention.normalizers.base import Normalizer
 from keras_attention.scorers.dot import dot_scores
+from keras_attention.validation import check_ready
 
 SCALINGS: dict[str, float] = {"code": 0.5**0.5, "paper": 1.0}
 

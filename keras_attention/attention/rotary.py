@@ -14,7 +14,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.layer import Layer
 from keras_attention._utils.shapes import reshape

@@ -14,7 +14,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.tensor_types import Config, Initializer, LayerOptions
 from keras_attention.attention._gated import GatedAttention
 from keras_attention.losses.doubly_stochastic import doubly_stochastic_penalty

@@ -13,7 +13,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.tensor_types import Config, LayerOptions, Shape, Tensor, TensorLike
 from keras_attention.attention.base import AttentionMechanism

@@ -1,6 +1,6 @@
 """Checks of the arguments that describe a stack of convolutions."""
 
-from keras_attention._utils import validation
+from keras_attention import validation
 
 
 def check_convolutions(owner, convolutions):

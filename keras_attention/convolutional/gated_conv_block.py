@@ -15,7 +15,7 @@ from typing import Unpack
 import keras
 from keras import initializers, ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     Config,
@@ -29,9 +29,9 @@ from keras_attention._utils.tensor_types import (
     TensorDict,
     TensorLike,
 )
-from keras_attention._utils.validation import check_ready
 from keras_attention.core.counter_dropout import CounterDropout
 from keras_attention.core.weight_normalized_dense import make_dense
+from keras_attention.validation import check_ready
 
 SQRT_HALF = 0.5**0.5
 

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.counter_random import random_bits
 from keras_attention._utils.layer import Layer
 from keras_attention._utils.tensor_types import (

@@ -1,5 +1,10 @@
 """Decoders: the base class, and one module for each paper's decoder."""
 
+from keras_attention._utils.decoder_protocol import (
+    get_decoder_start_id,
+    get_reorder_cache,
+    start_decoder,
+)
 from keras_attention.decoders.bahdanau import BahdanauDecoder
 from keras_attention.decoders.base import Decoder
 from keras_attention.decoders.check import check_decoder
@@ -34,4 +39,7 @@ __all__ = [
     "ShowTellDecoder",
     "TransformerDecoder",
     "check_decoder",
+    "get_decoder_start_id",
+    "get_reorder_cache",
+    "start_decoder",
 ]

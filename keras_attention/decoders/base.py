@@ -16,7 +16,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.decoder_protocol import DECODER_START_ID
 from keras_attention._utils.flat_beams import gather_beams
 from keras_attention._utils.hooks import check_hooks, name_missing
@@ -35,8 +35,8 @@ from keras_attention._utils.tensor_types import (
     TensorDict,
     TensorLike,
 )
-from keras_attention._utils.validation import check_ready
 from keras_attention.core.counter_dropout import CounterDropout
+from keras_attention.validation import check_ready
 
 #: The hooks of a decoder and the positional arguments that the library passes.
 HOOKS: dict[str, tuple[str, ...]] = {

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.decoder_protocol import start_decoder
 from keras_attention._utils.flat_beams import gather_beams
 from keras_attention._utils.tensor_types import Structure, TensorLike

@@ -22,8 +22,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
-from keras_attention._utils.initializers import PaddedNormal
+from keras_attention import validation
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -38,6 +37,7 @@ from keras_attention.convolutional._arguments import check_attention_layers, che
 from keras_attention.convolutional._decoder_layer import ConvDecoderLayer
 from keras_attention.convolutional.gated_conv_block import scaled_normal
 from keras_attention.convolutional.gradient_scaling import GradientScaling
+from keras_attention.convolutional.padded_normal import PaddedNormal
 from keras_attention.core.counter_dropout import CounterDropout
 from keras_attention.core.weight_normalized_dense import make_dense
 from keras_attention.decoders._alignment import average_weights, select_aligned_layers

@@ -5,7 +5,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.hooks import check_hooks, name_missing
 from keras_attention._utils.tensor_types import (
     Config,

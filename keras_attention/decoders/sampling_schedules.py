@@ -14,7 +14,7 @@ from typing import Self
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.tensor_types import Config, Size, TensorLike
 
 

@@ -15,7 +15,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.counter_random import uniform
 from keras_attention._utils.decoder_protocol import (
     get_decoder_start_id,

@@ -14,7 +14,7 @@ import keras
 import numpy as np
 from keras import activations, ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.shapes import reshape
 from keras_attention._utils.tensor_types import (
     Activation,

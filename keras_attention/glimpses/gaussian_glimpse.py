@@ -11,7 +11,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.layer import bind_call
 from keras_attention._utils.tensor_types import (
     Config,

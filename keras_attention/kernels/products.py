@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.shapes import reshape
 from keras_attention._utils.tensor_types import Tensor, TensorLike
 from keras_attention.kernels.execution import has_gpu, is_compiled_by_xla

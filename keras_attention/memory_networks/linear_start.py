@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import keras
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention.memory_networks.memory_hops import MemoryHops
 
 

@@ -15,8 +15,7 @@ from typing import Unpack
 import keras
 from keras import activations, initializers, ops
 
-from keras_attention import normalizers
-from keras_attention._utils import validation
+from keras_attention import normalizers, validation
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.initializers import derive_initializer
 from keras_attention._utils.layer import Layer, bind_call, select_outputs

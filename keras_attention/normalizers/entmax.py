@@ -20,7 +20,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.shapes import reduce_rows
 from keras_attention._utils.tensor_types import Config, LayerOptions, Shape, Tensor, TensorLike
 from keras_attention.kernels.custom_gradients import custom_gradient

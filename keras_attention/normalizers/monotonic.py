@@ -20,7 +20,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.counter_random import normal
 from keras_attention._utils.loop import run_loop
 from keras_attention._utils.tensor_types import (

@@ -14,7 +14,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.counter_random import gumbel
 from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.tensor_types import Config, LayerOptions, Sizes, Tensor, TensorLike

@@ -13,7 +13,7 @@ import numbers
 
 from keras import initializers, ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 
 FIRST_SLOT_LOGIT = (
     10.0  # logit of the first slot before training: 99.4 % of the weight among 128 slots

@@ -18,7 +18,7 @@ from typing import Unpack
 import keras
 from keras import activations, initializers, ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.cell import Cell, get_shapes
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.initializers import derive_initializer
@@ -37,7 +37,6 @@ from keras_attention._utils.tensor_types import (
     TensorDict,
     TensorLike,
 )
-from keras_attention._utils.validation import check_ready
 from keras_attention.kernels.ntm_controllers import matmul_float32
 from keras_attention.ntm import _controller as controllers
 from keras_attention.ntm import shifts
@@ -47,6 +46,7 @@ from keras_attention.ntm._state import pack, state_sizes, unpack
 from keras_attention.ntm.access import read_memory, write_memory
 from keras_attention.ntm.addressing import content_weights, interpolate, sharpen
 from keras_attention.ntm.shifts import Shift
+from keras_attention.validation import check_ready
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

@@ -11,7 +11,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.layer import Layer, bind_call, select_outputs
 from keras_attention._utils.loop import run_loop, select_examples

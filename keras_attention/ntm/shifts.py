@@ -13,7 +13,7 @@ from typing import Self
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.tensor_types import Config, Tensor, TensorLike
 from keras_attention.ntm.addressing import circular_shift, scalar_shift
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from keras_attention._utils import validation
-from keras_attention._utils.optional_packages import missing_package_error
+from keras_attention import validation
+from keras_attention.validation import missing_package_error
 
 LARGEST_INCHES = 11.0
 CELL_INCHES = 0.36  # size of a cell in maps with few tokens

@@ -12,7 +12,7 @@ import pathlib
 import re
 import unicodedata
 
-from keras_attention._utils.optional_packages import DISTRIBUTION
+from keras_attention.validation.optional_packages import DISTRIBUTION
 
 PLACEHOLDER = "□"
 # Searched first, so that hundreds of files need not be opened; the rest only if these fail.

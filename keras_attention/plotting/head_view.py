@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention.plotting import _figures
 from keras_attention.plotting._figures import LARGEST_INCHES
 from keras_attention.plotting._panel_grid import POINTS, PanelGrid

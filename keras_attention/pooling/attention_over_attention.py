@@ -17,8 +17,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_attention import normalizers
-from keras_attention._utils import validation
+from keras_attention import normalizers, validation
 from keras_attention._utils.dtypes import at_least_float32, wide_dtype
 from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (

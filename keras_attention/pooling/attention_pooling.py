@@ -13,8 +13,7 @@ from typing import Unpack
 import keras
 from keras import initializers, ops
 
-from keras_attention import normalizers
-from keras_attention._utils import validation
+from keras_attention import normalizers, validation
 from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     Config,

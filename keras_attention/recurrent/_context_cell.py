@@ -12,7 +12,7 @@ from typing import Unpack
 
 import keras
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.cell import Cell, get_shapes
 from keras_attention._utils.tensor_types import (
     Config,
@@ -55,7 +55,7 @@ class ContextCell(Cell):
             self._offer_dropout_masks()
 
     def check_inputs(self, inputs_shape: Shape) -> None:
-        validation.cell_inputs(type(self).__name__, inputs_shape)
+        validation.check_cell_inputs(type(self).__name__, inputs_shape)
         if inputs_shape[-1] <= self.context_dim:
             raise ValueError(
                 f"{type(self).__name__} expects its input to be [x; z] with z the last "

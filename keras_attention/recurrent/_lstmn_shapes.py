@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.layer import select_outputs
 
 OWNER = "LSTMN"

@@ -13,9 +13,9 @@ from keras import ops
 from keras_attention._utils.flat_beams import repeat_for_beams
 from keras_attention._utils.loop import run_loop
 from keras_attention._utils.recomputation import Recomputable
-from keras_attention._utils.validation import check_ready
 from keras_attention.recurrent._cells import CellAdapter
 from keras_attention.recurrent._last_state import gather_last_state
+from keras_attention.validation import check_ready
 
 
 class ContextFreeRNN(Recomputable, keras.layers.Layer):

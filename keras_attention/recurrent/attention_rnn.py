@@ -14,7 +14,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.flat_beams import flatten_beams, unflatten_beams
 from keras_attention._utils.layer import Layer, bind_call, select_outputs
@@ -34,11 +34,11 @@ from keras_attention._utils.tensor_types import (
     TensorDict,
     TensorLike,
 )
-from keras_attention._utils.validation import check_ready
 from keras_attention.attention.base import AttentionMechanism
 from keras_attention.kernels.products import Dense
 from keras_attention.recurrent import _attention_loop
 from keras_attention.recurrent._cells import CellAdapter
+from keras_attention.validation import check_ready
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

@@ -17,7 +17,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     Config,
@@ -32,9 +32,9 @@ from keras_attention._utils.tensor_types import (
     Tensor,
     TensorLike,
 )
-from keras_attention._utils.validation import check_ready
 from keras_attention.kernels.gru_sequence import gru_gates, gru_sequence
 from keras_attention.recurrent._gated_cell import GatedCell
+from keras_attention.validation import check_ready
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

@@ -17,7 +17,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
@@ -27,8 +27,8 @@ from keras_attention._utils.tensor_types import (
     TensorDict,
     TensorLike,
 )
-from keras_attention._utils.validation import check_ready
 from keras_attention.recurrent._gated_cell import GatedCell
+from keras_attention.validation import check_ready
 
 
 def cho_gru_update(
@@ -127,7 +127,7 @@ class ChoGRUCell(GatedCell):
         self.reset_covers_context: bool = bool(reset_covers_context)
 
     def check_inputs(self, inputs_shape: Shape) -> None:
-        validation.cell_inputs("ChoGRUCell", inputs_shape)
+        validation.check_cell_inputs("ChoGRUCell", inputs_shape)
         if inputs_shape[-1] <= self.context_dim:
             raise ValueError(
                 "ChoGRUCell expects inputs [x; c] of known width, c the last "

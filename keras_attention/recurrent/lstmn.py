@@ -8,8 +8,7 @@ from typing import Unpack
 import keras
 from keras import initializers, ops
 
-from keras_attention import normalizers
-from keras_attention._utils import validation
+from keras_attention import normalizers, validation
 from keras_attention._utils.initializers import (
     column_block_initializer,
     derive_initializer,
@@ -32,7 +31,6 @@ from keras_attention._utils.tensor_types import (
     TensorDict,
     TensorLike,
 )
-from keras_attention._utils.validation import check_ready
 from keras_attention.kernels.lstmn_sequence import lstmn_sequence
 from keras_attention.normalizers import SoftmaxNormalizer
 from keras_attention.normalizers.base import Normalizer
@@ -42,6 +40,7 @@ from keras_attention.recurrent._lstmn_shapes import (
     compute_output_specs,
 )
 from keras_attention.recurrent._lstmn_step import make_initial_state, step
+from keras_attention.validation import check_ready
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

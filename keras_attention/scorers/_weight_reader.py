@@ -6,7 +6,7 @@ They extend `_tanh_scorer`: f_j is computed from the weights that earlier steps 
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.tensor_types import OutputShape, Shape, Tensor, TensorLike
 from keras_attention.scorers._tanh_scorer import TanhScorer
 from keras_attention.scorers.additive import additive_scores

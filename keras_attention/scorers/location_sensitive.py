@@ -13,7 +13,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.tensor_types import (
     Config,

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 
 INT32 = np.iinfo("int32")
 

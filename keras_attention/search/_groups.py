@@ -47,12 +47,7 @@ class EarlierGroups(NamedTuple):
 class BeamGroups:
     """A beam as `count` groups of `width`; one group is the plain search, without overhead."""
 
-    def __init__(self, owner, beam_width, num_groups, diversity_penalty):
-        if beam_width % num_groups:
-            raise ValueError(
-                f"{owner} expects `num_groups` to divide `beam_width`. "
-                f"Received: num_groups={num_groups}, beam_width={beam_width}"
-            )
+    def __init__(self, beam_width, num_groups, diversity_penalty):
         self.count, self.width = num_groups, beam_width // num_groups
         self.diversity_penalty = float(diversity_penalty)
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from keras import ops
 
 from keras_attention._utils.shapes import reduce_rows
-from keras_attention.search._chunked_top_k import chunked_top_k
 from keras_attention.search._indexing import gather_per_row, top_k
 from keras_attention.search._log_probs import (
     IMPOSSIBLE,
@@ -21,6 +20,7 @@ from keras_attention.search._log_probs import (
     compute_log_probs,
     softmax_denominator,
 )
+from keras_attention.search.chunked_top_k import chunked_top_k
 
 MIN_SCORE = IMPOSSIBLE * 0.9  # the lowest score of a real hypothesis, above that of padding
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention.search._checked_step import CheckedStep
 from keras_attention.search._length_limits import resolve_max_lengths
 from keras_attention.search._token_rules import TokenRules

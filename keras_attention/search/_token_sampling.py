@@ -12,12 +12,12 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention.search import _stateless_random
 from keras_attention.search._argument_tensors import check_rows, get_static_value
-from keras_attention.search._chunked_top_k import chunked_top_k
 from keras_attention.search._indexing import gather_per_row
 from keras_attention.search._log_probs import POSSIBLE_THRESHOLD
+from keras_attention.search.chunked_top_k import chunked_top_k
 
 MIN_TEMPERATURE = 1e-4  # lower temperatures are replaced by it in divisions
 MAX_TEMPERATURE = 1e6

@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.flat_beams import gather_beams
 from keras_attention._utils.tensor_types import (
-    LengthPenalty,
     Step,
     Structure,
     Tensor,
@@ -25,11 +24,16 @@ from keras_attention._utils.tensor_types import (
 from keras_attention.search import _backpointers
 from keras_attention.search import _hypotheses as pools
 from keras_attention.search._groups import BeamGroups
+from keras_attention.search._log_probs import IMPOSSIBLE
 from keras_attention.search._ranking import Ranking
 from keras_attention.search._search_loop import run_search_loop
 from keras_attention.search._search_spec import SearchSpec
 from keras_attention.search.beam_options import FINISHED_CANDIDATES, BeamOptions
 from keras_attention.search.constraints import Constraints
+from keras_attention.search.penalties import LengthPenalty
+
+#: The score and log-probability of a padding hypothesis; those of real ones are higher.
+PADDING_SCORE = IMPOSSIBLE
 
 
 def beam_search(
@@ -121,7 +125,8 @@ def beam_search(
             f"BeamOptions(stopping='first'). Received: options={options!r}"
         )
     stopping = options.stopping
-    groups = BeamGroups(owner, beam_width, options.num_groups, options.diversity_penalty)
+    options.check_beam_width(owner, beam_width)
+    groups = BeamGroups(beam_width, options.num_groups, options.diversity_penalty)
     max_finished_rank = groups.width * FINISHED_CANDIDATES[options.finished_candidates]
     ranking = Ranking(owner, length_penalty, options.coverage_penalty, beam_width)
     checked_step, _, limits, rules, special_ids = SearchSpec.from_arguments(

@@ -2,9 +2,13 @@
 
 import dataclasses
 
-from keras_attention._utils import validation
-from keras_attention._utils.tensor_types import CoveragePenaltyFunction, ReorderCache
-from keras_attention.search.penalties import CoveragePenalty, convert_penalty
+from keras_attention import validation
+from keras_attention._utils.tensor_types import ReorderCache
+from keras_attention.search.penalties import (
+    CoveragePenalty,
+    CoveragePenaltyFunction,
+    convert_penalty,
+)
 
 STOPPING = ("exact", "limit", "first", "heuristic", "shrinking")
 #: The number of candidates that may finish, as a multiple of `beam_width`.
@@ -86,4 +90,17 @@ class BeamOptions:
             raise ValueError(
                 f"{owner} expects `reorder_cache` to be None or a callable `reorder_cache(state, "
                 f"parents)`, such as a decoder's. Received: reorder_cache={self.reorder_cache!r}"
+            )
+
+    def check_beam_width(self, owner: str, beam_width: int) -> None:
+        """Raises unless the groups divide a beam of this width.
+
+        Args:
+            owner: Name of the function or class that the user called.
+            beam_width: Positive int.
+        """
+        if beam_width % self.num_groups:
+            raise ValueError(
+                f"{owner} expects `num_groups` to divide `beam_width`. "
+                f"Received: num_groups={self.num_groups}, beam_width={beam_width}"
             )

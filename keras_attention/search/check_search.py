@@ -8,12 +8,13 @@ import warnings
 from collections.abc import Callable
 from typing import TypedDict, Unpack
 
-from keras_attention._utils import validation
-from keras_attention._utils.tensor_types import LengthPenalty, Step, Structure, Tensor, TensorLike
+from keras_attention import validation
+from keras_attention._utils.tensor_types import Step, Structure, Tensor, TensorLike
 from keras_attention.search._invariants import BeamSearchInvariants, SearchInputs
 from keras_attention.search._search_loop import EagerSearchWarning
 from keras_attention.search.beam_options import BeamOptions
 from keras_attention.search.constraints import SpecialIds, check_special_ids
+from keras_attention.search.penalties import LengthPenalty
 
 
 class BeamSearchArguments(TypedDict, total=False):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.tensor_types import TensorLike
 
 

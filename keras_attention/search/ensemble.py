@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.tensor_types import Step, Tensor, TensorLike
 from keras_attention.search._log_probs import IMPOSSIBLE, POSSIBLE_THRESHOLD
 

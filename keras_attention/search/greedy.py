@@ -6,7 +6,6 @@ It equals `beam_search` with `beam_width=1` and no penalty, token for token.
 """
 
 from keras_attention._utils.tensor_types import Step, Structure, Tensor, TensorLike
-from keras_attention.search._chunked_top_k import chunked_top_k
 from keras_attention.search._log_probs import (
     POSSIBLE_THRESHOLD,
     compute_log_probs,
@@ -14,6 +13,7 @@ from keras_attention.search._log_probs import (
 )
 from keras_attention.search._search_spec import SearchSpec
 from keras_attention.search._single import ChosenTokens, search_single_hypothesis
+from keras_attention.search.chunked_top_k import chunked_top_k
 from keras_attention.search.constraints import Constraints
 
 

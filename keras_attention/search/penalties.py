@@ -19,19 +19,23 @@ any callable `(coverage, memory_mask) -> penalties` whose values are at most 0.
 
 import math
 import numbers
-from typing import Self
+from collections.abc import Callable
+from typing import Self, TypeAlias
 
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.tensor_types import (
     Config,
-    CoveragePenaltyFunction,
-    LengthPenalty,
     Tensor,
     TensorLike,
 )
+
+#: `(log_probs, lengths) -> scores`
+LengthPenalty: TypeAlias = Callable[[Tensor, Tensor], TensorLike]
+#: `(coverage, memory_mask) -> penalties`
+CoveragePenaltyFunction: TypeAlias = Callable[[Tensor, Tensor | None], TensorLike]
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

@@ -10,7 +10,7 @@ from typing import Unpack
 import keras
 from keras import activations, ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.layer import Layer
 from keras_attention._utils.shapes import reshape

@@ -12,7 +12,7 @@ and values of the earlier ones are in the state.
 import keras
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.flat_beams import (
     flatten_beams,
     gather_beams,
@@ -31,7 +31,6 @@ from keras_attention._utils.tensor_types import (
     TensorDict,
     TensorLike,
 )
-from keras_attention._utils.validation import check_ready
 from keras_attention.attention._shared_cache import (
     attend_with_ancestry,
     reorder_ancestry,
@@ -40,6 +39,7 @@ from keras_attention.attention._shared_cache import (
 from keras_attention.attention.multi_head import MultiHeadAttention
 from keras_attention.transformer._base import TransformerLayer, zero_masked
 from keras_attention.transformer.embedding import MAX_LENGTH
+from keras_attention.validation import check_ready
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -156,7 +156,8 @@ class TransformerDecoderLayer(TransformerLayer):
         cache = self.self_attention.extend_cache(state["cache"], query, position)
         read = {**cache, "mask": self._restrict_to_window(cache["mask"], position)}
         rows = ops.shape(position)[0]
-        if infer_batch_and_beams(rows, memory_mask)[1] == 1:
+        num_beams = infer_batch_and_beams(rows, memory_mask)[1]
+        if isinstance(num_beams, int) and num_beams == 1:  # a tensor where sizes are unknown
             context, _ = self.self_attention.attend(query, read, position=position)
         else:
             context = attend_with_ancestry(

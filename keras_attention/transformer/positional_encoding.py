@@ -15,7 +15,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention._utils import validation
+from keras_attention import validation
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.layer import Layer
 from keras_attention._utils.shapes import reshape

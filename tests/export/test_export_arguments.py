@@ -20,11 +20,11 @@ from keras_attention.export import (
     XLABuckets,
     _search_memory,
     _version_writer,
-    _versions,
     export_translator,
     runs,
     tokenizers,
     translator_export,
+    versions,
 )
 from keras_attention.export import __main__ as command
 from keras_attention.export._pipeline import TranslationPipeline
@@ -92,7 +92,7 @@ def test_versions_count_on_from_the_highest(pieces, tmp_path, quick):
     assert export(pieces, tmp_path) == tmp_path / "8"
     assert export(pieces, tmp_path, version=5) == tmp_path / "5"
     assert export(pieces, tmp_path).name == "9"
-    assert _versions.find_versions(tmp_path).keys() == {5, 7, 8, 9}
+    assert versions.find_versions(tmp_path).keys() == {5, 7, 8, 9}
 
 
 def test_an_existing_version_is_refused_and_kept(pieces, tmp_path, quick):
@@ -114,7 +114,7 @@ def test_a_base_that_is_a_file_is_refused(pieces, tmp_path, quick):
 def test_names_that_no_server_reads_as_a_version_do_not_count(pieces, tmp_path, quick):
     for name in ("20261005123456789012", f"{2**63}", f"-{2**63 + 1}"):
         (tmp_path / name).mkdir()
-    assert _versions.find_versions(tmp_path) == {}
+    assert versions.find_versions(tmp_path) == {}
     assert export(pieces, tmp_path).name == "1"
 
 
@@ -158,8 +158,8 @@ FULL = OSError(errno.ENOSPC, "no space left on the disk")
         ("_serving_configs", "write"),
         ("_warmup_requests", "write_requests"),
         ("_warmup_requests", "replay_requests"),
-        ("_atomic_files", "_flush"),
-        ("_atomic_files.os", "rename"),
+        ("atomic_files", "_flush"),
+        ("atomic_files.os", "rename"),
     ],
 )
 def test_a_full_disk_at_any_step_leaves_nothing(
@@ -225,7 +225,7 @@ def test_a_killed_export_leaves_no_version(pieces, tmp_path, quick):
     (left,) = os.listdir(tmp_path)
     assert left.startswith(".1.") and left.endswith(".part")  # no server looks at it
     assert os.path.exists(tmp_path / left / "assets.extra" / "model_card.md")
-    assert _versions.find_versions(tmp_path) == {}
+    assert versions.find_versions(tmp_path) == {}
     assert export(pieces, tmp_path).name == "1"
     assert os.listdir(tmp_path) == ["1"]
 

@@ -12,7 +12,7 @@ from keras_attention import (
     TransformerEmbedding,
 )
 from keras_attention.export import SearchOptions, export_translator, tokenizers, translator_export
-from keras_attention.export._length_limits import choose_max_length, count_learned_positions
+from keras_attention.export.length_limits import choose_max_length, count_learned_positions
 
 
 def self_attending(**options):

@@ -9,13 +9,13 @@ import sys
 
 import pytest
 
-from keras_attention.export import _atomic_files
+from keras_attention.export import atomic_files
 
 
 def test_a_file_is_replaced_whole(tmp_path):
     path = tmp_path / "a.json"
-    _atomic_files.write_bytes(path, b"old")
-    _atomic_files.write_bytes(path, b"new")
+    atomic_files.write_bytes(path, b"old")
+    atomic_files.write_bytes(path, b"new")
     assert path.read_bytes() == b"new"
     assert os.listdir(tmp_path) == ["a.json"]
 
@@ -25,7 +25,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     path.write_bytes(b"old")
     with (
         pytest.raises(OSError, match="disk"),
-        _atomic_files.replace_file(path, suffix=".keras") as beside,
+        atomic_files.replace_file(path, suffix=".keras") as beside,
     ):
         assert beside.name.endswith(".keras") and beside.name.startswith(".")
         beside.write_bytes(b"half")
@@ -35,7 +35,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
 
 
 def test_a_directory_appears_whole(tmp_path):
-    with _atomic_files.create_directory(tmp_path / "7") as beside:
+    with atomic_files.create_directory(tmp_path / "7") as beside:
         (beside / "deep").mkdir()
         (beside / "deep" / "file").write_bytes(b"x")
         assert not (tmp_path / "7").exists()
@@ -46,7 +46,7 @@ def test_a_directory_appears_whole(tmp_path):
 def test_a_directory_is_readable_by_others(tmp_path):
     mask = os.umask(0o022)
     try:
-        with _atomic_files.create_directory(tmp_path / "7"):
+        with atomic_files.create_directory(tmp_path / "7"):
             pass
     finally:
         os.umask(mask)
@@ -54,7 +54,7 @@ def test_a_directory_is_readable_by_others(tmp_path):
 
 
 def test_a_failed_directory_leaves_nothing(tmp_path):
-    with pytest.raises(KeyboardInterrupt), _atomic_files.create_directory(tmp_path / "7") as beside:
+    with pytest.raises(KeyboardInterrupt), atomic_files.create_directory(tmp_path / "7") as beside:
         (beside / "file").write_bytes(b"half")
         raise KeyboardInterrupt
     assert os.listdir(tmp_path) == []
@@ -64,12 +64,12 @@ def test_a_directory_that_exists_or_appears_meanwhile_is_not_touched(tmp_path):
     (tmp_path / "7").mkdir()
     with (
         pytest.raises(FileExistsError, match="7 exists already"),
-        _atomic_files.create_directory(tmp_path / "7"),
+        atomic_files.create_directory(tmp_path / "7"),
     ):
         pass
     with (
         pytest.raises(FileExistsError, match="8 appeared"),
-        _atomic_files.create_directory(tmp_path / "8") as beside,
+        atomic_files.create_directory(tmp_path / "8") as beside,
     ):
         (beside / "mine").touch()
         (tmp_path / "8").mkdir()
@@ -81,9 +81,9 @@ def test_a_directory_may_take_another_name_where_its_own_appeared(tmp_path, monk
     paths = iter([tmp_path / "8", tmp_path / "9", tmp_path / "10"])
     (tmp_path / "8").touch()
     monkeypatch.setattr(
-        _atomic_files.pathlib.Path, "exists", lambda path: False
+        atomic_files.pathlib.Path, "exists", lambda path: False
     )  # it came a moment later
-    with _atomic_files.create_directory(tmp_path / "7", lambda: next(paths)) as beside:
+    with atomic_files.create_directory(tmp_path / "7", lambda: next(paths)) as beside:
         (beside / "mine").touch()
         for name in ("7", "9"):
             (tmp_path / name).mkdir()
@@ -107,7 +107,7 @@ with files['replace_file'](base / 'a.json') as a, files['create_directory'](base
 @contextlib.contextmanager
 def writing_in(base):
     """A process that is in the middle of a file and of a directory."""
-    command = [sys.executable, "-c", WRITER, _atomic_files.__file__, str(base)]
+    command = [sys.executable, "-c", WRITER, atomic_files.__file__, str(base)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, **pipes) as process:
         assert process.stdout.readline() == b"\n"
@@ -124,13 +124,13 @@ def test_what_a_killed_process_leaves_is_removed_by_the_next(tmp_path):
             assert process.wait(60) == -signal.SIGKILL
         left = os.listdir(tmp_path)
         assert len(left) == 2 and all(name.startswith(".") for name in left)
-    _atomic_files.write_bytes(tmp_path / "other", b"")
+    atomic_files.write_bytes(tmp_path / "other", b"")
     assert os.listdir(tmp_path) == ["other"]
 
 
 def test_what_another_process_is_writing_stays(tmp_path):
     with writing_in(tmp_path) as process:
-        with _atomic_files.create_directory(tmp_path / "8"):
+        with atomic_files.create_directory(tmp_path / "8"):
             pass
         assert len(os.listdir(tmp_path)) == 3
         process.communicate(b"x", timeout=60)
@@ -140,10 +140,10 @@ def test_what_another_process_is_writing_stays(tmp_path):
 
 def test_two_parts_of_one_process_leave_each_other_alone(tmp_path):
     with (
-        _atomic_files.create_directory(tmp_path / "7") as one,
-        _atomic_files.create_directory(tmp_path / "8") as two,
+        atomic_files.create_directory(tmp_path / "7") as one,
+        atomic_files.create_directory(tmp_path / "8") as two,
     ):
-        _atomic_files.remove_abandoned_parts(tmp_path)
+        atomic_files.remove_abandoned_parts(tmp_path)
         assert one.is_dir() and two.is_dir()
 
 
@@ -153,12 +153,12 @@ def test_nothing_else_is_removed(tmp_path):
     (tmp_path / f".1.{'a' * 32}.part").touch()  # a file
     (tmp_path / f".2.{'a' * 32}.part").symlink_to(tmp_path / ".git")
     before = sorted(os.listdir(tmp_path))
-    _atomic_files.remove_abandoned_parts(tmp_path)
+    atomic_files.remove_abandoned_parts(tmp_path)
     assert sorted(os.listdir(tmp_path)) == before
 
 
 def test_a_part_that_is_taken_for_dead_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
-    lock, calls = _atomic_files._lock, []
+    lock, calls = atomic_files._lock, []
 
     def hasty(folder):
         calls.append(folder)
@@ -173,11 +173,11 @@ def test_a_part_that_is_taken_for_dead_before_it_is_locked_is_made_again(tmp_pat
             os.rmdir(folder)
         return held
 
-    monkeypatch.setattr(_atomic_files, "_lock", hasty)
-    with _atomic_files.create_directory(tmp_path / "7") as beside:
+    monkeypatch.setattr(atomic_files, "_lock", hasty)
+    with atomic_files.create_directory(tmp_path / "7") as beside:
         assert beside == calls[2]
         (beside / "file").touch()
-    _atomic_files.remove_abandoned_parts(tmp_path)
+    atomic_files.remove_abandoned_parts(tmp_path)
     assert os.listdir(tmp_path) == ["7"]
 
 
@@ -185,8 +185,8 @@ def test_where_there_are_no_locks_nothing_is_taken_for_dead(tmp_path, monkeypatc
     def unsupported(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(_atomic_files.fcntl, "flock", unsupported)
-    with _atomic_files.create_directory(tmp_path / "7") as one:
-        _atomic_files.write_bytes(tmp_path / "a.json", b"x")
+    monkeypatch.setattr(atomic_files.fcntl, "flock", unsupported)
+    with atomic_files.create_directory(tmp_path / "7") as one:
+        atomic_files.write_bytes(tmp_path / "a.json", b"x")
         assert one.is_dir()
     assert sorted(os.listdir(tmp_path)) == ["7", "a.json"]

@@ -48,7 +48,7 @@ def test_the_graph_says_what_the_sentencepiece_library_says(model_type, lines):
     tokenizer = tokenizers.train(
         "sentencepiece", lines, vocabulary_size=2003, model_type=model_type
     )
-    library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer._get_content())
+    library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.get_content())
     for batch in batches(lines):
         normal = texts_of(tokenizer.normalize(tf.constant(batch)))
         expected = library.encode(normal)

@@ -247,7 +247,7 @@ def test_save_and_load(tokenizer, tmp_path):
 def test_training_is_deterministic(tokenizer):
     kind = next(k for k, t in _trained.items() if t is tokenizer)
     again = tokenizers.train(texts=LINES, symbols=SYMBOLS, **KINDS[kind])
-    assert again._get_content() == tokenizer._get_content()
+    assert again.get_content() == tokenizer.get_content()
 
 
 def test_module_attribute_travels_in_a_saved_model(tokenizer, tmp_path):

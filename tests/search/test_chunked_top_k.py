@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_attention.search._chunked_top_k import SMALL_VOCABULARY, choose_chunk_size, chunked_top_k
+from keras_attention.search.chunked_top_k import SMALL_VOCABULARY, choose_chunk_size, chunked_top_k
 
 
 @pytest.mark.parametrize("vocabulary", [7, 500, 1009, 8000])  # 1009 is prime: a tail is left

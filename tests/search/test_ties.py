@@ -10,8 +10,8 @@ from search_models import END, TableModel
 from search_runs import arrays, build_arguments, hypotheses, search
 
 from keras_attention.search import beam_search, greedy_search, sample_search
-from keras_attention.search._chunked_top_k import chunked_top_k
 from keras_attention.search._indexing import top_k
+from keras_attention.search.chunked_top_k import chunked_top_k
 
 MODES = {
     "eager": lambda function: function,

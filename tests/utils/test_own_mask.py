@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 import keras_attention as ka
-from keras_attention._utils import validation
+from keras_attention import validation
 
 B, T, D, U = 3, 7, 5, 2
 MASK = np.arange(T) < np.array([[4], [7], [2]])

@@ -10,7 +10,7 @@ look, and the second the baseline that makes the third less noisy. Code name -> 
 import tensorflow as tf
 
 from examples.training.objectives import Objective
-from keras_attention._utils import validation
+from keras_attention import validation
 
 
 class RecognitionObjective(Objective):

@@ -13,8 +13,8 @@ from keras_attention import (
     GatedConvBlock,
     WeightNormalizedDense,
 )
-from keras_attention._utils.initializers import PaddedNormal
 from keras_attention.convolutional import scaled_normal
+from keras_attention.convolutional.padded_normal import PaddedNormal
 from keras_attention.transformer import LearnedPositionalEmbedding
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from examples.data.batches import Batches
-from keras_attention._utils import decoder_protocol
+from keras_attention.decoders import get_decoder_start_id
 from keras_attention.export import runs
 
 pytestmark = pytest.mark.thorough
@@ -27,7 +27,7 @@ def scored(command, run, folder, *options):
 def full_call(directory):
     """The same from the model's call with the right tokens fed, one pair at a time."""
     run = runs.read_run(directory)
-    first = decoder_protocol.get_decoder_start_id(run.model.get_layer("decoder"))
+    first = get_decoder_start_id(run.model.get_layer("decoder"))
     sides = (run.source_tokenizer, run.target_tokenizer)
     found = []
     for pair in PAIRS:

@@ -14,7 +14,7 @@ import tensorflow as tf
 from examples.models import luong, mixed, rnn_encoder_decoder, rnnsearch, seq2seq
 from examples.models.encoders import stacked_lstm
 from examples.models.sampling import schedule
-from keras_attention._utils import decoder_protocol
+from keras_attention import decoders
 from keras_attention.decoders import check_decoder
 from keras_attention.export import SearchOptions, export_translator, tokenizers
 from keras_attention.search import (
@@ -187,7 +187,7 @@ def test_scheduled_sampling_is_a_decoder_like_the_one_inside(name):
     plain, sampled = build(name), build(name, sampling="linear:0.01,0.25")
     np.testing.assert_array_equal(logits(sampled), logits(plain))
     decoder = sampled.get_layer("decoder")
-    assert decoder_protocol.get_decoder_start_id(decoder) == decoder_protocol.get_decoder_start_id(
+    assert decoders.get_decoder_start_id(decoder) == decoders.get_decoder_start_id(
         plain.get_layer("decoder")
     )
     sampled({"source": SOURCE, "target": TARGET}, training=True)
@@ -322,7 +322,7 @@ def test_an_export_says_what_the_search_finds(name, tmp_path):
     encoder, decoder = model.get_layer("encoder"), model.get_layer("decoder")
     encoded = encoder(ids)
     memory = decoder.prepare(encoded["memory"], tf.constant(ids != 0))
-    state = decoder_protocol.start_decoder(decoder, memory, encoded.get("initial_state"), 5)
+    state = decoders.start_decoder(decoder, memory, encoded.get("initial_state"), 5)
     found = beam_search(
         decoder.step,
         state,
@@ -330,7 +330,7 @@ def test_an_export_says_what_the_search_finds(name, tmp_path):
         beam_width=beam,
         max_length=5,
         constraints=Constraints(
-            special_ids=SpecialIds(start_id=decoder_protocol.get_decoder_start_id(decoder))
+            special_ids=SpecialIds(start_id=decoders.get_decoder_start_id(decoder))
         ),
     )
     expected = [target.decode(found["ids"][row]).numpy().tolist() for row in range(3)]

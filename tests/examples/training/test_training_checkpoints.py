@@ -1,12 +1,12 @@
 import json
 import os
+import pathlib
 import shutil
 
 import keras
 import numpy as np
 import pytest
 
-from examples.training import files
 from examples.training.checkpoints import CheckpointError, Checkpoints
 from examples.training.history import History, read_history
 
@@ -155,9 +155,8 @@ def test_full_disk_at_any_write_loses_nothing(store, monkeypatch, call):
 
         return function
 
-    # A checkpoint is two files written through, two directories synced and a rename.
-    monkeypatch.setattr(files, "write_through", failing(files.write_through))
-    monkeypatch.setattr(files, "sync_directory", failing(files.sync_directory))
+    # A checkpoint is two files written and synced, two directories synced and a rename.
+    monkeypatch.setattr(pathlib.Path, "write_bytes", failing(pathlib.Path.write_bytes))
     monkeypatch.setattr(os, "rename", failing(os.rename))
     monkeypatch.setattr(os, "fsync", failing(os.fsync))
     with pytest.raises(OSError, match="No space left"):
@@ -181,9 +180,9 @@ def test_a_killed_write_leaves_only_what_the_next_start_removes(store, monkeypat
     with pytest.raises(KeyboardInterrupt):
         store.write(groups(2.0), {"epoch": 2})
     monkeypatch.undo()
-    assert list(store.directory.glob(".incomplete-*"))
+    assert list(store.directory.glob(".*.part"))
     again = Checkpoints(store.directory)
-    assert not list(store.directory.glob(".incomplete-*"))
+    assert not list(store.directory.glob(".*.part"))
     assert again.restore(groups())["epoch"] == 1
 
 

@@ -8,7 +8,7 @@ from examples.data.report import DataError
 from examples.models import convs2s, rnnsearch, transformer
 from examples.translation import train
 from examples.translation.corpora import held_out
-from keras_attention.export._length_limits import DEFAULT_MAX_LENGTH, choose_max_length
+from keras_attention.export.length_limits import DEFAULT_MAX_LENGTH, choose_max_length
 
 PAIRS = [(f"word {n}", f"{n} {k}") for n in range(30) for k in range(1 + n % 3)]
 

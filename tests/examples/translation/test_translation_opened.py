@@ -8,7 +8,7 @@ from examples.models import convs2s, mixed, rnn_encoder_decoder, rnnsearch, seq2
 from examples.translation import plot
 from examples.translation.opened import has_attention
 from keras_attention.export import runs
-from keras_attention.export._length_limits import choose_max_length, count_learned_positions
+from keras_attention.export.length_limits import choose_max_length, count_learned_positions
 from keras_attention.export.tokenizers import WordTokenizer
 
 WORDS = WordTokenizer([*"abc"])

@@ -7,7 +7,7 @@ from examples.data.batches import Batches
 from examples.models import rnnsearch, seq2seq, transformer
 from examples.training.evaluation import Evaluation
 from examples.translation.own_words import own_words_perplexity
-from keras_attention._utils.decoder_protocol import get_decoder_start_id
+from keras_attention.decoders import get_decoder_start_id
 from keras_attention.export.tokenizers import WordTokenizer
 
 pytestmark = pytest.mark.thorough

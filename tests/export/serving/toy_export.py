@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from toy_translator import toy_translator
 
-from keras_attention.export import SearchOptions, _versions, export_translator, tokenizers
+from keras_attention.export import SearchOptions, export_translator, tokenizers, versions
 from keras_attention.export._manifest import write_manifest
 from keras_attention.export._warmup_requests import WARMUP_FILE
 from keras_attention.export.serving import _tensor_protos
@@ -51,7 +51,7 @@ def shared_toy(tmp_path_factory) -> pathlib.Path:
             (path / WARMUP_FILE).rename(base / "writing" / WARMUP_FILE.name)
             write_manifest(path)
             (base / "writing").rename(base / "shared")
-    (path,) = _versions.find_versions(base / "shared" / "toy").values()
+    (path,) = versions.find_versions(base / "shared" / "toy").values()
     return path
 
 

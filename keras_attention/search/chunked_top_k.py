@@ -11,6 +11,7 @@ import math
 
 from keras import ops
 
+from keras_attention._utils.tensor_types import Tensor, TensorLike
 from keras_attention.kernels.execution import get_execution_mode
 from keras_attention.search._indexing import top_k
 from keras_attention.search._log_probs import MIN_FLOAT32
@@ -18,7 +19,7 @@ from keras_attention.search._log_probs import MIN_FLOAT32
 SMALL_VOCABULARY = 512
 
 
-def chunked_top_k(logits, count):
+def chunked_top_k(logits: TensorLike, count: int) -> tuple[Tensor, Tensor]:
     """Returns the `count` largest logits of each row and their ids, best first.
 
     Args:
@@ -57,7 +58,7 @@ def chunked_top_k(logits, count):
     return values, ops.take(ops.reshape(ids, (-1,)), positions + row_offset, axis=0)
 
 
-def choose_chunk_size(vocabulary, count):
+def choose_chunk_size(vocabulary: int, count: int) -> int:
     """Returns the chunk size with the fewest comparisons, a divisor if one is near.
 
     The sum of `vocabulary / size` maxima and `count * size` selected logits is smallest at

@@ -1,9 +1,4 @@
-"""Argument checks shared by all layers and functions.
-
-They raise `ValueError` before any tensor is used, so that a wrong argument never surfaces as a
-shape error of the backend. Messages state the expected and the received value and the remedy.
-`owner` is the name of the class or function that the user called.
-"""
+"""Checks of numbers, choices, shapes, masks and ids."""
 
 import numbers
 from collections.abc import Collection
@@ -11,6 +6,8 @@ from typing import TypeVar
 
 import keras
 import numpy as np
+
+from keras_attention._utils.tensor_types import OutputShape, Shape, Structure, TensorLike
 
 Choice = TypeVar("Choice", str, bool | str, str | None)
 
@@ -72,7 +69,9 @@ def check_one_of(
     return value
 
 
-def check_rank(owner: str, name: str, tensor, ranks: tuple[int, ...], axes: str = "") -> None:
+def check_rank(
+    owner: str, name: str, tensor: TensorLike | Shape, ranks: tuple[int, ...], axes: str = ""
+) -> None:
     """Raises unless `tensor` has one of `ranks` dimensions; `axes` names them."""
     if len(get_shape(tensor)) not in ranks:
         expected = " or ".join(str(r) for r in ranks)
@@ -84,7 +83,7 @@ def check_rank(owner: str, name: str, tensor, ranks: tuple[int, ...], axes: str 
 
 
 def check_axes(
-    owner: str, name: str, shape, axes: str, hint: str = "", known_width: bool = True
+    owner: str, name: str, shape: Shape, axes: str, hint: str = "", known_width: bool = True
 ) -> None:
     """Raises unless `shape` has the dimensions that `axes` names.
 
@@ -99,13 +98,15 @@ def check_axes(
         raise ValueError(f"{text} Received: {name}.shape={tuple(shape)}")
 
 
-def check_inputs(layer, shape, axes: str = "(batch, time, dim)", hint: str = "") -> None:
+def check_inputs(
+    layer: keras.layers.Layer, shape: Shape, axes: str = "(batch, time, dim)", hint: str = ""
+) -> None:
     """Raises unless `inputs` have these axes and the width that the layer was built with."""
     check_axes(type(layer).__name__, "inputs", shape, axes, hint)
     check_built_dims(layer, inputs=shape)
 
 
-def cell_inputs(owner: str, shape) -> None:
+def check_cell_inputs(owner: str, shape: Shape) -> None:
     """Raises unless the inputs of a cell have the shape of one step, `(batch, input_dim)`."""
     if len(shape) != 2 or shape[-1] is None:
         raise ValueError(
@@ -114,7 +115,7 @@ def cell_inputs(owner: str, shape) -> None:
         )
 
 
-def check_same_dim(owner: str, axis: int, hint: str = "", **tensors) -> None:
+def check_same_dim(owner: str, axis: int, hint: str = "", **tensors: TensorLike | Shape) -> None:
     """Raises unless all named tensors (or shapes) agree on `axis`; None is unknown and agrees."""
     sizes = {name: get_shape(tensor)[axis] for name, tensor in tensors.items()}
     if len({size for size in sizes.values() if size is not None}) > 1:
@@ -124,7 +125,7 @@ def check_same_dim(owner: str, axis: int, hint: str = "", **tensors) -> None:
         raise ValueError(f"{text}{' ' + hint if hint else ''} Received: {received}")
 
 
-def check_previous_weights(owner: str, weights, shape, axes: str) -> None:
+def check_previous_weights(owner: str, weights: TensorLike, shape: Shape, axes: str) -> None:
     """Raises unless the `previous_weights` of a call have `shape`, of which None is not known."""
     given, expected = tuple(weights.shape), tuple(shape)
     pairs = zip(given, expected, strict=False)
@@ -135,7 +136,7 @@ def check_previous_weights(owner: str, weights, shape, axes: str) -> None:
         )
 
 
-def check_built_dims(layer, **shapes) -> None:
+def check_built_dims(layer: keras.layers.Layer, **shapes: Shape) -> None:
     """Raises unless the last axes of `shapes` match those that a layer was built with.
 
     Args:
@@ -159,7 +160,9 @@ def check_built_dims(layer, **shapes) -> None:
     )
 
 
-def convert_mask(owner: str, name: str, mask, shape=None, axes: str = ""):
+def convert_mask(
+    owner: str, name: str, mask: TensorLike | None, shape: Shape | None = None, axes: str = ""
+) -> TensorLike | None:
     """Returns `mask` as booleans after checking it against the known sizes of `shape`.
 
     None returns None. An integer mask is cast as in Keras: 0 is masked. A float mask raises,
@@ -190,7 +193,12 @@ def convert_mask(owner: str, name: str, mask, shape=None, axes: str = ""):
     return mask if dtype == "bool" else keras.ops.cast(mask, "bool")
 
 
-def resolve_mask(layer, inputs, axes: str = "(batch, time)", **masks):
+def resolve_mask(
+    layer: keras.layers.Layer,
+    inputs: TensorLike,
+    axes: str = "(batch, time)",
+    **masks: TensorLike | None,
+) -> TensorLike | None:
     """Returns the first of the `masks` of `inputs` that is not None, or None; checks them all.
 
     Keras passes the mask attached to a layer's only tensor as `mask`, and as `<argument>_mask`
@@ -202,7 +210,7 @@ def resolve_mask(layer, inputs, axes: str = "(batch, time)", **masks):
     return next((mask for mask in checked if mask is not None), None)
 
 
-def check_ids_in_vocabulary(owner: str, name: str, ids, vocabulary_size: int) -> None:
+def check_ids_in_vocabulary(owner: str, name: str, ids: TensorLike, vocabulary_size: int) -> None:
     """Raises if concrete `ids` lie outside the vocabulary; symbolic ids are not checked."""
     try:
         values = np.asarray(ids)
@@ -216,7 +224,7 @@ def check_ids_in_vocabulary(owner: str, name: str, ids, vocabulary_size: int) ->
         )
 
 
-def check_ready(layer, tensor):
+def check_ready(layer: keras.layers.Layer, tensor: TensorLike) -> None:
     """Raises unless `layer` is built and `tensor` is not a symbolic Keras tensor."""
     owner = type(layer).__name__
     if isinstance(tensor, keras.KerasTensor):
@@ -232,12 +240,12 @@ def check_ready(layer, tensor):
         )
 
 
-def get_shape(tensor):
+def get_shape(tensor: TensorLike | Shape) -> OutputShape:
     """Returns the shape of a tensor, or a shape, as a tuple."""
     return tuple(tensor.shape) if hasattr(tensor, "shape") else tuple(tensor)
 
 
-def describe_value(value) -> str:
+def describe_value(value: Structure) -> str:
     """Returns a value formatted for an error message: tensors by their shape."""
     if isinstance(value, (list, tuple)):
         items = ", ".join(describe_value(item) for item in value[:3])

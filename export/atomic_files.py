@@ -13,6 +13,7 @@ import pathlib
 import re
 import shutil
 import uuid
+from collections.abc import Callable, Iterator
 
 TEMPORARY_NAME = re.compile(r"\..+\.[0-9a-f]{32}\.part")
 
@@ -29,7 +30,7 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 @contextlib.contextmanager
-def replace_file(path: str | os.PathLike[str], suffix: str = ""):
+def replace_file(path: str | os.PathLike[str], suffix: str = "") -> Iterator[pathlib.Path]:
     """Yields a path in a hidden folder; on exit, renames the file written there to `path`.
 
     After an exception `path` is unchanged and the folder is removed.
@@ -51,7 +52,9 @@ def replace_file(path: str | os.PathLike[str], suffix: str = ""):
 
 
 @contextlib.contextmanager
-def create_directory(path: str | os.PathLike[str], make_next_path=None):
+def create_directory(
+    path: str | os.PathLike[str], make_next_path: Callable[[], pathlib.Path] | None = None
+) -> Iterator[pathlib.Path]:
     """Yields a hidden directory beside `path` and renames it to `path`, which must not exist.
 
     After an exception the hidden directory is removed. A model server ignores it.
