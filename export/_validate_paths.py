@@ -150,10 +150,14 @@ def _find_machine_folders(path, graph):
     # `models.config` names a folder of the container, /models, on purpose.
     extra_files = [file for file in (path / "assets.extra").glob("*") if file.is_file()]
     extra_files = [file for file in extra_files if file.name != "models.config"]
-    texts = {"saved_model.pb": set(_iterate_texts(graph))}
+    folders = sorted(_list_machine_folders())
+    # To walk through the messages takes seconds, and rarely one of them holds a folder.
+    serialized = graph.SerializeToString()
+    is_held = any(f"{folder}/".encode() in serialized for folder in folders)
+    texts = {"saved_model.pb": set(_iterate_texts(graph)) if is_held else set()}
     texts |= {str(file.relative_to(path)): {file.read_bytes()} for file in sorted(extra_files)}
     for name, held in texts.items():
-        for folder in sorted(_list_machine_folders()):
+        for folder in folders:
             # Match only where a path can begin: names of nodes may contain such parts.
             pattern = re.compile(rb"(?<![\w./-])" + re.escape(folder.encode()) + b"/")
             if any(pattern.search(text) for text in held):

@@ -7,10 +7,17 @@ import pathlib
 import shutil
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from toy_translator import toy_translator
 
-from keras_attention.export import SearchOptions, export_translator, tokenizers, versions
+from keras_attention.export import (
+    SearchOptions,
+    _warmup_requests,
+    export_translator,
+    tokenizers,
+    versions,
+)
 from keras_attention.export._manifest import write_manifest
 from keras_attention.export._warmup_requests import WARMUP_FILE
 from keras_attention.export.serving import _tensor_protos
@@ -39,7 +46,8 @@ def write_toy(
 def shared_toy(tmp_path_factory) -> pathlib.Path:
     """Exports the toy once for all processes of a test run, for that takes seconds.
 
-    Its warm-up file is moved away (`warm_up_file`), so that a server starts at once.
+    Its warm-up file is moved away (`warm_up_file`), so that a server starts at once, and the export
+    does not answer it: tests ask the same and more.
     """
     base = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -47,7 +55,9 @@ def shared_toy(tmp_path_factory) -> pathlib.Path:
     with open(base / "toy.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (base / "shared").exists():
-            path = write_toy(base / "writing" / "toy")
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(_warmup_requests, "replay_requests", lambda path, requests: [])
+                path = write_toy(base / "writing" / "toy")
             (path / WARMUP_FILE).rename(base / "writing" / WARMUP_FILE.name)
             write_manifest(path)
             (base / "writing").rename(base / "shared")
