@@ -132,7 +132,7 @@ class RotaryEmbedding(Layer):
         return {**super().get_config(), "base": self.base}
 
 
-def get_rotary(owner: str, rotary) -> RotaryEmbedding | None:
+def get_rotary(owner: str, rotary: RotaryEmbedding | Config | None) -> RotaryEmbedding | None:
     """Returns the `RotaryEmbedding` that an object or its config stands for, or None."""
     if isinstance(rotary, dict):
         rotary = keras.saving.deserialize_keras_object(rotary)
