@@ -1,36 +1,14 @@
-"""On another backend than TensorFlow, what uses TensorFlow is skipped, test by test.
+"""What every test shares: the backends, and the rows of the conformance table that run fast.
 
-There `import tensorflow` in a test file gives a module that skips whoever looks something up in
-it; the rest of the file runs. Keras and everything else see no TensorFlow.
+What uses TensorFlow is skipped on another backend, test by test: test files get it from
+`tf_or_skip`. The folders whose subject needs TensorFlow are not collected there.
 """
-
-import builtins
-import pathlib
-import types
 
 import keras
 import pytest
 
 BACKEND = keras.backend.backend()
-TESTS = str(pathlib.Path(__file__).parent)
-_import = builtins.__import__
-
-
-class _Skipping(types.ModuleType):
-    def __getattr__(self, name):
-        if name.startswith("__"):  # looked up by inspectors
-            raise AttributeError(name)
-        pytest.skip(f"uses `tf.{name}`, and the backend is {BACKEND}", allow_module_level=True)
-
-
-def _import_or_skip(name, globals=None, *args, **kwargs):
-    if name == "tensorflow" and str((globals or {}).get("__file__", "")).startswith(TESTS):
-        return _Skipping(name)
-    return _import(name, globals, *args, **kwargs)
-
-
-if BACKEND != "tensorflow":
-    builtins.__import__ = _import_or_skip
+collect_ignore = [] if BACKEND == "tensorflow" else ["benchmarks", "examples", "export"]
 if BACKEND == "torch":  # whose tensors are no arrays while they have a gradient
     import torch
 

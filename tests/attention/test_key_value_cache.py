@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
+from tf_or_skip import tf
 
 import keras_attention as ka
 from keras_attention.attention._key_value_cache import empty_cache, write_cache

@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from heads_reference import multi_head
 from keras import ops
+from tf_or_skip import tf
 
 import keras_attention as ka
 from keras_attention.kernels import blocked_dot

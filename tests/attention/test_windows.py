@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
+from tf_or_skip import tf
 
 from keras_attention.attention._windows import Windows, last_valid_position, scatter_spans
 from keras_attention.kernels.window_products import WindowRows, window_dot, window_sum

@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from backends import compiled, gradients, outputs_and_gradients, tensorflow_only
 from layer_table import READ, TABLE, Row, arrays
+from tf_or_skip import tf
 
 import keras_attention as ka
 from keras_attention.search import beam_search, greedy_search, sample_search, score_sequences

@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from conv_reference import gated_in_numpy, linear_in_numpy
 from finite_differences import assert_gradients_are_right
+from tf_or_skip import tf
 
 from keras_attention import GatedConvBlock
 from keras_attention.convolutional import scaled_normal

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
+from tf_or_skip import tf
 
 from keras_attention import GradientScaling
 

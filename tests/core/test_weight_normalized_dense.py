@@ -1,7 +1,7 @@
 """Weight normalization: the worked number, its start, its gradient at zeros."""
 
 import numpy as np
-import tensorflow as tf
+from tf_or_skip import tf
 
 from keras_attention.core.weight_normalized_dense import (
     column_norms,

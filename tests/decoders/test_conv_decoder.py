@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from conv_reference import gated_in_numpy, linear_in_numpy
+from tf_or_skip import tf
 
 from keras_attention import ConvDecoder
 from keras_attention.decoders import check_decoder

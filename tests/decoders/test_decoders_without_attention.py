@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from cho_reference import cho_step
 from finite_differences import assert_gradients_are_right
+from tf_or_skip import tf
 
 from keras_attention import BahdanauGRUCell, ChoDecoder, Seq2SeqDecoder
 from keras_attention.decoders import check_decoder

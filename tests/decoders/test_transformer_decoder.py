@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 import transformer_reference as reference
 from finite_differences import assert_gradients_are_right
+from tf_or_skip import tf
 
 from keras_attention import TransformerDecoder, TransformerDecoderLayer
 from keras_attention._utils.flat_beams import gather_beams

@@ -6,8 +6,8 @@ import re
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import ops
+from tf_or_skip import tf
 
 from keras_attention import AdditiveScorer, Attention, BahdanauAttention, ConcatScorer
 from keras_attention.kernels import blocked_additive, blocks, execution

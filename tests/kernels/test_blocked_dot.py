@@ -6,8 +6,8 @@ import re
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import ops
+from tf_or_skip import tf
 
 from keras_attention.kernels import blocks
 from keras_attention.kernels.blocked_dot import blockwise_dot_attention

@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import ops
+from tf_or_skip import tf
 
 from keras_attention import MultiHeadAttention, TransformerEncoderLayer, matmul_precision
 from keras_attention.kernels.products import Dense, kernel_matmul

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
+from tf_or_skip import tf
 
 from keras_attention import DoublyStochasticLoss, doubly_stochastic_penalty
 

@@ -2,7 +2,7 @@
 
 import keras
 import numpy as np
-import tensorflow as tf
+from tf_or_skip import tf
 
 
 def scores_and_mask(seed=0, shape=(3, 5, 7), scale=2.0):

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from normalizer_checks import gradient_of, scores_and_mask
+from tf_or_skip import tf
 
 from keras_attention import EntmaxNormalizer, SoftmaxNormalizer, SparsemaxNormalizer
 

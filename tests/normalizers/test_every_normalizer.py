@@ -3,10 +3,10 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from normalizer_checks import gradient_by_differences, gradient_of, scores_and_mask
+from tf_or_skip import tf
 
 from keras_attention import (
     ArgmaxNormalizer,

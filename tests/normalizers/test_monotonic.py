@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from normalizer_checks import scores_and_mask
+from tf_or_skip import tf
 
 from keras_attention import MonotonicNormalizer
 from keras_attention._utils.loop import run_loop

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-import tensorflow as tf
+from tf_or_skip import tf
 
 from keras_attention import SoftmaxNormalizer
 

@@ -4,9 +4,9 @@ import hypothesis
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from finite_differences import assert_gradients_are_right
 from hypothesis import strategies
+from tf_or_skip import tf
 
 import keras_attention as ka
 from keras_attention.ntm import (

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from finite_differences import assert_gradients_are_right
+from tf_or_skip import tf
 
 from keras_attention import AttentionOverAttention
 

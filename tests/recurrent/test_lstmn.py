@@ -5,7 +5,7 @@ import re
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
+from tf_or_skip import tf
 
 import keras_attention as ka
 from keras_attention.kernels.lstmn_sequence import lstmn_sequence

@@ -4,8 +4,8 @@ import dataclasses
 import functools
 
 import numpy as np
-import tensorflow as tf
 from keras import ops
+from tf_or_skip import tf
 
 from keras_attention.search import (
     AverageLengthPenalty,

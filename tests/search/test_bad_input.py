@@ -5,10 +5,10 @@ import functools
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import ops
 from search_models import HashModel
 from search_runs import build_arguments
+from tf_or_skip import tf
 
 from keras_attention.search import (
     GNMTLengthPenalty,

@@ -3,7 +3,6 @@ import itertools
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
@@ -19,6 +18,7 @@ from search_runs import (
     hypotheses,
     search,
 )
+from tf_or_skip import tf
 
 from keras_attention.search import (
     BeamOptions,

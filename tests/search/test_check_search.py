@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import ops
 from search_models import END, HashModel, TableModel
 from search_runs import RULES, build_arguments
+from tf_or_skip import tf
 
 from keras_attention.search import (
     BeamOptions,

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-import tensorflow as tf
+from tf_or_skip import tf
 
 from keras_attention.search.chunked_top_k import SMALL_VOCABULARY, choose_chunk_size, chunked_top_k
 

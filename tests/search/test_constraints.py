@@ -4,7 +4,6 @@ import functools
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
@@ -23,6 +22,7 @@ from search_runs import (
     run,
     search,
 )
+from tf_or_skip import tf
 
 from keras_attention.search import (
     Constraints,

@@ -4,8 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from search_models import HashModel
+from tf_or_skip import tf
 
 from keras_attention.search import (
     EagerSearchWarning,

@@ -4,11 +4,11 @@ import functools
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import ops
 from search_models import HashModel, TableModel, log_softmax
 from search_reference import beam_search as reference_search
 from search_runs import arrays, assert_found, assert_same, search
+from tf_or_skip import tf
 
 from keras_attention.search import (
     beam_search,

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import ops
 from search_runs import arrays, build_arguments
+from tf_or_skip import tf
 
 from keras_attention.search import BeamOptions, CoveragePenalty, beam_search
 

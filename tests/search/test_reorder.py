@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import ops
 from search_models import HashModel
 from search_runs import arrays, assert_same, build_arguments, search
+from tf_or_skip import tf
 
 from keras_attention._utils.flat_beams import gather_beams
 from keras_attention.search import beam_search

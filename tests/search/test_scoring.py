@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import ops
 from search_models import END, HashModel
 from search_runs import build_arguments
+from tf_or_skip import tf
 
 from keras_attention.search import check_beam_search, score_sequences
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import ops
+from tf_or_skip import tf
 
 from keras_attention.search import _stateless_random
 

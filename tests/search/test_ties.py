@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import ops
 from search_models import END, TableModel
 from search_runs import arrays, build_arguments, hypotheses, search
+from tf_or_skip import tf
 
 from keras_attention.search import beam_search, greedy_search, sample_search
 from keras_attention.search._indexing import top_k

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
+from tf_or_skip import tf
 from transformer_reference import positions
 
 from keras_attention import TransformerDecoder, TransformerEmbedding
