@@ -6,6 +6,7 @@ import sys
 import keras
 import pytest
 from keras import ops
+from small_decoders import DECODERS
 
 import keras_attention as ka
 
@@ -13,19 +14,6 @@ ROOT = str(pathlib.Path(ka.__file__).resolve().parent)
 #: The functions that compute scores from queries and keys, the last call of a path.
 SCORES = ("dense_additive_scores", "dot_scores")
 MOST_CALLS = 6
-DECODERS = {
-    "BahdanauDecoder": lambda: ka.BahdanauDecoder(11, embedding_dim=3, units=4),
-    "LuongDecoder": lambda: ka.LuongDecoder(11, embedding_dim=3, units=4),
-    "LuongDecoder, concat": lambda: ka.LuongDecoder(
-        11, embedding_dim=3, units=4, attention=ka.LuongAttention("concat", units=4)
-    ),
-    "LuongDecoder, no feeding": lambda: ka.LuongDecoder(
-        11, embedding_dim=3, units=4, input_feeding=False
-    ),
-    "ShowAttendTellDecoder": lambda: ka.ShowAttendTellDecoder(11, embedding_dim=3, units=4),
-    "TransformerDecoder": lambda: ka.TransformerDecoder(11, dim=8, num_layers=2, num_heads=2),
-    "ConvDecoder": lambda: ka.ConvDecoder(11, embedding_dim=4, convolutions=[(6, 3)]),
-}
 
 
 def find_call_paths(function, *arguments):
