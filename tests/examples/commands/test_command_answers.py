@@ -160,6 +160,7 @@ def test_evaluation_on_dates(command, dates_run):
 
 def test_a_run_without_attention_is_not_asked_where_it_looked(command, dates_run, monkeypatch):
     monkeypatch.setattr(evaluate, "has_attention", lambda model: False)
+    monkeypatch.setattr(evaluate, "translator", lambda *_: Echo())
     status, out, _ = command("evaluate", dates_run, "--max-pairs", 8, *GREEDY, "--max-length", 11)
     assert status == 0
     assert "exact match" in out and "year" not in out
