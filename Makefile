@@ -73,7 +73,7 @@ fuzz: $(STAMP)
 	"$(BIN)/python" tests/export/serving/fuzz.py --requests 1000000
 
 notebooks: $(STAMP)
-	"$(BIN)/python" -m pytest -m slow tests/examples/test_notebooks.py
+	"$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist load -m slow tests/examples/test_notebooks.py
 
 lint: $(STAMP)
 	"$(BIN)/python" -m ruff check .
