@@ -1,16 +1,16 @@
 """Decoders: the base class, and one module for each paper's decoder."""
 
-from keras_attention._utils.decoder_protocol import (
-    get_decoder_start_id,
-    get_reorder_cache,
-    start_decoder,
-)
 from keras_attention.decoders.bahdanau import BahdanauDecoder
 from keras_attention.decoders.base import Decoder
 from keras_attention.decoders.check import check_decoder
 from keras_attention.decoders.cho import ChoDecoder
 from keras_attention.decoders.convolutional import ConvDecoder
 from keras_attention.decoders.luong import LuongDecoder
+from keras_attention.decoders.protocol import (
+    get_decoder_start_id,
+    get_reorder_cache,
+    start_decoder,
+)
 from keras_attention.decoders.recurrent import RecurrentDecoder
 from keras_attention.decoders.sampling_schedules import (
     ExponentialDecay,

@@ -17,7 +17,6 @@ import keras
 from keras import ops
 
 from keras_attention import validation
-from keras_attention._utils.decoder_protocol import DECODER_START_ID
 from keras_attention._utils.flat_beams import gather_beams
 from keras_attention._utils.hooks import check_hooks, name_missing
 from keras_attention._utils.layer import Layer, bind_call, select_outputs
@@ -36,6 +35,7 @@ from keras_attention._utils.tensor_types import (
     TensorLike,
 )
 from keras_attention.core.counter_dropout import CounterDropout
+from keras_attention.decoders.protocol import DECODER_START_ID
 from keras_attention.validation import check_ready
 
 #: The hooks of a decoder and the positional arguments that the library passes.

@@ -10,10 +10,10 @@ import numpy as np
 from keras import ops
 
 from keras_attention import validation
-from keras_attention._utils.decoder_protocol import start_decoder
 from keras_attention._utils.flat_beams import gather_beams
 from keras_attention._utils.tensor_types import Structure, TensorLike
 from keras_attention.decoders.base import Decoder
+from keras_attention.decoders.protocol import start_decoder
 
 # The searches are loaded when they are first used, so the functions here import them.
 

@@ -17,11 +17,6 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.counter_random import uniform
-from keras_attention._utils.decoder_protocol import (
-    get_decoder_start_id,
-    get_reorder_cache,
-    start_decoder,
-)
 from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.loop import run_loop
 from keras_attention._utils.shapes import reduce_rows
@@ -38,6 +33,11 @@ from keras_attention._utils.tensor_types import (
     Tensor,
     TensorDict,
     TensorLike,
+)
+from keras_attention.decoders.protocol import (
+    get_decoder_start_id,
+    get_reorder_cache,
+    start_decoder,
 )
 
 CHOICES = ("sample", "argmax")

@@ -9,13 +9,30 @@ as first input; Sutskever et al. 2014 (https://arxiv.org/abs/1409.3215) use the 
 """
 
 import inspect
+from collections.abc import Callable
+from typing import Protocol
 
 from keras_attention._utils.flat_beams import gather_beams
+from keras_attention._utils.tensor_types import Structure, Tensor
 
 DECODER_START_ID = 2
 
 
-def start_decoder(decoder, memory, initial_state=None, max_length=None):
+class StartedDecoder(Protocol):
+    """Any object with the `start` of a decoder; every `Decoder` is one."""
+
+    def start(
+        self, memory: Structure, initial_state: Structure = None, max_length: int | None = None
+    ) -> Structure:
+        """Returns the state before the first step."""
+
+
+def start_decoder(
+    decoder: StartedDecoder,
+    memory: Structure,
+    initial_state: Structure = None,
+    max_length: int | None = None,
+) -> Structure:
     """Returns the state before the first step.
 
     Args:
@@ -26,6 +43,14 @@ def start_decoder(decoder, memory, initial_state=None, max_length=None):
 
     Raises:
         TypeError: If `decoder.start` takes other arguments.
+
+    Example:
+
+    >>> class Counter:
+    ...     def start(self, memory, initial_state=None, max_length=None):
+    ...         return {"position": memory["position"]}
+    >>> start_decoder(Counter(), {"position": 0}, max_length=5)
+    {'position': 0}
     """
     signature = inspect.signature(decoder.start)
     try:
@@ -40,7 +65,7 @@ def start_decoder(decoder, memory, initial_state=None, max_length=None):
     return decoder.start(memory, initial_state, max_length)
 
 
-def get_decoder_start_id(decoder) -> int:
+def get_decoder_start_id(decoder: StartedDecoder) -> int:
     """Returns the id of a decoder's first input: its `decoder_start_id`, or 2, the BOS token.
 
     Example:
@@ -51,8 +76,8 @@ def get_decoder_start_id(decoder) -> int:
     return getattr(decoder, "decoder_start_id", DECODER_START_ID)
 
 
-def get_reorder_cache(decoder):
-    """Returns the `reorder_cache` of a decoder, or None if a search gathers its whole state.
+def get_reorder_cache(decoder: StartedDecoder) -> Callable[[Structure, Tensor], Structure]:
+    """Returns the `reorder_cache` of a decoder, or a function that gathers its whole state.
 
     Example:
 

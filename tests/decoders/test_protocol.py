@@ -2,8 +2,7 @@
 
 import pytest
 
-from keras_attention._utils import decoder_protocol
-from keras_attention.decoders import LuongDecoder, ScheduledSampling, Seq2SeqDecoder
+from keras_attention.decoders import LuongDecoder, ScheduledSampling, Seq2SeqDecoder, protocol
 
 
 class Short:
@@ -24,25 +23,23 @@ class Open:
 
 
 def test_a_start_gets_every_argument():
-    assert decoder_protocol.start_decoder(Roomy(), 1, 2, 3) == (1, 2, 3)
-    assert decoder_protocol.start_decoder(Open(), 1, max_length=3) == (1, (None, 3))
+    assert protocol.start_decoder(Roomy(), 1, 2, 3) == (1, 2, 3)
+    assert protocol.start_decoder(Open(), 1, max_length=3) == (1, (None, 3))
 
 
 def test_a_start_with_other_arguments_says_how_to_define_it():
     message = r"Short defines `start`.*max_length=None\)`.*Received: `def start\(memory, initial_s"
     with pytest.raises(TypeError, match=message):
-        decoder_protocol.start_decoder(Short(), 1, 2, 3)
+        protocol.start_decoder(Short(), 1, 2, 3)
 
 
 def test_a_decoder_tells_what_it_reads_first():
-    assert decoder_protocol.get_decoder_start_id(Short()) == 2
-    assert decoder_protocol.get_decoder_start_id(Roomy()) == 5
+    assert protocol.get_decoder_start_id(Short()) == 2
+    assert protocol.get_decoder_start_id(Roomy()) == 5
     seq2seq = Seq2SeqDecoder(11, 3, 4)
     assert (
-        decoder_protocol.get_decoder_start_id(seq2seq)
-        == decoder_protocol.get_decoder_start_id(ScheduledSampling(seq2seq, 0.5))
+        protocol.get_decoder_start_id(seq2seq)
+        == protocol.get_decoder_start_id(ScheduledSampling(seq2seq, 0.5))
         == 3
     )
-    assert (
-        decoder_protocol.get_decoder_start_id(ScheduledSampling(LuongDecoder(11, 3, 4), 0.5)) == 2
-    )
+    assert protocol.get_decoder_start_id(ScheduledSampling(LuongDecoder(11, 3, 4), 0.5)) == 2
