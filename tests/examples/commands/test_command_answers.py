@@ -64,13 +64,13 @@ def test_texts_may_follow_an_option_and_have_ranked_outputs(command, words_run):
     assert scores == sorted(scores, reverse=True)
 
 
-def test_only_what_was_found_is_told(command, words_run, monkeypatch):
-    class Short(Echo):
+def test_all_prints_every_hypothesis_with_its_score(command, words_run, monkeypatch):
+    class Two(Echo):
         def translate(self, texts):
             empty = np.zeros((0, 0))
-            return [Translation(["a", "b", ""], [-0.5, -2.0, -1e9], [], [], empty) for _ in texts]
+            return [Translation(["a", "b"], [-0.5, -2.0], [], [], empty) for _ in texts]
 
-    monkeypatch.setattr(translate, "translator", lambda *_: Short())
+    monkeypatch.setattr(translate, "translator", lambda *_: Two())
     status, out, _ = command("translate", words_run, "--all", "ein hund")
     assert (status, out) == (0, "ein hund\n    -0.5000  a\n    -2.0000  b\n")
 
