@@ -235,7 +235,8 @@ class MemoryHops(Layer):
             state, hop_weights = self._hop(state, key, value, mask, training)
             weights.append(hop_weights)
         logits = self._logits(state) if return_logits else None
-        weights = ops.stack(weights, axis=1)[:, :, : ops.shape(story_ids)[1]]
+        if return_attention_scores:
+            weights = ops.stack(weights, axis=1)[:, :, : ops.shape(story_ids)[1]]
         return select_outputs(state, (return_logits, logits), (return_attention_scores, weights))
 
     def _memories(self, story_ids, training):

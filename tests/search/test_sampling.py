@@ -166,19 +166,18 @@ def test_wide_seeds_are_not_cut():
 
 
 def test_a_mass_of_one_is_every_token():
-    seeds, vocabulary = np.array([19, 202, 246, 291, 297, 0, 1]), 50_000  # five draw a late token
-    rows = len(seeds)
+    rows, vocabulary = 307, 50_000
 
     def step(ids, state, memory):
         return ops.zeros((rows, vocabulary)), state, ops.zeros((rows, 1))
 
-    options = {"seed": seeds, "max_length": 11, "return_alignments": False}
+    options = {"seed": np.arange(rows), "max_length": 11, "return_alignments": False}
     every, whole = (
         arrays(sample_search(step, {"row": ops.zeros((rows, 1))}, None, top_p=mass, **options))
         for mass in (None, 1.0)
     )
     # Rounded sums reach 1 some 30 tokens before the last.
-    assert (every["ids"] > vocabulary - 31).any(axis=1).sum() == 5
+    assert (every["ids"] > vocabulary - 31).any()
     np.testing.assert_array_equal(every["ids"], whole["ids"])
 
 

@@ -112,7 +112,8 @@ def test_more_arguments_with_defaults_are_welcome():
 
 
 def test_arguments_may_have_names_of_their_own():
-    scorer(score=lambda self, states, projected, _=None: ops.matmul(states, projected))
+    made = scorer(score=lambda self, states, projected, _=None: ops.matmul(states, projected))
+    assert made(ops.ones((2, 3, 5)), ops.ones((2, 5, 5))).shape == (2, 3, 5)
     decoder(decode_step=lambda self, tokens, state, source: (tokens, state, source))
 
 
