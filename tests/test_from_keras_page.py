@@ -6,6 +6,7 @@ import pathlib
 import keras
 import numpy as np
 import pytest
+from seeds import set_seed
 from test_readme import python_blocks
 
 import keras_attention as ka
@@ -21,7 +22,7 @@ def test_the_page_has_code_for_heads_additive_scores_and_time():
 
 @pytest.mark.parametrize("block", BLOCKS, ids=["heads", "additive", "time"])
 def test_the_code_of_the_page_runs(block):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     names = {}
     exec(compile(block, str(PAGE), "exec"), names)  # our own page
     assert any(isinstance(made, keras.layers.Layer) for made in names.values())

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import (
@@ -217,7 +218,7 @@ def test_dropout_leaves_the_returned_weights_whole():
 
 def test_dropout_is_reproducible_under_its_seed():
     def drawn():
-        keras.utils.set_random_seed(3)
+        set_seed(3)
         attention = BahdanauAttention(17, dropout=0.5, seed=7)
         return [np.array(attention(QUERY, VALUE, training=True)) for _ in range(2)]
 

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import (
@@ -27,7 +28,7 @@ ALL = {"return_attention_scores": True, "return_auxiliary_outputs": True}
 
 
 def _attention(dtype="float64", **options):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     attention = HardAttention(N, dtype=dtype, seed=options.pop("seed", 7), **options)
     attention.build(QUERY.shape, VALUE.shape)
     return attention

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from seeds import set_seed
 from tf_or_skip import tf
 
 import keras_attention as ka
@@ -19,7 +20,7 @@ LAYERS = {
 
 
 def _built(name, **options):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     layer = LAYERS[name](**options)
     layer.build((None, None, WIDTH), (None, None, WIDTH))
     states = np.random.RandomState(1).randn(ROWS, LENGTH, WIDTH).astype("float32")

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from seeds import set_seed
 from tf_or_skip import tf
 
 import keras_attention as ka
@@ -32,7 +33,7 @@ def no_dense_form_for_speed(monkeypatch):
 
 
 def _built(window=5, dtype="float64", **options):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     layer = LocalAttention(window, dtype=dtype, **options)
     layer.build(QUERY.shape, VALUE.shape, KEY.shape)
     return layer
@@ -187,7 +188,7 @@ def _assert_forms_agree(make, dtype, monkeypatch, **flags):
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_spans_equal_the_dense_form_under_every_scorer(options, scorer, monkeypatch):
     def make():
-        keras.utils.set_random_seed(1)
+        set_seed(1)
         return _built(scorer=SCORERS[scorer](dtype="float64"), **options)
 
     _assert_forms_agree(make, "float64", monkeypatch)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from heads_reference import multi_head
 from keras import ops
+from seeds import set_seed
 from tf_or_skip import tf
 
 import keras_attention as ka
@@ -22,7 +23,7 @@ def _tensors(seed=1, scale=1.0):
 
 
 def _layer(*arguments, seed=1, **options):
-    keras.utils.set_random_seed(seed)
+    set_seed(seed)
     return ka.MultiHeadAttention(*arguments, dtype="float64", **options)
 
 
@@ -202,7 +203,7 @@ NORMALIZERS = {
 @pytest.mark.parametrize("name", NORMALIZERS)
 @pytest.mark.parametrize("scorer", ["scaled_dot", "concat"])
 def test_any_normalizer_weighs_each_head_by_itself(name, scorer):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     options = {"scorer": scorer, "normalizer": NORMALIZERS[name](), "num_key_value_heads": 2}
     layer = ka.MultiHeadAttention(4, 6, **options)
     query, value, _ = (tensor.astype("float32") for tensor in _tensors())

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from finite_differences import assert_gradients_are_right
+from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import MultiStepAttention
@@ -17,7 +18,7 @@ MASK = np.arange(S) < np.array(LENGTHS)[:, None]
 
 
 def _layer(**options):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     layer = MultiStepAttention(dtype="float64", **options)
     layer.build(QUERY.shape, TARGET.shape, KEY.shape, SOURCE.shape)
     random = np.random.RandomState(2)

@@ -1,9 +1,9 @@
 """Rotary positions: one pair by hand, the paper's loops, and scores that know distances only."""
 
-import keras
 import numpy as np
 import pytest
 from heads_reference import turned
+from seeds import set_seed
 
 import keras_attention as ka
 
@@ -45,7 +45,7 @@ def test_scores_depend_on_distances_alone():
 
 
 def test_heads_that_turn_see_the_same_after_a_shift():
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     layer = ka.MultiHeadAttention(2, 4, rotary=ka.RotaryEmbedding(dtype="float64"), dtype="float64")
     states = np.random.RandomState(1).randn(2, 5, 8)
     expected = layer(states, states, use_causal_mask=True)
@@ -86,7 +86,7 @@ def test_linear_biases_know_the_position_of_the_query():
 
 
 def test_linear_biases_under_a_cache_are_those_of_the_parallel_call():
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     layer = ka.MultiHeadAttention(2, 4)
     states = np.random.RandomState(1).randn(2, 5, 8).astype("float32")
     bias = ka.alibi_bias(2, 5, 5)

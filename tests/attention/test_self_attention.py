@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from seeds import set_seed
 from tf_or_skip import tf
 
 import keras_attention as ka
@@ -15,7 +16,7 @@ INPUTS = np.random.RandomState(1).randn(B, T, D)
 
 
 def _built(dtype="float64", **options):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     layer = SelfAttention(dtype=dtype, **options)
     layer.build(INPUTS.shape)
     return layer

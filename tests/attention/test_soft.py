@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import AttentionRNN, DoublyStochasticLoss, SoftAttention
@@ -20,7 +21,7 @@ QUERY, VALUE = _random(B, T, DQ), _random(B, S, DV)
 
 
 def _attention(**options):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     attention = SoftAttention(N, dtype="float64", **options)
     attention.build(QUERY.shape, VALUE.shape)
     for weight in attention.weights:  # biases too

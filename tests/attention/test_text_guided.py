@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from finite_differences import assert_gradients_are_right
+from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import AttentionRNN, Normalizer, TextGuidedAttention
@@ -15,7 +16,7 @@ MASK = np.arange(L) < np.array([[7], [3], [0]])
 
 
 def _attention(**options):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     attention = TextGuidedAttention(UNITS, dtype="float64", **options)
     attention.build(GUIDANCE.shape, IMAGE.shape)
     random = np.random.RandomState(2)
@@ -119,7 +120,7 @@ def test_the_bonus_reaches_the_loss_of_fit():
     guidance, image = keras.Input((G,)), keras.Input((None, D))
     bonuses = []
     for bonus in (0.0, 10.0):
-        keras.utils.set_random_seed(1)
+        set_seed(1)
         context = TextGuidedAttention(UNITS, entropy_bonus=bonus)(guidance, image)
         model = keras.Model([guidance, image], context)
         model.compile("sgd", "mse", jit_compile=True)

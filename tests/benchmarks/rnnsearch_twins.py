@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import torch
+from seeds import set_seed
 
 from benchmarks.torch_models.rnnsearch import TorchRNNsearch
 from examples.models import rnnsearch
@@ -12,7 +13,7 @@ WIDTH, VOCABULARY = 10, 23
 
 def make_twins():
     """Our model with random weights and the PyTorch model with copies of them."""
-    keras.utils.set_random_seed(3)
+    set_seed(3)
     sizes = {"units": WIDTH, "embedding_dim": WIDTH, "maxout_units": WIDTH}
     model = rnnsearch.build(VOCABULARY, VOCABULARY, **sizes)
     generator = np.random.default_rng(3)

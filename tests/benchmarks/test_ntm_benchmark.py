@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from seeds import set_seed
 
 from benchmarks import ntm
 from benchmarks.__main__ import main
@@ -94,7 +95,7 @@ def copy_pairs(torch, pairs):
 def test_the_peers_compute_the_same_logits_loss_and_gradients(torch, kind):
     from benchmarks.torch_models import ntm as torch_ntm
 
-    keras.utils.set_random_seed(3)
+    set_seed(3)
     model = ntm.build_model(**SIZES)
     generator = np.random.default_rng(3)
     for weight in model.weights:  # biases too, which begin at zero

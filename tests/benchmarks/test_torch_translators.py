@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from seeds import set_seed
 
 from benchmarks import train
 from examples.training.steps import TrainingStep
@@ -118,7 +119,7 @@ def one_thread():
 
 @pytest.fixture(scope="module", params=COPY)
 def twins(request):
-    keras.utils.set_random_seed(3)
+    set_seed(3)
     system = train.SYSTEMS[request.param]
     model = system.ours(VOCABULARY, WIDTH, None)
     generator = np.random.default_rng(3)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import keras
 import numpy as np
+from seeds import set_seed
 
 import keras_attention as ka
 
@@ -118,7 +119,7 @@ class Row:
 
     def built(self, seed=1, **options):
         """Returns a built layer whose weights follow from `seed`."""
-        keras.utils.set_random_seed(seed)
+        set_seed(seed)
         layer = self.make(**options)
         self.call(layer, self.data())
         return layer

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from backends import BACKEND
+from seeds import set_seed
 
 import keras_attention as ka
 from keras_attention.kernels import execution
@@ -28,7 +29,7 @@ def test_blockwise_scores_work(scorer, make):
     query, value = draw(2, 4, 5), draw(2, 7, 5)
     results = []
     for blockwise in (True, False):
-        keras.utils.set_random_seed(1)
+        set_seed(1)
         results.append(make(scorer(4, blockwise=blockwise))(query, value))
     one, other = map(keras.ops.convert_to_numpy, results)
     np.testing.assert_allclose(one, other, atol=1e-5)

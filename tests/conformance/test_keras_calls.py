@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 from layer_table import TABLE
+from seeds import set_seed
 
 import keras_attention as ka
 
@@ -55,7 +56,7 @@ def _given(symbolic, *tensors):
 
 def _weights(layer, *tensors, **masks):
     """Returns context and weights, or the one result of a pooling."""
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     results = layer(*tensors, **masks, return_attention_scores=True)
     return [np.array(result) for result in results]
 

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from layer_table import SIZES, TABLE, flat_data, holds_ids
+from seeds import set_seed
 
 #: Compiling is dear: one layer is trained by `make test` (on JAX one of each kind of computation),
 #: every layer by `make test-thorough`, in all its variants by `make test-slow`. PyTorch trains all.
@@ -34,7 +35,7 @@ class Scale(keras.layers.Layer):
 
 @pytest.mark.parametrize("row", ROWS)
 def test_one_fit_over_three_shapes(row):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     layer, symbols = row.make(), row.symbols(masks=True)
     floats = [name for name in row.inputs if not holds_ids(name)][:1]
     scaled = {name: Scale()(symbols[name]) for name in floats}

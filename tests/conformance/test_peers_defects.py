@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from backends import attach, attached, means, outputs_and_gradients
 from layer_table import Mask, Row, arrays
+from seeds import set_seed
 
 import keras_attention as ka
 
@@ -49,7 +50,7 @@ def test_a_fully_masked_row_is_zero_on_every_path(name, dtype, weights, training
     its `Attention` gives uniform weights over padding, and NaN in float16."""
     flags = {"training": training} | ({"return_attention_scores": True} if weights else {})
     masks = {"value_mask": Mask(("batch", S), "value")}
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     layer = MECHANISMS[name](dtype=dtype, dropout=0.5, seed=1)
     row = Row(type(layer), None, READ, masks, flags)
     # Products of this size reach the lowest number of float16 once -65504 is added.

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from seeds import set_seed
 
 import keras_attention as ka
 
@@ -25,7 +26,7 @@ MOVES = {"int8": 0.01, "int4": 0.2}
 @pytest.mark.parametrize("mode", MOVES)
 @pytest.mark.parametrize("name", DECODERS)
 def test_quantized_logits_are_near_the_exact_ones(name, mode):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     decoder = DECODERS[name]()
     inputs = keras.Input((None,), dtype="int32"), keras.Input((None, M))
     model = keras.Model(inputs, decoder(*inputs))
@@ -80,7 +81,7 @@ def test_sublayers_of_every_kind_are_quantized_in_the_file(tmp_path):
 
 @pytest.mark.parametrize("mode", MOVES)
 def test_tied_logits_are_products_with_the_rows_that_the_table_gives(mode):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     table = keras.layers.Embedding(V, D)
     layer = ka.TransformerEmbedding(V, D, embedding=table)
     layer.build((None, None))
@@ -93,7 +94,7 @@ def test_tied_logits_are_products_with_the_rows_that_the_table_gives(mode):
 
 
 def test_a_machine_runs_with_a_quantized_controller():
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     machine = ka.NTM(ka.NTMCell(3, 7, 5, keras.layers.Dense(11, "tanh")))
     exact = np.array(machine(MEMORY))
     machine.cell.controller.quantize("int8")

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from conv_reference import gated_in_numpy, linear_in_numpy
 from finite_differences import assert_gradients_are_right
+from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import GatedConvBlock
@@ -18,7 +19,7 @@ KINDS = [(3, False), (5, False), (1, False), (3, True), (2, True), (1, True)]
 
 
 def made(*arguments, **options):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     block = GatedConvBlock(*arguments, **{"dtype": "float64", **options})
     block.build((None, None, D))
     random = np.random.RandomState(2)
@@ -122,7 +123,7 @@ EMBEDDED = np.sqrt(0.1**2 + 0.1**2)  # the deviation of word plus position, wher
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_variance_of_embeddings_is_kept_through_ten_blocks(causal):
-    keras.utils.set_random_seed(5)
+    set_seed(5)
     outputs = EMBEDDED * np.random.RandomState(4).randn(16, 43, 128)
     for _ in range(10):
         outputs = np.array(GatedConvBlock(128, 3, causal)(outputs))
@@ -131,7 +132,7 @@ def test_the_variance_of_embeddings_is_kept_through_ten_blocks(causal):
 
 def test_the_variance_of_unit_inputs_grows_by_what_the_gate_lets_through():
     """A gate passes E sig(b)^2 of the variance: 1/4 at small b, .348 at the deviation of 2 here."""
-    keras.utils.set_random_seed(5)
+    set_seed(5)
     random = np.random.RandomState(4)
     passed = np.mean(1 / (1 + np.exp(-2 * random.randn(10**6))) ** 2)
     outputs = np.array(GatedConvBlock(128, 3)(random.randn(16, 43, 128)))
@@ -140,7 +141,7 @@ def test_the_variance_of_unit_inputs_grows_by_what_the_gate_lets_through():
 
 def test_the_variance_is_kept_under_dropout():
     """Its share p of the variance of the kernels makes up for the inputs that are scaled up."""
-    keras.utils.set_random_seed(5)
+    set_seed(5)
     block, random = GatedConvBlock(128, 3, dropout=0.4, seed=1), np.random.RandomState(4)
     outputs = np.array(block(EMBEDDED * random.randn(16, 43, 128), training=True))
     assert 0.9 < outputs.var() / EMBEDDED**2 < 1.1

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from conv_reference import gated_in_numpy, linear_in_numpy
+from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import ConvDecoder
@@ -29,7 +30,7 @@ KINDS = {
 
 
 def made(kind="code", **options):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     decoder = ConvDecoder(V, F, **{"convolutions": LAYERS, **KINDS[kind], **options})
     decoder.build(IDS.shape, MEMORY.shape)
     random = np.random.RandomState(2)  # weights that matter, no bias at zero
@@ -233,7 +234,7 @@ def test_an_initial_state_is_taken_and_not_used():
 
 
 def test_the_embedding_of_the_padding_begins_at_zero():
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     decoder = ConvDecoder(997, 89, LAYERS)
     decoder.build((None, None), (None, None, 2 * 89))
     table = np.array(decoder.embedding.embeddings)

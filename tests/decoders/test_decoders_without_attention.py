@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from cho_reference import cho_step
 from finite_differences import assert_gradients_are_right
+from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import BahdanauGRUCell, ChoDecoder, Seq2SeqDecoder
@@ -27,7 +28,7 @@ DECODERS = {
 
 
 def _made(name, **options):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     decoder = DECODERS[name](**{"dtype": "float64", **options})
     decoder.build(IDS.shape, MEMORY.shape)
     for index, weight in enumerate(decoder.trainable_weights):  # no bias at zero, no small logits

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import (
@@ -34,7 +35,7 @@ DECODERS = {
 
 
 def _layer(schedule, kind="luong", dropout=0.0, **options):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     layer = ScheduledSampling(DECODERS[kind](dropout=dropout, seed=1), schedule, **options)
     layer.build(IDS.shape, MEMORY.shape)
     for weight in layer.trainable_weights:  # large logits, so that choices are clear

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import transformer_reference as reference
 from finite_differences import assert_gradients_are_right
+from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import TransformerDecoder, TransformerDecoderLayer
@@ -20,7 +21,7 @@ KINDS = pytest.mark.parametrize("normalization", ["post", "pre"])
 
 
 def _made(seed=1, noise=0.3, **options):
-    keras.utils.set_random_seed(seed)
+    set_seed(seed)
     options = {"dropout": 0.0, "dtype": "float64", **options}
     decoder = TransformerDecoder(V, D, 2, H, F, **options)
     decoder.build((None, None), (None, None, M))
@@ -61,7 +62,7 @@ def test_steps_equal_the_full_call_with_padding_and_reordered_beams(name, policy
     # With the weights of a beginning: larger ones turn roundings of bfloat16 into errors of 2 %.
     positions = {"noise": 0.0 if policy != "float32" else 0.1, **STEPPED[name]}
     if name == "rotary":  # pairs of entries
-        keras.utils.set_random_seed(1)
+        set_seed(1)
         decoder = TransformerDecoder(V, 12, 2, 3, F, 0.0, **STEPPED[name], dtype=policy)
         decoder.build((None, None), (None, None, M))
     else:
@@ -300,7 +301,7 @@ def test_it_learns_to_copy():
     # 400 of warm-up; greedy output copies the input exactly.
     from examples.models import transformer
 
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     size, length, dim = 14, 10, 128
     model = transformer.build(size, size, dim, 2, 4, dropout=0.1, seed=1)
     optimizer = keras.optimizers.Adam(1.0, beta_1=0.9, beta_2=0.98, epsilon=1e-9)

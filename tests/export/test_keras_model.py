@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from seeds import set_seed
 
 from keras_attention import BahdanauAttention
 from keras_attention.export import (
@@ -46,7 +47,7 @@ def small_model():
 
 @pytest.fixture(scope="module")
 def model():
-    keras.utils.set_random_seed(3)
+    set_seed(3)
     return small_model()
 
 

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import AdditiveScorer, Attention, BahdanauAttention, ConcatScorer
@@ -199,7 +200,7 @@ def test_scorers_give_the_same_scores_either_way(make):
     query, key, *_ = arrays()
     found = []
     for choice in (False, True):
-        keras.utils.set_random_seed(2)
+        set_seed(2)
         scorer = make(units=7, blockwise=choice, dtype="float64")
         found.append(np.array(scorer(query, key)))
     # Keras' tanh on JAX computes float64 in float32, which the plain form cannot help.

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import MultiHeadAttention, TransformerEncoderLayer, matmul_precision
@@ -142,7 +143,7 @@ def test_layers_multiply_as_they_are_told():
 def test_training_under_xla_in_mixed_precision_follows_float32():
     losses = {}
     for policy in ("float32", "mixed_bfloat16"):
-        keras.utils.set_random_seed(5)
+        set_seed(5)
         inputs = keras.Input((5, 8))
         hidden = MultiHeadAttention(2, 4, dtype=policy)(inputs, inputs)
         outputs = keras.layers.Dense(1, dtype="float32")(hidden)

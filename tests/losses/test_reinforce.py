@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import BahdanauDecoder, HardAttention, LuongDecoder, ReinforceLoss
@@ -29,7 +30,7 @@ def _log_probs():
 @pytest.mark.parametrize("baseline", [0.0, -3.0, 17.0])
 def test_averaged_over_the_draws_the_gradient_is_exact(baseline):
     """SPEC 7.2: three locations, one step, the estimator averaged by hand."""
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     locations, width = 3, 4
     attention = HardAttention(5, expected_rate=0.0, dtype="float64")
     readout = keras.layers.Dense(V, dtype="float64")
@@ -193,7 +194,7 @@ def _data(rows, seed=0):
 
 
 def _captioner(make, **options):
-    keras.utils.set_random_seed(2)
+    set_seed(2)
     symbols = {
         "memory": keras.Input((None, COLORS + 1), name="memory"),
         "inputs": keras.Input((None,), dtype="int32", name="inputs"),

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from finite_differences import assert_gradients_are_right
+from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import MemoryHops, Normalizer, half_relu
@@ -19,7 +20,7 @@ QUESTION[1, 2] = 0
 
 
 def _reader(**options):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     reader = MemoryHops(V, D, **{"num_hops": 3, "max_memories": 11, "dtype": "float64", **options})
     reader(STORY, QUESTION)
     for index, weight in enumerate(reader.trainable_weights):

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from ntm_reference import one_row, sigmoid, softmax
+from seeds import set_seed
 
 import keras_attention as ka
 
@@ -17,7 +18,7 @@ SHIFTS = {
 
 def made(heads=(1, 1), controller="lstm", **options):
     """Returns a small cell in float64, built, every weight drawn."""
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     controller = LSTM(3, dtype="float64") if controller == "lstm" else controller
     if controller == "feed_forward":
         controller = DENSE(3, "tanh", dtype="float64")

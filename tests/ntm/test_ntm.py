@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from seeds import set_seed
 from tf_or_skip import tf
 
 import keras_attention as ka
@@ -20,7 +21,7 @@ EACH = pytest.mark.parametrize("controller", CONTROLLERS)
 
 def made(controller="lstm", dtype="float64", layer=None, **options):
     """Returns a small layer in float64, with every weight drawn once it is built."""
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     controller = CONTROLLERS[controller](dtype=dtype)
     cell = ka.NTMCell(2, 7, 5, controller, 1, 2, dtype=dtype, **options)
     return ka.NTM(cell, dtype=dtype, **(layer or {}))
@@ -71,7 +72,7 @@ def test_a_state_that_is_handed_on_joins_two_halves(controller):
 @pytest.mark.parametrize("policy", ["mixed_float16", "bfloat16"])
 def test_a_state_is_not_rounded_on_its_way(policy):
     """The memory begins at 1e-6, which half precision would not keep apart from 0."""
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     cell = ka.NTMCell(2, 7, 5, DENSE(3, "tanh", dtype=policy), dtype=policy)
     layer, inputs = ka.NTM(cell, return_state=True, dtype=policy), drawn().astype("float32")
     whole, state = layer(inputs)
@@ -155,7 +156,7 @@ def test_head_parameters_at_their_extremes_give_finite_gradients(controller, sca
 
 @EACH
 def test_a_saved_model_computes_the_same(controller, tmp_path):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     layer = made(
         controller, "float32", {"return_state": True}, shift=ka.ScalarShift(2), activation=None
     )

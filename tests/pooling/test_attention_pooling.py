@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from finite_differences import assert_gradients_are_right
+from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import AttentionPooling, Normalizer
@@ -14,7 +15,7 @@ MASK = np.arange(T) < np.array([[7], [3], [0]])
 
 
 def _pooling(**options):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     pooling = AttentionPooling(UNITS, dtype="float64", **options)
     pooling.build((B, T, D))
     pooling.set_weights(

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
+from seeds import set_seed
 
 from keras_attention import AttentionPooling, HierarchicalAttention
 
@@ -48,7 +49,7 @@ def test_two_levels_of_pooling_by_hand():
 
 
 def test_encoders_and_poolings_in_a_row_are_the_layer():
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     encoders = _bidirectional(2), _bidirectional(4)
     attention = HierarchicalAttention(11, *encoders, dtype="float64")
     vector = np.array(attention(WORDS[:1, :2]))
@@ -59,7 +60,7 @@ def test_encoders_and_poolings_in_a_row_are_the_layer():
 
 @pytest.mark.parametrize("make", [lambda: None, lambda: _bidirectional(2)], ids=["none", "gru"])
 def test_appended_padding_changes_nothing(make):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     attention = HierarchicalAttention(11, make(), make(), dtype="float64")
     expected = np.array(attention(WORDS, mask=MASK))
     padding = ((0, 0), (0, 2), (0, 4))

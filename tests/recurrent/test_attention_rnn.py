@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import (
@@ -72,7 +73,7 @@ LAYERS = {
 
 @pytest.fixture(params=LAYERS)
 def layer(request):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     return LAYERS[request.param]()
 
 
@@ -181,7 +182,7 @@ def test_it_trains_compiled_on_three_shapes_and_survives_a_file(layer, tmp_path)
 @pytest.mark.parametrize("name", ["bahdanau-keras-cell", "luong-feeding", "luong"])
 def test_equal_the_papers_equations_in_numpy(name):
     """The orders of computation, written out with the cells' own steps."""
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     layer = LAYERS[name]()
     outputs = np.array(layer(INPUTS, MEMORY, memory_mask=MEMORY_MASK))
     cell, attention = layer.cell, layer.attention
@@ -205,7 +206,7 @@ def test_equal_the_papers_equations_in_numpy(name):
 
 
 def test_the_written_gradient_equals_the_automatic_one(monkeypatch):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     layer = AttentionRNN(
         BahdanauGRUCell(N, dtype="float64"),
         BahdanauAttention(11, vector_initializer="ones", dtype="float64"),

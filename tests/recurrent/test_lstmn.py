@@ -5,6 +5,7 @@ import re
 import keras
 import numpy as np
 import pytest
+from seeds import set_seed
 from tf_or_skip import tf
 
 import keras_attention as ka
@@ -30,7 +31,7 @@ def _softmax(scores, mask):
 
 
 def _layer(fusion=None, dtype="float64", **options):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     layer = ka.LSTMN(N, U, fusion, bias_initializer="normal", dtype=dtype, name="intra", **options)
     layer(*_arguments(fusion))
     return layer

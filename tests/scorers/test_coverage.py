@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import AdditiveScorer, Attention, AttentionRNN, CoverageScorer
@@ -14,7 +15,7 @@ COVERAGE = RANDOM.rand(B, Q, K)
 
 
 def _scorer(**options):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     scorer = CoverageScorer(U, dtype="float64", bias_initializer="normal", **options)
     scorer(QUERY, KEY, COVERAGE)
     return scorer

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import AdditiveScorer, Attention, AttentionRNN, LocationSensitiveScorer
@@ -16,7 +17,7 @@ WEIGHTS = RANDOM.rand(B, Q, K)
 
 
 def _scorer(size=SIZE, **options):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     options = {"dtype": "float64", "bias_initializer": "normal", **options}
     scorer = LocationSensitiveScorer(U, F, size, **options)
     scorer(QUERY, KEY, WEIGHTS)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tf_or_skip import tf
 
 from keras_attention import (
     AdditiveScorer,
@@ -204,8 +205,6 @@ def test_two_kernels_from_one_initializer_differ():
 
 
 def test_a_zero_row_has_cosine_zero_and_a_finite_gradient():
-    import tensorflow as tf
-
     key = tf.zeros((1, 2, 3))
     scorer = CosineScorer()
 

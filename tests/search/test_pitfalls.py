@@ -24,6 +24,7 @@ from search_runs import (
     hypotheses,
     search,
 )
+from seeds import set_seed
 
 from keras_attention import BahdanauDecoder, ConvDecoder, NTMCell, TransformerDecoder
 from keras_attention.search import beam_search, check_beam_search, greedy_search
@@ -281,7 +282,7 @@ class NTMDecoder:
     """A decoder around a Neural Turing machine: a nested state with a memory of its own."""
 
     def __init__(self):
-        keras.utils.set_random_seed(5)
+        set_seed(5)
         self.cell = NTMCell(output_dim=9, memory_size=7, word_size=3)
         self.cell.build((None, 9))
         for weight in self.cell.trainable_weights:

@@ -1,9 +1,9 @@
 """The encoder layer: the paper's equations, masks, windows, gradients, bad input."""
 
-import keras
 import numpy as np
 import pytest
 from finite_differences import assert_gradients_are_right
+from seeds import set_seed
 from tf_or_skip import tf
 from transformer_reference import encoder_layer
 
@@ -22,7 +22,7 @@ INPUTS = _random(B, T, D)
 
 
 def _made(*arguments, seed=1, dtype="float64", **options):
-    keras.utils.set_random_seed(seed)
+    set_seed(seed)
     layer = TransformerEncoderLayer(H, F, *arguments, dtype=dtype, **options)
     layer.build((None, None, D))
     for weight in layer.weights:  # gammas of one and betas of zero would hide mistakes

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from seeds import set_seed
 
 from examples.models import assembly, convs2s
 from examples.models.encoders import bidirectional_gru, gated_convolutional
@@ -18,7 +19,7 @@ DEEP = [(6, 3), (6, 5), (10, 3)]
 
 
 def build(**options):
-    keras.utils.set_random_seed(3)
+    set_seed(3)
     return amplified(convs2s.build(11, 13, **{**SMALL, "seed": 3, **options}))
 
 
@@ -138,7 +139,7 @@ def test_dropout_acts_in_training_only():
 
 def test_the_options_are_those_of_build():
     options = {name: option.default for name, option in convs2s.OPTIONS.items()}
-    keras.utils.set_random_seed(0)
+    set_seed(0)
     model = convs2s.build(11, 13, **{**options, "units": 6, "embedding_dim": 4})
     assert model.get_layer("encoder").output["memory"].shape[-1] == 8
     assert convs2s.PAPER.keys() <= options.keys()

@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+from seeds import set_seed
 
 from examples.models import draw
 
@@ -17,7 +18,7 @@ SIZES = {
 
 @pytest.fixture(scope="module")
 def model():
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     built = draw.build(**SIZES)
     # Learned first values begin at 0: others show whether they are used.
     for name in ("first_canvas", "first_encoded", "first_decoded"):

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from seeds import set_seed
 
 from examples.classification.objective import ClassObjective
 from examples.models import han
@@ -24,7 +25,7 @@ def documents(rows=2, sentences=5, words=7, seed=1):
 
 @pytest.fixture(scope="module")
 def model():
-    keras.utils.set_random_seed(3)
+    set_seed(3)
     model = han.build(VOCABULARY, CLASSES, **SIZES, seed=1)
     model.get_layer("words").set_weights([5 * model.get_layer("words").get_weights()[0]])
     return model
@@ -56,7 +57,7 @@ def test_padding_words_and_sentences_change_nothing(model):
 def test_dropout_drops_whole_words_in_training_only(model):
     ids = documents()
     np.testing.assert_array_equal(answers(model, ids)["logits"], answers(model, ids)["logits"])
-    keras.utils.set_random_seed(3)
+    set_seed(3)
     bare = han.build(VOCABULARY, CLASSES, **SIZES, dropout=0.0, word_dropout=0.5, seed=1)
     vectors = keras.Model(bare.input, bare.get_layer("read_words").output)
     ids = np.full((2, 5, 7), 9, "int32")
@@ -105,7 +106,7 @@ def test_it_finds_the_one_word_that_sets_the_label():
         ids[np.arange(rows), *places] = 4 + labels
         return ids, labels, places
 
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     sizes = {"embedding_dim": 29, "units": 19, "attention_units": 13}
     model = han.build(vocabulary, classes, **sizes, dropout=0.0, word_dropout=0.0, seed=1)
     step = TrainingStep(model, keras.optimizers.Adam(0.005), ClassObjective(), clip_norm=1.0)

@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from seeds import set_seed
 
 from examples.models import ram
 
@@ -19,7 +20,7 @@ SIZES = {
 
 @pytest.fixture(scope="module")
 def model():
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     return ram.build(**SIZES)
 
 

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from seeds import set_seed
 
 from examples.models import luong, mixed, rnn_encoder_decoder, rnnsearch, seq2seq
 from examples.models.encoders import stacked_lstm
@@ -47,7 +48,7 @@ def slow(*names):
 
 
 def build(name, **options):
-    keras.utils.set_random_seed(3)
+    set_seed(3)
     module, own = SYSTEMS[name]
     model = module.build(11, 13, **{**SMALL, **own, **options})
     for index, weight in enumerate(model.trainable_weights):  # so that choices are clear
@@ -92,7 +93,7 @@ def test_all_states_of_the_encoder_begin_the_decoder():
 
 def test_a_reversed_source_is_the_forward_one_backwards():
     def encoder(reverse):
-        keras.utils.set_random_seed(1)
+        set_seed(1)
         return stacked_lstm.build(11, 8, 5, 2, reverse)
 
     backwards = np.array([[3, 4, 7, 5, 0, 0], [3, 9, 0, 0, 0, 0], [3, 4, 10, 8, 6, 6]], "int32")
@@ -105,7 +106,7 @@ def test_a_reversed_source_is_the_forward_one_backwards():
 
 def test_a_source_fed_twice_is_the_source_behind_itself():
     def encoder(twice):
-        keras.utils.set_random_seed(1)
+        set_seed(1)
         return stacked_lstm.build(11, 8, 5, 2, feed_twice=twice)
 
     row = SOURCE[:1, :4]
@@ -117,7 +118,7 @@ def test_a_source_fed_twice_is_the_source_behind_itself():
 
 
 def test_weights_are_drawn_as_the_paper_says():
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     model = seq2seq.build(11, 13, **SMALL, layers=2, uniform=0.08)
     values = np.concatenate([np.ravel(weight) for weight in model.trainable_weights])
     assert np.abs(values).max() <= 0.08 and abs(values.std() - 0.08 / 3**0.5) < 0.002

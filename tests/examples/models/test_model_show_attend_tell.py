@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from seeds import set_seed
 
 from examples.captions.captioning import captioner
 from examples.captions.objective import CaptionObjective
@@ -21,7 +22,7 @@ INPUTS = {
 
 
 def built(**options):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     return show_attend_tell.build(VOCABULARY, SIDE, **SMALL, seed=1, **options)
 
 
@@ -110,7 +111,7 @@ def test_hard_attention_learns_in_a_compiled_step_in_half_precision():
 
 
 def test_a_location_sees_a_square_around_its_middle():
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     image = keras.Input([72, 72, 1])
     annotations, locations = picture.annotations(image, annotation_dim=16)
     assert locations == (9, 9)
@@ -139,7 +140,7 @@ def test_colors_are_prepared_as_the_backbone_wants_them(name, channels):
 def test_a_backbone_by_name_is_frozen_and_takes_the_users_weights(tmp_path):
     options = {"backbone": "MobileNetV2", "backbone_size": 32, "annotation_dim": 4}
     image = keras.Input([24, 24, 1])
-    keras.utils.set_random_seed(2)
+    set_seed(2)
     network = keras.applications.MobileNetV2(
         include_top=False, weights=None, input_shape=(32, 32, 3)
     )

@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+from seeds import set_seed
 
 from examples.captions.captioning import captioner
 from examples.models import show_attend_tell, text_guided
@@ -17,7 +18,7 @@ INPUTS = {
 
 @pytest.fixture(scope="module", params=["gru", "bag"])
 def model(request):
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     return text_guided.build(VOCABULARY, SIDE, **SMALL, sentence_encoder=request.param, seed=1)
 
 

@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+from seeds import set_seed
 
 from examples.models import transformer
 from examples.systems import find
@@ -10,7 +11,7 @@ TARGET = np.array([[2, 5, 6, 4, 0], [2, 4, 0, 0, 0], [2, 7, 4, 4, 9]], "int32")
 
 
 def build(source=11, target=13, **options):
-    keras.utils.set_random_seed(3)
+    set_seed(3)
     sizes = {"units": 12, "layers": 2, "heads": 3, "feed_forward_dim": 7, "seed": 3}
     return transformer.build(source, target, **{**sizes, **options})
 

@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from seeds import set_seed
 
 from examples.data.rows import RowBatches
 from examples.models import memory_network
@@ -183,7 +184,7 @@ def test_without_a_linear_start_the_full_rate_halves_at_once(reader):
 
 
 def test_the_choice_is_the_error_then_the_loss_and_never_a_linear_model():
-    keras.utils.set_random_seed(1)
+    set_seed(1)
     model = memory_network.build(
         11, 3, units=5, num_hops=1, linear_start=True, empty_memory_rate=0.0
     )
