@@ -211,6 +211,15 @@ def test_the_library_imports_no_backend_that_is_not_running():
         assert not re.search(r"\b(tensorflow|jax|torch)\b", text), name
 
 
+def test_tests_of_layers_get_tensorflow_where_it_may_be_missing():
+    """They run on JAX and PyTorch too, without TensorFlow."""
+    subjects = [path.name for path in (ROOT / "tests").iterdir() if path.is_dir()]
+    subjects = set(subjects) - {"benchmarks", "examples", "export", "tools"}
+    files = _files(*(f"tests/{name}" for name in sorted(subjects)))
+    offenders = {one.split()[0] for one in _offenders(files, "tensorflow")}
+    assert offenders == {"tests/conformance/backends.py"}  # asks for the backend first
+
+
 def test_the_library_uses_public_keras_only():
     assert _offenders(_files("keras_attention", "export"), "keras.src") == []
 

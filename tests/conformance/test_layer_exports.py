@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 from backends import tensorflow_only, tensors
 from layer_table import SIZES, TABLE, arrays, flat_data
+from tf_or_skip import tf
 
 
 @pytest.mark.thorough
 @tensorflow_only
 @pytest.mark.parametrize("row", TABLE, ids=str)
 def test_a_saved_model_serves_other_batch_sizes_and_lengths(row, tmp_path):
-    import tensorflow as tf
-
     model = row.model(row.built())
     model.export(tmp_path / "model", verbose=False)
     served = tf.saved_model.load(tmp_path / "model")

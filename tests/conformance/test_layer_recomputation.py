@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from backends import compiled, gradients, tensorflow_only
 from layer_table import TABLE, arrays
+from tf_or_skip import tf
 
 #: Rows that call a layer of Keras with keywords, which Keras' own layers cannot under
 #: `RematScope` in a graph; `test_keras_refuses_its_own_layers` tells when this has changed.
@@ -60,8 +61,6 @@ def test_gradients_are_those_without_recomputation(row, xla):
 
 @tensorflow_only
 def test_keras_refuses_its_own_layers():
-    import tensorflow as tf
-
     with keras.RematScope(mode="full"):
         layer = keras.layers.Dropout(0.5)
     layer(keras.ops.ones((2, 3)))
