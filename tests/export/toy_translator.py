@@ -7,7 +7,6 @@ are drawn at random: what it says means nothing, but every step of it matters.
 import keras
 import numpy as np
 from keras import ops
-from seeds import set_seed
 
 from keras_attention import BahdanauDecoder, BahdanauGRU
 
@@ -81,7 +80,7 @@ class ToyDecoder(keras.layers.Layer):
 
 def toy_translator(source_size, target_size, units=7, dim=5, seed=11, decoder=None):
     """Returns a translator model with random weights."""
-    set_seed(seed)
+    keras.utils.set_random_seed(seed)
     normal = keras.initializers.RandomNormal(stddev=1.0)
     source = keras.Input((None,), dtype="int32", name="source")
     embedding = keras.layers.Embedding(
@@ -104,7 +103,7 @@ def toy_translator(source_size, target_size, units=7, dim=5, seed=11, decoder=No
 
 def bahdanau_translator(source_size, target_size, units=29, dim=23, seed=13):
     """Returns a translator of library layers with weights large enough to have opinions."""
-    set_seed(seed)
+    keras.utils.set_random_seed(seed)
     source = keras.Input((None,), dtype="int32", name="source")
     embedded = keras.layers.Embedding(source_size, dim, mask_zero=True)(source)
     recurrent = BahdanauGRU(units, return_sequences=True, return_state=True)
