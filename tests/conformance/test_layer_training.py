@@ -1,4 +1,4 @@
-"""Every layer trains, compiled but on PyTorch, in one `fit` over batches of three shapes."""
+"""Every layer trains, compiled but on PyTorch, in one `fit` over batches of two shapes."""
 
 import keras
 import numpy as np
@@ -34,7 +34,7 @@ class Scale(keras.layers.Layer):
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_one_fit_over_three_shapes(row):
+def test_one_fit_over_two_shapes(row):
     set_seed(1)
     layer, symbols = row.make(), row.symbols(masks=True)
     floats = [name for name in row.inputs if not holds_ids(name)][:1]
@@ -45,10 +45,11 @@ def test_one_fit_over_three_shapes(row):
     model.compile("sgd", ("mse",) * len(model.outputs), jit_compile=COMPILED)
     before = _values(model)
 
-    # Made beforehand: during `fit`, JAX has taken the weights out of the model.
-    made = [_batch(row, model, sizes) for sizes in SIZES]
+    # Keras traces once, with every size unknown that differs between these two. They are made
+    # beforehand: during `fit`, JAX has taken the weights out of the model.
+    made = [_batch(row, model, sizes) for sizes in SIZES[:2]]
     batches = (batch for batch in made)
-    history = model.fit(batches, steps_per_epoch=len(SIZES), shuffle=False, verbose=0)
+    history = model.fit(batches, steps_per_epoch=len(made), shuffle=False, verbose=0)
     assert np.isfinite(history.history["loss"][0])
     moved = [not np.array_equal(*pair) for pair in zip(before, _values(model), strict=True)]
     assert all(moved) if row.trains else any(moved), [w.path for w in model.trainable_weights]
