@@ -7,12 +7,13 @@ RUN ?= runs/demo
 # Installed once; the stamp is newer than pyproject.toml and constraints.txt when nothing is missing.
 STAMP := $(VENV)/installed.test
 
-.PHONY: help demo test test-thorough test-jax test-jax-thorough test-torch test-torch-thorough test-slow fuzz notebooks lint format wheel clean install
+.PHONY: help demo test test-thorough test-variants test-jax test-jax-thorough test-torch test-torch-thorough test-slow fuzz notebooks lint format wheel clean install
 
 help:
 	@echo "make demo       train RNNsearch on dates, evaluate, draw, export and ask it"
 	@echo "make test       the fast tests"
 	@echo "make test-thorough every layer's training under XLA, every family's commands, other long tests"
+	@echo "make test-variants what every layer promises, of its variants with other arguments"
 	@echo "make test-jax   what every layer promises, on the JAX backend"
 	@echo "make test-jax-thorough the same of every variant of a layer, and gradients in half precision"
 	@echo "make test-torch what every layer promises, on the PyTorch backend; test-torch-thorough as above"
@@ -52,19 +53,22 @@ test: $(STAMP)
 	"$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist loadscope
 
 test-thorough: $(STAMP)
-	"$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist worksteal -m "thorough and not slow"
+	"$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist worksteal -m "thorough and not slow and not variant"
 
 test-jax:
 	PYTHON="$(PYTHON)" sh .ci/jax
 
 test-jax-thorough:
-	PYTHON="$(PYTHON)" sh .ci/jax -m "thorough and not slow"
+	PYTHON="$(PYTHON)" sh .ci/jax -m "(thorough or variant) and not slow"
 
 test-torch:
 	PYTHON="$(PYTHON)" sh .ci/torch
 
 test-torch-thorough:
-	PYTHON="$(PYTHON)" sh .ci/torch -m "thorough and not slow"
+	PYTHON="$(PYTHON)" sh .ci/torch -m "(thorough or variant) and not slow"
+
+test-variants: $(STAMP)
+	"$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist worksteal -m "variant and not slow"
 
 test-slow: $(STAMP)
 	"$(BIN)/python" -m pytest -m slow

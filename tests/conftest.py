@@ -30,9 +30,9 @@ def _forget_what_was_compiled():
 def pytest_collection_modifyitems(items):
     """One row of the conformance table stands for its class in a fast run.
 
-    The variants are run by `make test-thorough`, `test-jax-thorough` and `test-torch-thorough`.
+    The variants are run by `make test-variants`, `test-jax-thorough` and `test-torch-thorough`.
     """
     for item in items:
         row = getattr(item, "callspec", None) and item.callspec.params.get("row")
         if getattr(row, "label", ""):
-            item.add_marker(pytest.mark.thorough)
+            item.add_marker(pytest.mark.variant)

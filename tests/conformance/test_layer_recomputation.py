@@ -24,15 +24,17 @@ KERAS_LAYERS = (
     "ShowAttendTellDecoder",
     "ShowTellDecoder",
 )
-#: Compiling is dear. FAST run in `make test`; the others in a graph, and under XLA those with a
-#: gradient of their own, in `make test-thorough`; the rest in `make test-slow`.
+#: Compiling is dear. FAST run in `make test`, the others with a gradient of their own in
+#: `make test-thorough`; the rest, whose recomputation is that of Keras, in `make test-slow`.
 FAST = ("BahdanauAttention", "BahdanauGRU")
 CUSTOM = (*FAST, "BahdanauDecoder", "EntmaxNormalizer", "LSTMN", "NTM", "ReverseTokens")
 
 
 def _marks(row, xla):
+    if str(row) not in CUSTOM:
+        return [pytest.mark.slow] if xla else [tensorflow_only, pytest.mark.slow]
     if xla:
-        return [pytest.mark.thorough if str(row) in CUSTOM else pytest.mark.slow]
+        return [pytest.mark.thorough]
     return [tensorflow_only, *([] if str(row) in FAST else [pytest.mark.thorough])]
 
 
