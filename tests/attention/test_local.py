@@ -27,7 +27,7 @@ MODES = pytest.mark.parametrize("options", [{}, PREDICTIVE], ids=["monotonic", "
 @pytest.fixture(autouse=True)
 def no_dense_form_for_speed(monkeypatch):
     """Sources of a test are so short that every layer here would score all keys."""
-    for factors in (local.DENSE_SPANS, local.DENSE_SHARED_SPANS):
+    for factors in (local.DENSE_SPANS, local.DENSE_SHARED_SPANS, local.FEW_SCORES):
         for mode in factors:
             monkeypatch.setitem(factors, mode, 0)
 
