@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_attention.export import runs
 from keras_attention.export._argument_types import positive_int
-from keras_attention.export._error_summary import summarize_error
+from keras_attention.export._exception_summary import summarize_error
 from keras_attention.export._manifest import MANIFEST_FILE, write_manifest
 from keras_attention.export.compilation import XLABuckets
 from keras_attention.export.model_export import export_model

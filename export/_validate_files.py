@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.export._error_summary import summarize_error
+from keras_attention.export._exception_summary import summarize_error
 from keras_attention.export._warmup_requests import MAX_RECORDS, WARMUP_FILE, read_requests
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"

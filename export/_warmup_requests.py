@@ -16,7 +16,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow_serving.apis import prediction_log_pb2
 
-from keras_attention.export._error_summary import summarize_error
+from keras_attention.export._exception_summary import summarize_error
 from keras_attention.export.tokenizers.base import SPECIAL_IDS
 
 #: The path of the file in a version, and the number of records that a server reads.

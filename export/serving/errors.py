@@ -8,7 +8,7 @@ import re
 import time
 
 from keras_attention import validation
-from keras_attention.export._error_summary import summarize_error
+from keras_attention.export._exception_summary import summarize_error
 
 # The mapping of TensorFlow Serving's REST interface (model_servers/http_server.cc).
 HTTP_STATUS = {

@@ -441,3 +441,21 @@ def test_an_even_window_is_refused_with_its_neighbors(window):
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         LocalAttention(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("num_queries", "num_keys", "is_dense"), [(10, 2716, True), (97, 2711, False)]
+)
+def test_few_scores_are_all_computed(num_queries, num_keys, is_dense, monkeypatch):
+    """Eagerly 10 windows of 2,716 keys took 5 times as long to gather as to score every key."""
+    monkeypatch.undo()  # this test is about speed
+    chunks = []
+
+    class RecordingWindows(local.Windows):
+        def __init__(self, centers, radius, num_keys, chunk, *arguments):
+            chunks.append(chunk)
+            super().__init__(centers, radius, num_keys, chunk, *arguments)
+
+    monkeypatch.setattr(local, "Windows", RecordingWindows)
+    LocalAttention(49, mode="predictive")(_random(1, num_queries, 3), _random(1, num_keys, 3))
+    assert [chunk is None for chunk in chunks] == [is_dense]

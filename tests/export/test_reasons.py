@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from keras_attention.export._error_summary import summarize_error
+from keras_attention.export._exception_summary import summarize_error
 
 NODE = "Detected at node 'a/MatMul' defined at (most recent call last):\n  File \"a.py\", line 2"
 
