@@ -45,8 +45,9 @@ MIN_CHUNK = 16  # queries that share a span if the window is smaller than this
 #: most, as it is gathered for each; eagerly, every operation has a price of its own.
 DENSE_SPANS = {"eager": 24, "graph": 24, "xla": 12}  # of one query
 DENSE_SHARED_SPANS = {"eager": 8, "graph": 2, "xla": 1.5}
-#: Of so few scores all are computed: the operations that gather keys take longer.
-FEW_SCORES = {"eager": 2**18, "graph": 2**12, "xla": 0}
+#: Eagerly, so few dot products take less time than the operations that gather keys: the scores,
+#: and the products of all of them.
+FEW_SCORES, FEW_PRODUCTS = 2**18, 2**26
 MAX_DENSE_SCORES = 2**24  # beyond, 64 MB, the dense form would take too much memory
 TINY = 1e-9  # lower bound of the sum of weights, below the sum for any unmasked key
 
@@ -266,12 +267,13 @@ class LocalAttention(AttentionMechanism):
                 return isinstance(num_keys, int) and num_keys <= span
         spans = (DENSE_SPANS if chunk == 1 else DENSE_SHARED_SPANS)[mode]
         is_covered, is_near = num_keys <= span, num_keys <= spans * span
-        is_few, is_small = num_scores <= FEW_SCORES[mode], num_scores <= MAX_DENSE_SCORES
-        conditions = is_covered, is_few, is_near, is_small
-        if all(isinstance(condition, bool) for condition in conditions):
-            return is_covered or is_few or (is_near and is_small)
-        is_dense = ops.logical_or(is_covered, ops.logical_and(is_near, is_small))
-        return ops.logical_or(is_dense, is_few)
+        is_small = num_scores <= MAX_DENSE_SCORES
+        is_few = mode == "eager" and self._has_few_products(query, num_scores)
+        return is_covered | is_few | (is_near & is_small)
+
+    def _has_few_products(self, query, num_scores):
+        is_few = num_scores <= FEW_SCORES and num_scores * query.shape[-1] <= FEW_PRODUCTS
+        return is_few and self.scorer.dot_query(query) is not None
 
     def get_config(self) -> Config:
         return {

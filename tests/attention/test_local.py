@@ -27,9 +27,10 @@ MODES = pytest.mark.parametrize("options", [{}, PREDICTIVE], ids=["monotonic", "
 @pytest.fixture(autouse=True)
 def no_dense_form_for_speed(monkeypatch):
     """Sources of a test are so short that every layer here would score all keys."""
-    for factors in (local.DENSE_SPANS, local.DENSE_SHARED_SPANS, local.FEW_SCORES):
+    for factors in (local.DENSE_SPANS, local.DENSE_SHARED_SPANS):
         for mode in factors:
             monkeypatch.setitem(factors, mode, 0)
+    monkeypatch.setattr(local, "FEW_SCORES", 0)
 
 
 def _built(window=5, dtype="float64", **options):
@@ -444,9 +445,23 @@ def test_bad_arguments_are_refused(arguments, message):
 
 
 @pytest.mark.parametrize(
-    ("num_queries", "num_keys", "is_dense"), [(10, 2716, True), (97, 2711, False)]
+    ("scorer", "num_queries", "num_keys", "width", "is_dense"),
+    [
+        ("scaled_dot", 10, 2716, 3, True),
+        ("scaled_dot", 97, 2711, 3, False),  # too many scores
+        ("scaled_dot", 67, 1201, 1024, False),  # too many products
+        (
+            ka.AdditiveScorer(units=5),
+            10,
+            2716,
+            3,
+            False,
+        ),  # a hyperbolic tangent costs more than a product
+    ],
 )
-def test_few_scores_are_all_computed(num_queries, num_keys, is_dense, monkeypatch):
+def test_few_dot_products_are_all_computed(
+    scorer, num_queries, num_keys, width, is_dense, monkeypatch
+):
     """Eagerly 10 windows of 2,716 keys took 5 times as long to gather as to score every key."""
     monkeypatch.undo()  # this test is about speed
     chunks = []
@@ -457,5 +472,6 @@ def test_few_scores_are_all_computed(num_queries, num_keys, is_dense, monkeypatc
             super().__init__(centers, radius, num_keys, chunk, *arguments)
 
     monkeypatch.setattr(local, "Windows", RecordingWindows)
-    LocalAttention(49, mode="predictive")(_random(1, num_queries, 3), _random(1, num_keys, 3))
+    layer = LocalAttention(49, mode="predictive", scorer=scorer)
+    layer(_random(1, num_queries, width), _random(1, num_keys, width))
     assert [chunk is None for chunk in chunks] == [is_dense]
