@@ -442,36 +442,3 @@ def test_an_even_window_is_refused_with_its_neighbors(window):
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         LocalAttention(**arguments)
-
-
-@pytest.mark.parametrize(
-    ("scorer", "num_queries", "num_keys", "width", "is_dense"),
-    [
-        ("scaled_dot", 10, 2716, 3, True),
-        ("scaled_dot", 97, 2711, 3, False),  # too many scores
-        ("scaled_dot", 67, 1201, 1024, False),  # too many products
-        (
-            ka.AdditiveScorer(units=5),
-            10,
-            2716,
-            3,
-            False,
-        ),  # a hyperbolic tangent costs more than a product
-    ],
-)
-def test_few_dot_products_are_all_computed(
-    scorer, num_queries, num_keys, width, is_dense, monkeypatch
-):
-    """Eagerly 10 windows of 2,716 keys took 5 times as long to gather as to score every key."""
-    monkeypatch.undo()  # this test is about speed
-    chunks = []
-
-    class RecordingWindows(local.Windows):
-        def __init__(self, centers, radius, num_keys, chunk, *arguments):
-            chunks.append(chunk)
-            super().__init__(centers, radius, num_keys, chunk, *arguments)
-
-    monkeypatch.setattr(local, "Windows", RecordingWindows)
-    layer = LocalAttention(49, mode="predictive", scorer=scorer)
-    layer(_random(1, num_queries, width), _random(1, num_keys, width))
-    assert [chunk is None for chunk in chunks] == [is_dense]
