@@ -7,6 +7,8 @@ import keras_attention as ka
 from keras_attention import LocalAttention
 from keras_attention.attention import local
 
+ADDITIVE = ka.AdditiveScorer(units=5)  # its hyperbolic tangents cost more than products
+
 
 @pytest.mark.parametrize(
     ("scorer", "num_queries", "num_keys", "width", "is_dense"),
@@ -14,13 +16,7 @@ from keras_attention.attention import local
         ("scaled_dot", 10, 2716, 3, True),
         ("scaled_dot", 97, 2711, 3, False),  # too many scores
         ("scaled_dot", 67, 1201, 1024, False),  # too many products
-        (
-            ka.AdditiveScorer(units=5),
-            10,
-            2716,
-            3,
-            False,
-        ),  # a hyperbolic tangent costs more than a product
+        (ADDITIVE, 10, 2716, 3, False),
     ],
 )
 def test_few_dot_products_are_all_computed(
