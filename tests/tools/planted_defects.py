@@ -2,6 +2,7 @@
 
     python tests/tools/planted_defects.py draw --seed 20 --count 66 defects.json
     python tests/tools/planted_defects.py run defects.json
+    python tests/tools/planted_defects.py run --nearest defects.json      leaves out the whole suite
 
 `draw` picks statements of the library and the export at random, the same ones for a seed and a
 commit, and changes one operator, number or flag in each. `run` plants one after the other in a copy
@@ -83,7 +84,7 @@ def find_statements(tree):
             if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
                 yield from visit(child, [*names, child.name])
             elif isinstance(child, ast.stmt):
-                simple = isinstance(child, (ast.Assign, ast.AugAssign, ast.Return))
+                simple = isinstance(child, (ast.Assign, ast.AugAssign, ast.Return)) and child.value
                 if names and simple and child.lineno == child.end_lineno:
                     yield ".".join(names), child
                 yield from visit(child, names)
@@ -180,20 +181,23 @@ def run_tests(tree, tests, processes):
     return failures[0].split(" - ")[0] if failures else f"exit {result.returncode}"
 
 
-def run_defects(path, processes):
+def run_defects(path, processes, nearest_only=False):
     """Plants the defects of a list one after another and writes what caught them beside it."""
     defects = json.loads(path.read_text())
     results_path = path.with_suffix(".results.json")
     results = json.loads(results_path.read_text()) if results_path.exists() else {}
     with tempfile.TemporaryDirectory() as directory:
         tree = pathlib.Path(directory) / "tree"
-        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".git", ".venv*", "runs"))
+        ignored = shutil.ignore_patterns(".git", ".venv*", "runs")
+        # `keras_attention/export` stays a link, or the defects of `export` would not be imported.
+        shutil.copytree(ROOT, tree, symlinks=True, ignore=ignored)
         (tree / ".venv").symlink_to(pathlib.Path(sys.prefix))
         for number, defect in enumerate(defects):
             if str(number) in results:
                 continue
             text, start, caught = plant_defect(tree, defect), time.monotonic(), None
-            for tests in nearest_tests(tree, defect["path"]):
+            stages = nearest_tests(tree, defect["path"])
+            for tests in stages[:-1] if nearest_only else stages:
                 caught = run_tests(tree, tests, processes)
                 if caught:
                     break
@@ -215,6 +219,7 @@ def main():
     draw.add_argument("--count", type=int, default=66)
     run = commands.add_parser("run", help="plant them and run the tests")
     run.add_argument("--processes", type=int, default=2)
+    run.add_argument("--nearest", action="store_true", help="do not end with the whole suite")
     for command in (draw, run):
         command.add_argument("defects", type=pathlib.Path)
     arguments = parser.parse_args()
@@ -222,7 +227,7 @@ def main():
         defects = draw_defects(arguments.seed, arguments.count)
         arguments.defects.write_text(json.dumps(defects, indent=1) + "\n")
     else:
-        run_defects(arguments.defects, arguments.processes)
+        run_defects(arguments.defects, arguments.processes, arguments.nearest)
 
 
 if __name__ == "__main__":
