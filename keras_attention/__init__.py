@@ -1,6 +1,7 @@
 """Attention mechanisms of the sequence-to-sequence literature as Keras 3 layers.
 
-Layers and searches are here: `keras_attention.BahdanauAttention`, `keras_attention.beam_search`.
+Layers, losses and searches are here: `keras_attention.BahdanauAttention`,
+`keras_attention.beam_search`. Metrics are in `keras_attention.metrics`, as in Keras.
 The packages `keras_attention.plotting`, which needs matplotlib, and `keras_attention.export`, which
 needs TensorFlow Text, are imported when they are first used, as is `keras_attention.search`.
 """
@@ -10,6 +11,7 @@ import importlib.util
 import sys
 from typing import TYPE_CHECKING
 
+from keras_attention import metrics as metrics  # Keras loads registered classes alone
 from keras_attention.attention import (
     Attention,
     AttentionMechanism,
@@ -53,6 +55,7 @@ from keras_attention.kernels.products import matmul_precision
 from keras_attention.losses import (
     DoublyStochasticLoss,
     ReinforceLoss,
+    TokenCrossentropy,
     doubly_stochastic_penalty,
 )
 from keras_attention.memory_networks import LinearStart, MemoryHops, half_relu
@@ -220,6 +223,7 @@ __all__ = [
     "SparsemaxNormalizer",
     "SpecialIds",
     "TextGuidedAttention",
+    "TokenCrossentropy",
     "TransformerDecoder",
     "TransformerDecoderLayer",
     "TransformerEmbedding",
@@ -260,4 +264,5 @@ if not TYPE_CHECKING:  # a module with `__getattr__` has every name to a type ch
 def __dir__() -> list[str]:
     """Lists public names. `help` gets each of them, so none is listed that cannot be imported."""
     has_export = importlib.util.find_spec("tensorflow_text") is not None
-    return sorted([*__all__, *(name for name in _PACKAGES if name != "export" or has_export)])
+    packages = [name for name in _PACKAGES if name != "export" or has_export]
+    return sorted([*__all__, "metrics", *packages])

@@ -22,6 +22,7 @@ PUBLIC = (
     "keras_attention.search",
     "keras_attention.glimpses",
     "keras_attention.losses",
+    "keras_attention.metrics",
     "keras_attention.attention",
     "keras_attention.ntm",
     "keras_attention.normalizers",

@@ -42,6 +42,7 @@ MAY_IMPORT = {
     "normalizers": ("kernels",),
     "core": ("kernels",),
     "losses": (),
+    "metrics": ("losses",),
     "glimpses": (),
     "attention": ("core", "kernels", "losses", "normalizers", "scorers"),
     "pooling": ("attention", "normalizers", "scorers"),

@@ -11,7 +11,8 @@ import pytest
 import keras_attention
 from keras_attention import search
 
-PACKAGES = ["export", "plotting", "search"]
+LAZY = ["export", "plotting", "search"]
+PACKAGES = sorted([*LAZY, "metrics"])
 BARE_IMPORT = """
 import json, pydoc, sys
 import keras
@@ -20,7 +21,7 @@ import keras_attention
 found = {"dir": dir(keras_attention), "modules": sorted(set(sys.modules) - before)}
 from keras_attention import *
 assert beam_search is keras_attention.beam_search
-assert not {"search", "export", "plotting"} & set(globals())
+assert not {"search", "export", "metrics", "plotting"} & set(globals())
 found["star"] = sorted(set(sys.modules) - before - set(found["modules"]))
 assert keras_attention.plotting.plot_alignment.__name__ == "plot_alignment"
 found["plotting"] = sorted(set(sys.modules) - before)
@@ -55,7 +56,7 @@ def bare():
 def test_a_bare_import_brings_this_package_alone(bare):
     """Keras has imported its backend; no extra is added, and none of our own lazy packages."""
     assert {name.split(".")[0] for name in bare["modules"]} == {"keras_attention"}
-    lazy = tuple(f"keras_attention.{name}" for name in PACKAGES)
+    lazy = tuple(f"keras_attention.{name}" for name in LAZY)
     assert [name for name in bare["modules"] if name.startswith(lazy)] == []
 
 
@@ -92,7 +93,7 @@ def test_editors_and_type_checkers_know_the_lazy_names():
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     )
     known = {alias.asname or alias.name for line in block.body for alias in line.names}
-    assert known == {*search.__all__, *PACKAGES}
+    assert known == {*search.__all__, *LAZY}
 
 
 def test_a_name_that_is_none_is_an_attribute_error_that_knows_the_nearest():

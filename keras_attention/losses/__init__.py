@@ -1,9 +1,15 @@
-"""Losses that a decoder's loop cannot add, as layers that return the logits unchanged."""
+"""Losses for `model.compile`, and those that a decoder's loop cannot add, as layers."""
 
 from keras_attention.losses.doubly_stochastic import (
     DoublyStochasticLoss,
     doubly_stochastic_penalty,
 )
 from keras_attention.losses.reinforce import ReinforceLoss
+from keras_attention.losses.token_crossentropy import TokenCrossentropy
 
-__all__ = ["DoublyStochasticLoss", "ReinforceLoss", "doubly_stochastic_penalty"]
+__all__ = [
+    "DoublyStochasticLoss",
+    "ReinforceLoss",
+    "TokenCrossentropy",
+    "doubly_stochastic_penalty",
+]
