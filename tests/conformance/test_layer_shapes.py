@@ -263,3 +263,12 @@ def test_a_gru_refuses_another_state():
         by_call = _refusal(layer, sequences, np.ones(shape, "float32"))
         by_shape = _refusal(layer.compute_output_shape, sequences.shape, shape)
         assert by_call == by_shape is not None
+
+
+@EVERY
+def test_the_first_shape_is_that_of_the_output(row):
+    layer = row.built()
+    shapes = layer.compute_output_shape(*_shapes(row).values())
+    first = shapes[0] if isinstance(shapes[0], (tuple, list)) else shapes
+    value = row.call(layer, row.data(SIZES[0]))[0]
+    assert tuple(first) == tuple(value.shape)
