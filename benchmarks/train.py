@@ -3,10 +3,11 @@
     python -m benchmarks train
     python -m benchmarks train --system transformer --dtypes float32 bfloat16
     python -m benchmarks train --system convs2s --repeats 31 --json train.json
+    python -m benchmarks train --sides xla fit --steps 20 --shapes 3
 
 A step is forward, backward, clipping by global norm and Adam, on a batch of full sentences (no
 padding), the same ids on every side. Ours is the model of `examples.models` with the step of
-`examples.training.steps`, in graph mode and under XLA; the peers are `benchmarks.torch_models`, the
+`examples.training.steps`, in graph mode and under XLA, or with `compile` and `fit`; the peers are `benchmarks.torch_models`, the
 same functions (tests copy the weights and compare logits), in eager mode and compiled by
 `torch.compile`. In bfloat16 ours has the policy `mixed_bfloat16` and PyTorch autocast: products in
 bfloat16, weights and updates in float32. A token is a target token.
@@ -16,18 +17,19 @@ near 0.12 s in float32; a plain version took 0.27 s under XLA and 0.35 s in eage
 """
 
 import dataclasses
+import statistics
 from collections.abc import Callable
 
 import numpy as np
 
 from benchmarks import report as reports
 from benchmarks.arguments import add_number
-from benchmarks.harness import Case, measure_times
+from benchmarks.harness import BenchmarkError, Case, measure_times, summary
 from examples.memory import keep_freed_memory
 
 REPEATS = 15
 DTYPES = {"float32": "", "bfloat16": ", bfloat16"}
-OURS = {"xla": "ours, XLA", "graph": "ours, graph"}
+OURS = {"xla": "ours, XLA", "graph": "ours, graph", "fit": "ours, fit, XLA"}
 PEERS = {"torch": "PyTorch, eager", "compiled": "PyTorch, compiled"}
 PEER = PEERS["torch"]
 CLIP_NORM = 1.0
@@ -117,6 +119,8 @@ def add_arguments(parser) -> None:
         ("--target-length", 20, "words of a target sentence"),
         ("--width", 256, "units of the embeddings and of all layers alike"),
         ("--vocabulary", 8000, "words in each of the two vocabularies"),
+        ("--steps", 1, "steps in a measured call, which is one epoch of fit"),
+        ("--shapes", 1, "lengths that take turns, each three words shorter than the one before"),
     ):
         add_number(sizes, flag, default, text)
     parser.add_argument(
@@ -150,8 +154,16 @@ def run(arguments, command: str, progress) -> dict:
         "target_length": arguments.target_length,
         "width": arguments.width,
         "vocabulary": arguments.vocabulary,
+        "steps": arguments.steps,
+        "shapes": arguments.shapes,
         "keep_memory": not arguments.default_malloc,
     }
+    shortest = min(arguments.source_length, arguments.target_length)
+    if 3 * (arguments.shapes - 1) >= shortest:
+        raise BenchmarkError(
+            f"--shapes {arguments.shapes} needs sentences of more than {3 * arguments.shapes - 3} "
+            f"words. Received: {shortest}"
+        )
     title = SYSTEMS[arguments.system].title
     settings = {**options, "dtypes": arguments.dtypes, "threads": arguments.threads}
     title = (
@@ -167,7 +179,12 @@ def run(arguments, command: str, progress) -> dict:
         warmup=arguments.warmup,
         progress=progress,
     )
-    fill(report, results, tokens=arguments.batch * arguments.target_length)
+    for result in results.values():
+        if "seconds" in result and arguments.steps > 1:
+            result["seconds"] = [seconds / arguments.steps for seconds in result["seconds"]]
+            result.update(summary(result["seconds"]))
+    length = statistics.mean(arguments.target_length - 3 * n for n in range(arguments.shapes))
+    fill(report, results, tokens=arguments.batch * length)
     kept = "gives back" if arguments.default_malloc else "keeps"
     report["notes"].append(f"On every side the C library {kept} freed memory.")
     return report
@@ -181,7 +198,7 @@ def cases(options: dict, sides=("xla", "graph", "torch"), dtypes=("float32",)) -
             name = (OURS | PEERS)[side] + DTYPES[dtype]
             given = {**options, "dtype": dtype}
             if side in OURS:
-                given["jit_compile"] = side == "xla"
+                given["mode"] = side
                 found.append(Case(name, "benchmarks.train:keras_side", given))
             else:
                 given["compiled"] = side == "compiled"
@@ -256,36 +273,58 @@ def example_batch(batch, source_length, target_length, vocabulary):
     return source, np.concatenate([start, labels[:, :-1]], axis=1), labels
 
 
+def example_batches(batch, source_length, target_length, vocabulary, shapes, steps):
+    """Returns the batches of `steps` steps; `shapes` lengths take turns."""
+    lengths = [(source_length - 3 * n, target_length - 3 * n) for n in range(shapes)]
+    different = [example_batch(batch, *pair, vocabulary) for pair in lengths]
+    return [different[n % shapes] for n in range(steps)]
+
+
 def keras_side(
     batch,
     source_length,
     target_length,
     width,
     vocabulary,
-    jit_compile,
+    mode="xla",
     keep_memory=True,
     system="rnnsearch",
     dtype="float32",
+    steps=1,
+    shapes=1,
 ):
-    """Returns a function that makes one training step with this project."""
+    """Returns a function that makes `steps` training steps with this project."""
     if keep_memory:
         keep_freed_memory()
     import keras
     import tensorflow as tf
 
     from examples.training.steps import TrainingStep
+    from keras_attention import TokenCrossentropy
 
     keras.utils.set_random_seed(1)
     policy = None if dtype == "float32" else f"mixed_{dtype}"
     model = SYSTEMS[system].ours(vocabulary, width, policy)
+    arrays = example_batches(batch, source_length, target_length, vocabulary, shapes, steps)
+    batches = [
+        ({"source": tf.constant(source), "target": tf.constant(target)}, tf.constant(labels))
+        for source, target, labels in arrays
+    ]
+    if mode == "fit":
+        optimizer = keras.optimizers.Adam(LEARNING_RATE, global_clipnorm=CLIP_NORM)
+        model.compile(optimizer, TokenCrossentropy(), jit_compile=True)
+        ids = tf.TensorSpec([None, None], "int32")
+        specs = ({"source": ids, "target": ids}, ids)
+        data = tf.data.Dataset.from_generator(lambda: batches, output_signature=specs)
+        data = data.cache().prefetch(2)
+        return lambda: model.fit(data, verbose=0).history["loss"][0]
+
     optimizer = keras.optimizers.Adam(LEARNING_RATE)
-    step = TrainingStep(model, optimizer, clip_norm=CLIP_NORM, jit_compile=jit_compile)
-    arrays = example_batch(batch, source_length, target_length, vocabulary)
-    source, target, labels = (tf.constant(array) for array in arrays)
+    step = TrainingStep(model, optimizer, clip_norm=CLIP_NORM, jit_compile=mode == "xla")
 
     def work():
-        result = step({"source": source, "target": target}, labels)
-        return float(result["loss_sum"]) / float(result["count"])
+        results = [step(inputs, labels) for inputs, labels in batches]
+        return statistics.mean(float(r["loss_sum"]) / float(r["count"]) for r in results)
 
     return work
 
@@ -300,8 +339,10 @@ def torch_side(
     keep_memory=True,
     system="rnnsearch",
     dtype="float32",
+    steps=1,
+    shapes=1,
 ):
-    """Returns a function that makes one training step with PyTorch, in eager mode or compiled."""
+    """Returns a function that makes `steps` training steps with PyTorch, eager or compiled."""
     if keep_memory:
         keep_freed_memory()
     import os
@@ -316,6 +357,6 @@ def torch_side(
     optimizer = adam(model, LEARNING_RATE)
     model = torch.compile(model) if compiled else model
     step = make_step(model, optimizer, CLIP_NORM, bfloat16=dtype == "bfloat16")
-    arrays = example_batch(batch, source_length, target_length, vocabulary)
-    source, target, labels = (torch.from_numpy(array.astype("int64")) for array in arrays)
-    return lambda: step(source, target, labels)
+    arrays = example_batches(batch, source_length, target_length, vocabulary, shapes, steps)
+    batches = [[torch.from_numpy(ids.astype("int64")) for ids in triple] for triple in arrays]
+    return lambda: [step(*ids) for ids in batches][-1]

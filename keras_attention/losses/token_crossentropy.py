@@ -47,12 +47,17 @@ def token_crossentropy(
     logits = zero_masked(at_least_float32(predictions), is_token)
     if not from_logits:
         logits = ops.log(ops.maximum(logits, keras.config.epsilon()))
-    log_probs = ops.log_softmax(logits, axis=-1)
-    is_known = ops.logical_and(ids >= 0, ids < ops.shape(log_probs)[-1])
-    ids = ops.expand_dims(ops.where(is_known, ids, 0), -1)
-    losses = -ops.squeeze(ops.take_along_axis(log_probs, ids, axis=-1), -1)
+    # Subtracted first, so that large logits lose no digits. Comparing every id with the label costs
+    # less than a gather, whose gradient is a scatter.
+    largest = ops.max(logits, axis=-1, keepdims=True, initial=-float("inf"))
+    logits = logits - ops.stop_gradient(largest)
+    vocabulary_size = ops.shape(logits)[-1]
+    is_label = ops.equal(ops.arange(vocabulary_size, dtype="int32"), ops.expand_dims(ids, -1))
+    label_logits = ops.sum(ops.where(is_label, logits, 0), axis=-1)
+    losses = ops.logsumexp(logits, axis=-1) - (1 - label_smoothing) * label_logits
     if label_smoothing:
-        losses = (1 - label_smoothing) * losses - label_smoothing * ops.mean(log_probs, axis=-1)
+        losses = losses - label_smoothing * ops.mean(logits, axis=-1)
+    is_known = ops.logical_and(ids >= 0, ids < vocabulary_size)
     return ops.where(is_token, ops.where(is_known, losses, float("nan")), 0)
 
 

@@ -210,11 +210,25 @@ def test_the_peer_of_training_runs_from_end_to_end(capsys, tmp_path):
 
 def test_our_training_side_learns():
     work = train.keras_side(
-        **{name.replace("-", "_"): value for name, value in SIZES.items()}, jit_compile=False
+        **{name.replace("-", "_"): value for name, value in SIZES.items()}, mode="graph"
     )
     losses = [work() for _ in range(40)]
     assert losses[0] == pytest.approx(math.log(SIZES["vocabulary"]), rel=0.1)
     assert losses[-1] < losses[0] - 0.02
+
+
+@pytest.mark.thorough
+def test_fit_trains_as_the_custom_step_does():
+    sizes = {name.replace("-", "_"): value for name, value in SIZES.items()}
+    sizes |= {"source_length": 8, "target_length": 7, "steps": 2, "shapes": 2}
+    custom, fit = (train.keras_side(**sizes, mode=mode) for mode in ("graph", "fit"))
+    assert [fit() for _ in range(4)] == pytest.approx([custom() for _ in range(4)], rel=1e-4)
+
+
+def test_lengths_that_would_be_used_up_are_refused(capsys, measured):
+    assert main(["train", "--target-length", "7", "--shapes", "4"]) == 1
+    assert "--shapes 4 needs sentences of more than 9 words. Received: 7" in capsys.readouterr().err
+    assert not measured
 
 
 @pytest.mark.parametrize("mode", ["graph", "XLA"])
