@@ -4,6 +4,8 @@ What uses TensorFlow is skipped on another backend, test by test: test files get
 `tf_or_skip`. The folders whose subject needs TensorFlow are not collected there.
 """
 
+import gc
+
 import keras
 import pytest
 
@@ -24,6 +26,12 @@ def _forget_what_was_compiled():
         import jax
 
         jax.clear_caches()
+
+
+def pytest_collection_finish():
+    """Keras collects garbage for every quantized layer: leave it what the imports made."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

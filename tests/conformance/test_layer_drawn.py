@@ -1,7 +1,5 @@
 """Every layer with masks, on drawn sizes, masks and magnitudes."""
 
-import functools
-
 import hypothesis
 import keras
 import numpy as np
@@ -18,11 +16,6 @@ SIZES = strategies.fixed_dictionaries(
 EXAMPLES = 8 if BACKEND == "tensorflow" else 2
 
 
-@functools.cache
-def _layer(index):
-    return TABLE[index].built()
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("index", WITH_MASKS)
 @hypothesis.settings(max_examples=EXAMPLES, derandomize=True, deadline=None, database=None)
@@ -34,7 +27,7 @@ def _layer(index):
     seed=strategies.integers(0, 99),
 )
 def test_masks_of_any_form_silence_what_they_cover(index, sizes, kept, magnitude, junk, seed):
-    row, layer, random = TABLE[index], _layer(index), np.random.RandomState(seed)
+    row, layer, random = TABLE[index], TABLE[index].built(), np.random.RandomState(seed)
     data = row.data(sizes, scale=magnitude)
     for name, mask in row.masks.items():
         data[name] = random.rand(*(sizes.get(axis, axis) for axis in mask.axes)) < kept

@@ -1,5 +1,6 @@
 """Every layer that draws: the same from the same seed, and nothing outside training."""
 
+import dataclasses
 import inspect
 
 import numpy as np
@@ -10,8 +11,8 @@ from layer_table import TABLE, arrays
 
 def _drawing(row, seed=1):
     """Returns the row's layer that draws while training, built, weights following from `seed`."""
-    row = row if row.noisy is None else type(row)(**{**vars(row), "make": row.noisy})
-    return row.built(seed)
+    row = row if row.noisy is None else dataclasses.replace(row, make=row.noisy)
+    return row.build_new(seed)
 
 
 def _draws(row):

@@ -17,6 +17,9 @@ DECODERS = {
     "bahdanau": lambda: ka.BahdanauDecoder(V, D, M),
     "luong": lambda: ka.LuongDecoder(V, D, M),
     "conv": lambda: ka.ConvDecoder(V, D, [(D, 3)], source_embeddings=False),
+    "shared": lambda: ka.TransformerDecoder(
+        V, D, 1, 2, dropout=0.0, embedding=keras.layers.Embedding(V, D)
+    ),
 }
 #: By how much of the largest logit the rounding of all weights may move one.
 MOVES = {"int8": 0.01, "int4": 0.2}
@@ -25,7 +28,7 @@ MOVES = {"int8": 0.01, "int4": 0.2}
 @pytest.mark.filterwarnings("ignore:.*does not have a `quantize` method:UserWarning")
 @pytest.mark.parametrize("mode", MOVES)
 @pytest.mark.parametrize("name", DECODERS)
-def test_quantized_logits_are_near_the_exact_ones(name, mode):
+def test_quantized_logits_are_near_the_exact_ones_and_survive_files(tmp_path, name, mode):
     set_seed(1)
     decoder = DECODERS[name]()
     inputs = keras.Input((None,), dtype="int32"), keras.Input((None, M))
@@ -37,26 +40,12 @@ def test_quantized_logits_are_near_the_exact_ones(name, mode):
     memory = decoder.prepare(keras.ops.convert_to_tensor(MEMORY))
     logits, state, _ = decoder.step(IDS[:, 0], decoder.start(memory, max_length=T), memory)
     np.testing.assert_allclose(logits, rounded[:, 0], atol=1e-4)
-
-
-@pytest.mark.filterwarnings("ignore:.*does not have a `quantize` method:UserWarning")
-@pytest.mark.parametrize("mode", MOVES)
-@pytest.mark.parametrize("name", [*DECODERS, "shared"])
-def test_a_quantized_model_keeps_its_file(tmp_path, name, mode):
-    def share():
-        return ka.TransformerDecoder(V, D, 1, 2, embedding=keras.layers.Embedding(V, D))
-
-    decoder = DECODERS.get(name, share)()
-    inputs = keras.Input((None,), dtype="int32"), keras.Input((None, M))
-    model = keras.Model(inputs, decoder(*inputs))
-    model.quantize(mode)
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(again([IDS, MEMORY]), model([IDS, MEMORY]))
-    assert sum(map(_count_bytes, again.weights)) == sum(map(_count_bytes, model.weights))
-    again.save(tmp_path / "again.keras")
-    once_more = keras.saving.load_model(tmp_path / "again.keras")
-    np.testing.assert_array_equal(once_more([IDS, MEMORY]), model([IDS, MEMORY]))
+    for file in ("model.keras", "again.keras"):  # a model from a file is saved as well
+        model.save(tmp_path / file)
+        again = keras.saving.load_model(tmp_path / file)
+        np.testing.assert_array_equal(again([IDS, MEMORY]), rounded)
+        assert sum(map(_count_bytes, again.weights)) == sum(map(_count_bytes, model.weights))
+        model = again
 
 
 def _count_bytes(weight):

@@ -8,13 +8,14 @@ import types
 import answer
 import numpy as np
 import tensorflow as tf
-from toy_translator import bahdanau_translator, toy_translator
+from toy_export import BEAM_WIDTH as N
+from toy_export import MAX_LENGTH, SOURCE_LIMIT, toy_parts
+from toy_translator import bahdanau_translator
 
 from keras_attention import search
-from keras_attention.export import SearchOptions, export_translator, runs, tokenizers
 from keras_attention.export import __main__ as command
+from keras_attention.export import runs, tokenizers
 
-N = 3
 TEXTS = ["abc", "<de> klm def", "hij" * 5, "", b"\xff\xfea\x00\xe4"]
 LINES = ["ein Mann läuft schnell .", "der Hund läuft .", "Tag der Männer und Hunde"] * 10
 ALPHAS = np.array([0.0, 2.5, -1.5, 0.6, 1.0], "float32")
@@ -26,21 +27,17 @@ BANNED = 22  # a target id of the translator with penalties
 OTHER_TEXTS = [LINES[0], "", "Tag 👩‍🚀"]
 
 
-def export_toy(base):
-    """Characters to words, with logits that are wider than the vocabulary."""
-    source = tokenizers.train("characters", ["<de> abc defg", "hij klm"], symbols=["<de>"])
-    target = tokenizers.train("words", ["one two three four five six seven"])
-    model = toy_translator(source.vocabulary_size, target.vocabulary_size + 3)
-    path = export_translator(
-        model,
-        base,
+def describe_toy(path):
+    """The shared toy, characters to words, with logits that are wider than the vocabulary."""
+    model, source, target = toy_parts()
+    arguments = {"beam_width": N, "max_length": MAX_LENGTH}
+    return types.SimpleNamespace(
+        model=model,
         source=source,
         target=target,
-        search=SearchOptions(beam_width=N, max_length=7, max_source_length=13),
-    )
-    arguments = {"beam_width": N, "max_length": 7}
-    return types.SimpleNamespace(
-        model=model, source=source, target=target, path=path, search=arguments, source_limit=13
+        path=path,
+        search=arguments,
+        source_limit=SOURCE_LIMIT,
     )
 
 

@@ -1,9 +1,9 @@
 """An exported translator says what the Keras model says, without Keras or this library.
 
 Two exports: a toy decoder with character source and wide logits, and the library's
-`BahdanauDecoder` with SentencePiece, written and exported through the command line. A fresh
-process that imports TensorFlow and TensorFlow Text only answers all requests at once; what
-hostile clients may send is answered in this one.
+`BahdanauDecoder` with SentencePiece, written and exported through the command line. A session
+answers by tensor names, as a server does; one signature is asked in a fresh process that
+imports TensorFlow and TensorFlow Text only.
 """
 
 import answer
@@ -24,11 +24,12 @@ from served_translators import (
     N,
     answers_of_a_fresh_process,
     column,
+    describe_toy,
     encode_alone,
     export_bahdanau,
-    export_toy,
     requests_of,
 )
+from toy_export import shared_toy, with_warm_up
 
 from keras_attention import search
 from keras_attention.export import (
@@ -50,7 +51,7 @@ def quick():
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
-    return export_toy(tmp_path_factory.mktemp("toy"))
+    return describe_toy(shared_toy(tmp_path_factory))
 
 
 @pytest.fixture(scope="module")
@@ -59,15 +60,21 @@ def bahdanau(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def served(toy, bahdanau, tmp_path_factory):
-    """Everything the fresh process answered: name -> dict of arrays."""
-    folder = tmp_path_factory.mktemp("answers")
-    return answers_of_a_fresh_process(requests_of(toy, bahdanau), folder)
+def loaded(toy):
+    return answer.Loaded(toy.path)
 
 
 @pytest.fixture(scope="module")
-def loaded(toy):
-    return answer.Loaded(toy.path)
+def served(toy, bahdanau, loaded, tmp_path_factory):
+    """Everything both exports answered: name -> dict of arrays."""
+    requests = requests_of(toy, bahdanau)
+    fresh = {name: request for name, request in requests.items() if "bahdanau score" in name}
+    here = {toy.path: loaded, bahdanau.path: answer.Loaded(bahdanau.path)}
+    return answers_of_a_fresh_process(fresh, tmp_path_factory.mktemp("answers")) | {
+        name: here[path].ask(signature, **inputs)
+        for name, (path, signature, inputs) in requests.items()
+        if name not in fresh
+    }
 
 
 def test_answering_needs_neither_keras_attention_nor_this_checkout(served):
@@ -428,8 +435,10 @@ def test_what_cannot_be_answered_is_an_error(loaded):
 
 
 @pytest.mark.parametrize("name", ["toy", "bahdanau"])
-def test_warm_up_requests_ask_every_signature(name, request):
+def test_warm_up_requests_ask_every_signature(name, request, tmp_path):
     path = request.getfixturevalue(name).path
+    if name == "toy":
+        path = with_warm_up(path, tmp_path)
     requests = _warmup_requests.read_requests(path)
     assert {(r.signature, len(next(iter(r.inputs.values())))) for r in requests} == {
         (signature, batch) for signature in SIGNATURES for batch in (1, 8)

@@ -22,9 +22,9 @@ from keras_attention.export._manifest import write_manifest
 from keras_attention.export._warmup_requests import WARMUP_FILE
 from keras_attention.export.serving import _tensor_protos
 
-SOURCE_LIMIT = 11
-BEAM_WIDTH = 2
-MAX_LENGTH = 5
+SOURCE_LIMIT = 13
+BEAM_WIDTH = 3
+MAX_LENGTH = 7
 
 
 def toy_parts():
@@ -37,7 +37,7 @@ def toy_parts():
 def write_toy(
     base, beam_width=BEAM_WIDTH, max_length=MAX_LENGTH, max_source_length=SOURCE_LIMIT
 ) -> pathlib.Path:
-    """Exports a toy; by default with beam 2, outputs of 5 tokens and sources of 11 at most."""
+    """Exports a toy; by default with beam 3, outputs of 7 tokens and sources of 13 at most."""
     model, source, target = toy_parts()
     search = SearchOptions(beam_width, max_length, max_source_length)
     return export_translator(model, base, source=source, target=target, search=search)
