@@ -7,10 +7,10 @@
 
 A step is forward, backward, clipping by global norm and Adam, on a batch of full sentences (no
 padding), the same ids on every side. Ours is the model of `examples.models` with the step of
-`examples.training.steps`, in graph mode and under XLA, or with `compile` and `fit`; the peers are `benchmarks.torch_models`, the
-same functions (tests copy the weights and compare logits), in eager mode and compiled by
-`torch.compile`. In bfloat16 ours has the policy `mixed_bfloat16` and PyTorch autocast: products in
-bfloat16, weights and updates in float32. A token is a target token.
+`examples.training.steps`, in graph mode and under XLA, or with `compile` and `fit`. The peers are
+`benchmarks.torch_models`, the same functions (tests copy the weights and compare logits), in eager
+mode and compiled by `torch.compile`. In bfloat16 ours has the policy `mixed_bfloat16` and PyTorch
+autocast: products in bfloat16, weights and updates in float32. A token is a target token.
 
 For orientation, on a machine of two cores with AVX512 the RNNsearch step of 28 GFLOP has a floor
 near 0.12 s in float32; a plain version took 0.27 s under XLA and 0.35 s in eager PyTorch.

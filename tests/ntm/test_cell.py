@@ -390,9 +390,8 @@ def test_half_precision_in_the_graphs_of_keras(policy, stateful, jit_compile):
     model = keras.Model(inputs, layer(inputs))
     data = np.random.RandomState(1).randn(2, 6, 4).astype("float32")
     model.compile("sgd", "mse", jit_compile=jit_compile)
-    if not jit_compile:  # XLA compiles the forward pass of `fit` as well
-        predicted = model.predict(data, batch_size=2, verbose=0)
-        assert predicted.shape == (2, 6, 3) and np.isfinite(predicted).all()
+    predicted = model.predict(data, batch_size=2, verbose=0)
+    assert predicted.shape == (2, 6, 3) and np.isfinite(predicted).all()
     history = model.fit(data, np.ones((2, 6, 3)), batch_size=2, verbose=0).history
     assert np.isfinite(history["loss"]).all()
 
