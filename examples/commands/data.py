@@ -17,7 +17,7 @@ An interrupted download goes on when the same command is run again.
 """
 
 #: Data sets of docs/results.md that no command fetches yet.
-NOT_FETCHED = ("movie_reviews", "babi", "mnist", "cloze_en (composed for this project)")
+NOT_FETCHED = ("babi", "mnist", "cloze_en (composed for this project)")
 
 
 def add_arguments(parser) -> None:

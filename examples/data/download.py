@@ -9,11 +9,14 @@ import dataclasses
 import gzip
 import hashlib
 import http.client
+import io
+import json
 import os
 import pathlib
 import shutil
 import urllib.error
 import urllib.request
+import zipfile
 from collections.abc import Callable
 
 from examples.data.report import DataError
@@ -65,6 +68,22 @@ def _is_held_out(line):
     return int(hashlib.sha1(line.split(b"\t")[0]).hexdigest(), 16) % 40 == 0
 
 
+def split_reviews(target: str, content: bytes) -> bytes:
+    """Returns the authors' text, or folds 0 to 8 of the archive: a JSON object per review."""
+    archive = zipfile.ZipFile(io.BytesIO(content))
+    if target == "README.orig":
+        return archive.read("movie_reviews/README")
+    reviews = []
+    for path in archive.namelist():
+        if path.endswith(".txt"):
+            label, file = path.split("/")[1:]
+            fold, name = int(file[2]), f"{label}/{file[:5]}"
+            lines = map(str.strip, archive.read(path).decode().split("\n"))
+            record = {"id": name, "fold": fold, "label": label, "sentences": [*filter(None, lines)]}
+            reviews.append((fold, name, json.dumps(record, ensure_ascii=False) + "\n"))
+    return "".join(line for fold, _, line in sorted(reviews) if fold < 9).encode()
+
+
 SETS = {
     "multi30k": DataSet(
         "multi30k/dataset",
@@ -96,6 +115,13 @@ SETS = {
         "519bb1677a7c747b3863d37069ffd395062288d8",
         "CC BY-SA 3.0 (UniMorph, from Wiktionary)",
         "Cotterell et al. 2017, CoNLL-SIGMORPHON 2017 Shared Task",
+    ),
+    "movie_reviews": DataSet(
+        "nltk/nltk_data",
+        "5db857e6f7df11eabb5e5665836db9ec8df07e28",
+        "CC BY 4.0",
+        "Pang & Lee 2004, A Sentimental Education (Sentiment Polarity Dataset 2.0)",
+        split_reviews,
     ),
     "scan": DataSet(
         "brendenlake/SCAN",

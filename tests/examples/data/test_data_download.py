@@ -4,7 +4,10 @@ import errno
 import gzip
 import hashlib
 import http.server
+import io
+import json
 import threading
+import zipfile
 
 import pytest
 
@@ -124,6 +127,22 @@ def test_cmudict_holds_out_words_by_their_digest():
     held_out = download.split_cmudict("dev.tsv.gz", content).splitlines()
     assert held_out and sorted(train + held_out) == sorted(content.splitlines())
     assert all(int(hashlib.sha1(line[:-2]).hexdigest(), 16) % 40 == 0 for line in held_out)
+
+
+def test_reviews_of_the_last_fold_are_left_out():
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name in ("neg/cv900_1", "pos/cv100_2", "neg/cv000_3"):
+            archive.writestr(f"movie_reviews/{name}.txt", "a film . \n\ngood .\n")
+    lines = download.split_reviews("x.jsonl.gz", content.getvalue()).decode().splitlines()
+    first, second = map(json.loads, lines)
+    assert first == {
+        "id": "neg/cv000",
+        "fold": 0,
+        "label": "neg",
+        "sentences": ["a film .", "good ."],
+    }
+    assert (second["id"], second["fold"]) == ("pos/cv100", 1)
 
 
 def test_each_set_has_files_with_digests():
