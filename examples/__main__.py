@@ -10,7 +10,17 @@ import sys
 from examples.missing_packages import INSTALL_COMMAND
 from examples.quiet import import_tensorflow
 
-COMMANDS = ("train", "evaluate", "translate", "score", "plot", "export", "list", "reproduce")
+COMMANDS = (
+    "train",
+    "evaluate",
+    "translate",
+    "score",
+    "plot",
+    "export",
+    "data",
+    "list",
+    "reproduce",
+)
 EPILOG = """\
 in this order:
   python -m examples train rnnsearch --run runs/dates     learn to read dates
