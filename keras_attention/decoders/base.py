@@ -67,7 +67,9 @@ class Decoder(Layer):
     return_attention_scores)`
       -> logits, weights `(batch, target, source)` or None, and a dict of the `auxiliary_outputs`.
 
-    Logits and weights may be in any dtype. `keras_attention.search.check_decoder` checks whether
+    `rows` is `batch * beams` in a step, the beams of a source next to each other, and all read its
+    one memory: reshape queries to `(batch, beams, ...)` before an attention layer. Logits and
+    weights may be in any dtype. `keras_attention.search.check_decoder` checks whether
     steps and full call agree.
 
     Args:
