@@ -7,12 +7,12 @@ import re
 import pytest
 
 import keras_attention
-from keras_attention import export, plotting, search
+from keras_attention import callbacks, data, export, plotting, search
 from keras_attention.export import serving, tokenizers
 
 
 def _public_callables():
-    for module in (keras_attention, search, plotting, export, serving, tokenizers):
+    for module in (keras_attention, callbacks, data, search, plotting, export, serving, tokenizers):
         for name in module.__all__:
             member = getattr(module, name)
             if inspect.isclass(member) or inspect.isfunction(member):

@@ -11,7 +11,7 @@ import pytest
 import keras_attention
 from keras_attention import search
 
-PACKAGES = ["export", "plotting", "search"]
+PACKAGES = ["callbacks", "data", "export", "plotting", "search"]
 BARE_IMPORT = """
 import json, pydoc, sys
 import keras
