@@ -3,7 +3,8 @@
 Layers, losses and searches are here: `keras_attention.BahdanauAttention`,
 `keras_attention.beam_search`. Metrics are in `keras_attention.metrics`, as in Keras.
 The packages `keras_attention.plotting`, which needs matplotlib, and `keras_attention.export`, which
-needs TensorFlow Text, are imported when they are first used, as is `keras_attention.search`.
+needs TensorFlow Text, are imported when they are first used, as are `keras_attention.search`,
+`keras_attention.callbacks` and `keras_attention.data`.
 """
 
 import importlib
@@ -116,6 +117,8 @@ from keras_attention.transformer import (
 )
 
 if TYPE_CHECKING:  # known to editors and type checkers, imported by `__getattr__`
+    from keras_attention import callbacks as callbacks
+    from keras_attention import data as data
     from keras_attention import export as export
     from keras_attention import plotting as plotting
     from keras_attention import search as search
@@ -244,7 +247,7 @@ __all__ = [
     "score_sequences",
 ]
 
-_PACKAGES = ("export", "plotting", "search")
+_PACKAGES = ("callbacks", "data", "export", "plotting", "search")
 
 
 if not TYPE_CHECKING:  # a module with `__getattr__` has every name to a type checker

@@ -7,12 +7,13 @@ import re
 import pytest
 
 import keras_attention
-from keras_attention import export, metrics, plotting, search
+from keras_attention import callbacks, data, export, metrics, plotting, search
 from keras_attention.export import serving, tokenizers
 
 
 def _public_callables():
-    for module in (keras_attention, search, metrics, plotting, export, serving, tokenizers):
+    packages = (callbacks, data, search, metrics, plotting, export, serving, tokenizers)
+    for module in (keras_attention, *packages):
         for name in module.__all__:
             member = getattr(module, name)
             if inspect.isclass(member) or inspect.isfunction(member):

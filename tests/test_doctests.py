@@ -15,8 +15,10 @@ WITHOUT_EXAMPLE = {
 }
 PUBLIC = (
     "keras_attention",
+    "keras_attention.callbacks",
     "keras_attention.convolutional",
     "keras_attention.core",
+    "keras_attention.data",
     "keras_attention.decoders",
     "keras_attention.memory_networks",
     "keras_attention.search",

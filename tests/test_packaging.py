@@ -63,6 +63,8 @@ MAY_IMPORT = {
     "kernels": ("attention", "normalizers", "ntm", "recurrent", "scorers"),
     "search": ("kernels",),
     "plotting": (),
+    "callbacks": ("data", "plotting"),
+    "data": (),
 }
 
 
@@ -194,6 +196,8 @@ def test_layers_have_one_public_path_beside_their_folder():
 
 #: What Keras does not offer on every backend is asked of the backend, inside of a function.
 ASK_THE_BACKEND = {
+    "keras_attention/data/arrays.py",
+    "keras_attention/data/dataset.py",
     "keras_attention/kernels/custom_gradients.py",
     "keras_attention/kernels/execution.py",
     "keras_attention/kernels/products.py",

@@ -11,7 +11,7 @@ import pytest
 import keras_attention
 from keras_attention import search
 
-LAZY = ["export", "plotting", "search"]
+LAZY = ["callbacks", "data", "export", "plotting", "search"]
 PACKAGES = sorted([*LAZY, "metrics"])
 BARE_IMPORT = """
 import json, pydoc, sys

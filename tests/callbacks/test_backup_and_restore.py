@@ -1,0 +1,289 @@
+"""A `fit` that is interrupted and started again ends as one that is not interrupted."""
+
+import functools
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+from callbacks import training
+from callbacks.training import BATCHES, EPOCHS, Stop, StopAt, make_data, make_model, read_variables
+
+from keras_attention.callbacks import BackupAndRestore
+from keras_attention.data import ResumableArrays
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+KINDS = ["arrays", "dataset"] if keras.backend.backend() == "tensorflow" else ["arrays"]
+
+
+class Trained:
+    """A model that is compiled once and put back to its beginning before each training."""
+
+    def __init__(self):
+        self.model = make_model()
+        self.initial_values = read_variables(self.model)
+
+    def reset(self, values=None):
+        optimizer = self.model.optimizer
+        variables = (*self.model.variables, *optimizer.variables)
+        for variable, value in zip(variables, values or self.initial_values, strict=True):
+            variable.assign(value)
+
+    def train(self, *arguments, **options):
+        self.reset()
+        return training.train(*arguments, model=self.model, **options)
+
+    def resume(self, *arguments, **options):
+        """Trains after changing every variable, as another process would have them."""
+        self.reset([value + np.ones_like(value) for value in self.initial_values])
+        return training.train(*arguments, model=self.model, **options)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return Trained()
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(trained, tmp_path_factory):
+    """Returns a function: the kind of the data -> the variables and the history."""
+    return functools.cache(lambda kind: trained.train(tmp_path_factory.mktemp(kind), kind))
+
+
+def assert_same(found, expected):
+    assert found[1] == expected[1]
+    for one, other in zip(found[0], expected[0], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+#: Batches at the edges and in the middle of epochs, a validation, the ends of epochs.
+STOPS = [
+    (2, "batch_begin"),
+    (BATCHES, "batch_end"),
+    (BATCHES + 1, "batch_begin"),
+    (2 * BATCHES - 1, "batch_end"),
+    (2, "validation"),
+    (1, "epoch_end"),
+    (EPOCHS * BATCHES, "batch_end"),
+]
+
+
+@pytest.mark.parametrize("kind, step, where", [(k, *stop) for k in KINDS for stop in STOPS])
+def test_a_resumed_fit_ends_with_the_same_bits(
+    kind, step, where, trained, uninterrupted, tmp_path, recwarn
+):
+    with pytest.raises(Stop):
+        trained.train(tmp_path, kind, [StopAt(step, where)])
+    assert_same(trained.resume(tmp_path, kind), uninterrupted(kind))
+    assert [str(one.message) for one in recwarn if "ran out of data" in str(one.message)] == []
+
+
+def test_a_model_made_anew_ends_with_the_same_bits(uninterrupted, trained, tmp_path):
+    with pytest.raises(Stop):
+        trained.train(tmp_path, callbacks=[StopAt(7)])
+    assert_same(training.train(tmp_path), uninterrupted("arrays"))
+
+
+def test_a_training_may_be_interrupted_often(trained, uninterrupted, tmp_path):
+    with pytest.raises(Stop):
+        trained.train(tmp_path, callbacks=[StopAt(4)])
+    for _ in range(3):
+        with pytest.raises(Stop):
+            trained.resume(tmp_path, callbacks=[StopAt(4)])
+    assert_same(trained.resume(tmp_path), uninterrupted("arrays"))
+
+
+@pytest.mark.parametrize("save_freq", ["epoch", 2, 7])
+def test_backups_may_be_rarer_than_batches(save_freq, trained, uninterrupted, tmp_path):
+    with pytest.raises(Stop):
+        trained.train(tmp_path, callbacks=[StopAt(BATCHES + 4)], save_freq=save_freq)
+    found = trained.resume(tmp_path, save_freq=save_freq)
+    assert_same(found, uninterrupted("arrays"))
+
+
+def test_without_data_the_end_of_the_last_epoch_is_resumed(trained, tmp_path):
+    """With an order that does not change; `fit` shuffles nothing here."""
+
+    def fit(directory, callbacks=()):
+        backup = BackupAndRestore(directory)
+        trained.model.fit(
+            training.X,
+            training.Y,
+            batch_size=7,
+            epochs=3,
+            shuffle=False,
+            verbose=0,
+            callbacks=[*callbacks, backup],
+        )
+        return read_variables(trained.model)
+
+    trained.reset()
+    expected = fit(tmp_path / "uninterrupted")
+    trained.reset()
+    with pytest.raises(Stop):
+        fit(tmp_path / "stopped", [StopAt(BATCHES + 3)])
+    trained.reset([value + np.ones_like(value) for value in trained.initial_values])
+    for one, other in zip(fit(tmp_path / "stopped"), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_backup_is_deleted_when_fit_ends(trained, tmp_path):
+    trained.train(tmp_path / "backup", epochs=1)
+    assert not (tmp_path / "backup").exists()
+    assert trained.model._initial_epoch is None
+
+
+def test_a_backup_that_is_kept_goes_on_with_more_epochs(trained, uninterrupted, tmp_path):
+    trained.train(tmp_path, epochs=2, delete_checkpoint=False)
+    kept = trained.resume(tmp_path, delete_checkpoint=False)
+    assert_same(kept, uninterrupted("arrays"))
+    assert_same(trained.resume(tmp_path, delete_checkpoint=False), kept)  # trains no more
+
+
+def test_keras_callbacks_beside_it_behave(trained, uninterrupted, tmp_path):
+    def make_callbacks():
+        return [
+            keras.callbacks.ModelCheckpoint(
+                tmp_path / "{epoch}.weights.h5", save_weights_only=True
+            ),
+            keras.callbacks.CSVLogger(tmp_path / "log.csv", append=True),
+            keras.callbacks.EarlyStopping("val_loss", patience=EPOCHS),
+        ]
+
+    with pytest.raises(Stop):
+        trained.train(tmp_path / "backup", callbacks=[*make_callbacks(), StopAt(BATCHES + 3)])
+    found = trained.resume(tmp_path / "backup", callbacks=make_callbacks())
+    assert_same(found, uninterrupted("arrays"))
+    assert len(list(tmp_path.glob("*.weights.h5"))) == EPOCHS
+    rows = (tmp_path / "log.csv").read_text().splitlines()
+    assert [row.split(",")[0] for row in rows] == ["epoch", *map(str, range(EPOCHS))]
+
+
+def test_early_stopping_ends_a_resumed_epoch(trained, tmp_path):
+    stop = keras.callbacks.EarlyStopping("loss", patience=1, min_delta=100.0)
+    with pytest.raises(Stop):
+        trained.train(tmp_path / "backup", callbacks=[StopAt(3)])
+    _, history = trained.resume(tmp_path / "backup", callbacks=[stop])
+    assert history["epoch"] == [0, 1]
+    assert not (tmp_path / "backup").exists()
+
+
+@pytest.fixture(scope="module")
+def interrupted(trained, tmp_path_factory):
+    """The backup of a training that was stopped in its second epoch."""
+    directory = tmp_path_factory.mktemp("interrupted")
+    with pytest.raises(Stop):
+        trained.train(directory, callbacks=[StopAt(BATCHES + 3)])
+    return directory / "training.backup"
+
+
+CHANGES = {
+    "units": ({"units": 13}, {}, r"model\.0='dense/kernel float32 \[5,13\]', in the backup .*5,11"),
+    "optimizer": ({"optimizer": "Nadam"}, {}, "optimizer.class_name='Nadam', .* 'Adam'"),
+    "policy": (
+        {"policy": "float32"},
+        {},
+        "dtype_policy.2='Dense float32', .*'Dense mixed_bfloat16'",
+    ),
+    "learning_rate": ({"learning_rate": 0.03}, {}, "initial_learning_rate=0.03, .* 0.02"),
+    "seed": ({}, {"seed": 5}, "data.seed=5, in the backup 3"),
+    "batch_size": ({}, {"batch_size": 5}, "data.batch_size=5, in the backup 7"),
+    "examples": ({}, {"examples": 29}, "data.examples=29, in the backup 31"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_another_training_is_refused(name, interrupted, trained, tmp_path):
+    model_options, data_options, message = CHANGES[name]
+    model = make_model(**model_options) if model_options else trained.model
+    trained.reset()
+    before, content = read_variables(model), interrupted.read_bytes()
+    with pytest.raises(ValueError, match=message):
+        training.train(interrupted.parent, model=model, data=make_data("arrays", **data_options))
+    assert interrupted.read_bytes() == content
+    for one, other in zip(read_variables(model), before, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_damaged_backup_is_refused(interrupted, trained, tmp_path):
+    content = interrupted.read_bytes()
+    path = tmp_path / interrupted.name
+    for place in range(0, len(content), 997):
+        changed = bytearray(content)
+        changed[place] ^= 4
+        path.write_bytes(changed if place else b"")
+        with pytest.raises(ValueError, match="is damaged. Delete it to train"):
+            trained.train(tmp_path)
+
+
+def test_a_backup_that_fails_leaves_the_former(trained, uninterrupted, tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError("no space")
+
+    full_disk = StopAt(4, "batch_end", lambda: monkeypatch.setattr("os.fsync", fail))
+    with pytest.raises(OSError, match="no space"):
+        trained.train(tmp_path, callbacks=[full_disk])
+    monkeypatch.undo()
+    assert [path.name for path in tmp_path.iterdir()] == ["training.backup"]
+    assert_same(trained.resume(tmp_path), uninterrupted("arrays"))
+
+
+def test_an_epoch_that_ends_early_is_refused(trained, tmp_path):
+    """With as many steps as batches, `fit` reads all epochs from one iterator."""
+    data = make_data("arrays")
+
+    def fit(*callbacks):
+        backup = BackupAndRestore(tmp_path, data, save_freq=1)
+        options = {"shuffle": False, "verbose": 0, "steps_per_epoch": BATCHES, "epochs": EPOCHS}
+        trained.model.fit(data.dataset, callbacks=[*callbacks, backup], **options)
+
+    trained.reset()
+    with pytest.raises(Stop):
+        fit(StopAt(3))
+    if keras.backend.backend() == "tensorflow":
+        with pytest.raises(ValueError, match="no `steps_per_epoch`.* 0 batches in an epoch"):
+            fit()
+
+
+def test_other_data_of_fit_is_refused(trained, tmp_path):
+    data = make_data("arrays")
+    with pytest.raises(ValueError, match="Received: 3 batches in an epoch of `fit`, 5 in `data`"):
+        trained.model.fit(
+            data.dataset,
+            steps_per_epoch=3,
+            shuffle=False,
+            callbacks=[BackupAndRestore(tmp_path, data)],
+            verbose=0,
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_twenty_killed_processes_end_with_the_same_bits(kind, tmp_path):
+    command = [sys.executable, "-m", "callbacks.kill", str(tmp_path), kind]
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(done.stdout.splitlines()) == 20
+
+
+def test_arguments_are_checked(tmp_path):
+    data = ResumableArrays(training.X)
+    with pytest.raises(ValueError, match="expects `data` to be a ResumableArrays"):
+        BackupAndRestore(tmp_path, data.dataset)
+    with pytest.raises(ValueError, match='`save_freq` to be a positive int. Or pass "epoch"'):
+        BackupAndRestore(tmp_path, data, save_freq=0)
+    with pytest.raises(ValueError, match="needs `data` for a backup inside an epoch"):
+        BackupAndRestore(tmp_path, save_freq=3)
+
+
+def test_a_model_that_is_not_built_is_refused(tmp_path):
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile("adam", "mse", run_eagerly=True)
+    if keras.backend.backend() == "tensorflow":  # elsewhere `fit` has built it
+        with pytest.raises(ValueError, match="expects a model that is built"):
+            model.fit(training.X, training.Y, callbacks=[BackupAndRestore(tmp_path)], verbose=0)
