@@ -68,9 +68,10 @@ class AlignmentImages(keras.callbacks.Callback):
             )
         self.log_dir, self.align, self.tag = os.fspath(log_dir), align, tag
         self.freq: int = validation.check_positive_int(owner, "freq", freq)
-        for package, extra in (("tensorflow", "export"), ("matplotlib", "plot")):
-            if importlib.util.find_spec(package) is None:
-                raise missing_package_error(owner, package, extra)
+        if importlib.util.find_spec("matplotlib") is None:
+            raise missing_package_error(owner, "matplotlib", "plot")
+        if importlib.util.find_spec("tensorflow") is None:
+            raise missing_package_error(owner, "tensorflow", "export")
         self._writer = None
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
