@@ -13,6 +13,7 @@ import pytest
 from test_readme import links, python_blocks
 
 import keras_attention as ka
+from keras_attention.callbacks import BackupAndRestore
 
 if keras.backend.backend() != "tensorflow":
     pytest.skip("the pages use TensorFlow", allow_module_level=True)
@@ -67,6 +68,33 @@ def test_the_sequence_to_sequence_model(run, capsys):
     names = run("sequence_to_sequence")
     assert names["exact"]["greedy"] > 0.98 and names["exact"]["beam"] > 0.98
     assert "['9 2 7'] ['0 4 0 4']" in capsys.readouterr().out
+
+
+@pytest.mark.thorough
+def test_a_training_that_is_watched_and_resumed(run, tmp_path, capsys, monkeypatch):
+    class Killed(Exception):
+        pass
+
+    def kill(callback, batch, logs=None):
+        if callback.model.optimizer.iterations == 77:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BackupAndRestore, "on_train_batch_begin", kill)
+        with pytest.raises(Killed):
+            run("watch_and_resume")
+    assert (tmp_path / "backup" / "training.backup").is_file()
+    capsys.readouterr()
+    resumed = run("watch_and_resume")
+    printed = capsys.readouterr().out
+    assert "Epoch 3: val_bleu" in printed and "Epoch 2: val_bleu" not in printed
+    assert max(resumed["history"].history["val_bleu"]) > 95
+    assert len(resumed["history"].history["perplexity"]) == 4
+    assert (tmp_path / "best.keras").is_file() and not (tmp_path / "backup").exists()
+    assert list((tmp_path / "logs").iterdir())
+    expected = run("watch_and_resume")["model"].get_weights()
+    for one, other in zip(expected, resumed["model"].get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_the_replaced_layers(run):
