@@ -163,8 +163,8 @@ def nearest_tests(tree, path):
     """Returns the tests to run for a changed file, the nearest first, the whole suite last."""
     parts = pathlib.Path(path).with_suffix("").parts
     folder = tree / "tests" / pathlib.Path(*parts[1 if parts[0] == "keras_attention" else 0 : -1])
-    name = parts[-1].lstrip("_")
-    stages = [sorted(str(p) for p in (tree / "tests").rglob(f"test*{name}*.py"))]
+    names = [part.lstrip("_") for part in (parts[-1], parts[-2])]
+    stages = [sorted(str(p) for p in (tree / "tests").rglob(f"test*{n}*.py")) for n in names]
     stages.append([str(folder)] if folder.is_dir() and folder != tree / "tests" else [])
     classes = re.findall(r"^class ([A-Z]\w*)", (tree / path).read_text(), re.MULTILINE)
     if parts[0] == "keras_attention" and classes:
