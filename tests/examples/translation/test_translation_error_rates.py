@@ -1,37 +1,10 @@
 """Error rates against numbers worked by hand, and scores with several references."""
 
-import itertools
-
 import pytest
 
 from examples.translation import scoring
-from examples.translation.error_rates import (
-    edit_distance,
-    phoneme_error_rate,
-    word_error_rate,
-)
+from examples.translation.error_rates import phoneme_error_rate, word_error_rate
 from keras_attention.export import tokenizers
-
-
-def distance_by_trying(first, second):
-    """The fewest edits, from the definition: the longest way of keeping equal elements apart."""
-    if not first or not second:
-        return len(first) + len(second)
-    return min(
-        distance_by_trying(first[1:], second) + 1,
-        distance_by_trying(first, second[1:]) + 1,
-        distance_by_trying(first[1:], second[1:]) + (first[0] != second[0]),
-    )
-
-
-def test_distances_equal_those_found_by_trying_everything():
-    texts = ["".join(each) for n in range(5) for each in itertools.product("ab", repeat=n)]
-    for first, second in itertools.product(texts, texts[::3]):
-        assert edit_distance(first, second) == distance_by_trying(first, second)
-
-
-def test_distances_count_phonemes_not_letters():
-    assert edit_distance(["AH", "B"], ["AA", "B", "IY"]) == 2
 
 
 def test_rates_worked_by_hand():
