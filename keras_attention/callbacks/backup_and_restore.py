@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import time
 import warnings
 from collections.abc import Mapping
 
@@ -51,9 +52,12 @@ class BackupAndRestore(keras.callbacks.Callback):
             whose `dataset` is passed to `fit`, or another `ResumableData`. Do not pass
             `steps_per_epoch` to `fit`.
         save_freq: `"epoch"` for a backup at the end of each epoch, or a positive int for one
-            after every so many batches too, which needs `data`.
+            after every so many batches too, which needs `data`. None restores and writes no
+            backup: for the workers of a cluster that read the backups of the first one.
         delete_checkpoint: Whether to delete the backup when `fit` ends. A `fit` with more epochs
             goes on from a backup that is kept, and one with the same epochs trains no more.
+        save_seconds: None, or a positive number for a backup after the first batch that ends so
+            many seconds after the last backup; needs `data`.
 
     Raises:
         ValueError: If an argument is none of these. At the beginning of `fit`: if the backup is
@@ -94,8 +98,9 @@ class BackupAndRestore(keras.callbacks.Callback):
         self,
         backup_dir: str | os.PathLike[str],
         data: ResumableData | None = None,
-        save_freq: int | str = "epoch",
+        save_freq: int | str | None = "epoch",
         delete_checkpoint: bool = True,
+        save_seconds: float | None = None,
     ) -> None:
         super().__init__()
         owner = type(self).__name__
@@ -104,16 +109,19 @@ class BackupAndRestore(keras.callbacks.Callback):
                 f"{owner} expects `data` to be a ResumableArrays, a ResumableDataset or another "
                 f"`keras_attention.data.ResumableData`. Received: data={data!r}"
             )
-        if save_freq != "epoch":
+        if save_freq not in ("epoch", None):
             validation.check_positive_int(owner, "save_freq", save_freq, 'Or pass "epoch".')
-            if data is None:
-                raise ValueError(
-                    f'{owner} needs `data` for a backup inside an epoch; save_freq="epoch" does '
-                    f"without. Received: save_freq={save_freq}, data=None"
-                )
+        if save_seconds is not None:
+            validation.check_number_in_range(owner, "save_seconds", save_seconds, 0.0)
+        if data is None and (save_freq not in ("epoch", None) or save_seconds is not None):
+            raise ValueError(
+                f'{owner} needs `data` for a backup inside an epoch; save_freq="epoch" does '
+                f"without. Received: save_freq={save_freq}, save_seconds={save_seconds}, data=None"
+            )
         self.backup_dir = pathlib.Path(backup_dir)
         self.data = data
         self.save_freq = save_freq
+        self.save_seconds = save_seconds
         self.delete_checkpoint = delete_checkpoint
         self._path = self.backup_dir / "training.backup"
         self._open_contexts = contextlib.ExitStack()
@@ -138,6 +146,7 @@ class BackupAndRestore(keras.callbacks.Callback):
         self._history: list[tuple[int, dict[str, float]]] = []
         self._restored_metrics = None
         self._restored_position = None
+        self._saved_at = time.monotonic()
         if self._path.exists():
             self._restore()
 
@@ -188,10 +197,15 @@ class BackupAndRestore(keras.callbacks.Callback):
                 # Another step would fail for want of a batch, but not before it has updated what
                 # does not depend on it: seeds, iterations. `on_epoch_end` takes this back.
                 self.model.stop_training = _AFTER_EPOCH
-        elif self.save_freq != "epoch" and (
-            self._num_done // self.save_freq > before // self.save_freq
-        ):
+        elif self._is_due(before):
             self._write(self._epoch, self._num_done)
+
+    def _is_due(self, before):
+        """Returns whether a backup is due; `before` batches were done at the batch before."""
+        if self.save_seconds is not None and time.monotonic() - self._saved_at > self.save_seconds:
+            return True
+        frequency = self.save_freq
+        return isinstance(frequency, int) and self._num_done // frequency > before // frequency
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         self._open_contexts.close()
@@ -210,14 +224,17 @@ class BackupAndRestore(keras.callbacks.Callback):
         history.on_train_begin()
         for epoch, epoch_logs in self._history:
             history.on_epoch_end(epoch, epoch_logs)
-        if self.delete_checkpoint:
+        if self.delete_checkpoint and self.save_freq is not None:
             self._path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # there is something else in it
                 self.backup_dir.rmdir()
 
     def _write(self, epoch, batch):
+        if self.save_freq is None:
+            return
         record = {"epoch": epoch, "batch": batch, "history": self._history, "setup": self._setup}
         _backup_file.write_backup(self._path, record, _group_variables(self.model, batch))
+        self._saved_at = time.monotonic()
 
     def _check_num_batches(self, received):
         expected = self.data.batches_per_epoch

@@ -13,6 +13,7 @@ from callbacks import training
 from callbacks.training import BATCHES, EPOCHS, Stop, StopAt, make_data, make_model, read_variables
 
 from keras_attention.callbacks import BackupAndRestore
+from keras_attention.callbacks._backup_file import read_backup
 from keras_attention.data import ResumableArrays
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -102,6 +103,27 @@ def test_backups_may_be_rarer_than_batches(save_freq, trained, uninterrupted, tm
         trained.train(tmp_path, callbacks=[StopAt(BATCHES + 4)], save_freq=save_freq)
     found = trained.resume(tmp_path, save_freq=save_freq)
     assert_same(found, uninterrupted("arrays"))
+
+
+def test_a_backup_may_be_due_by_time(trained, uninterrupted, tmp_path):
+    options = {"save_freq": "epoch", "save_seconds": 0.0}
+    with pytest.raises(Stop):
+        trained.train(tmp_path, callbacks=[StopAt(BATCHES + 4)], **options)
+    record, _ = read_backup(tmp_path / "training.backup")
+    assert (record["epoch"], record["batch"]) == (1, 3)
+    assert_same(trained.resume(tmp_path, **options), uninterrupted("arrays"))
+    with pytest.raises(Stop):
+        trained.train(tmp_path, callbacks=[StopAt(BATCHES + 4)], **{**options, "save_seconds": 1e6})
+    record, _ = read_backup(tmp_path / "training.backup")
+    assert (record["epoch"], record["batch"]) == (1, 0)
+
+
+def test_a_worker_may_restore_without_writing(trained, uninterrupted, tmp_path):
+    with pytest.raises(Stop):
+        trained.train(tmp_path, callbacks=[StopAt(BATCHES + 4)])
+    before = (tmp_path / "training.backup").read_bytes()
+    assert_same(trained.resume(tmp_path, save_freq=None), uninterrupted("arrays"))
+    assert (tmp_path / "training.backup").read_bytes() == before
 
 
 def test_without_data_the_end_of_the_last_epoch_is_resumed(trained, tmp_path):
@@ -279,6 +301,10 @@ def test_arguments_are_checked(tmp_path):
         BackupAndRestore(tmp_path, data, save_freq=0)
     with pytest.raises(ValueError, match="needs `data` for a backup inside an epoch"):
         BackupAndRestore(tmp_path, save_freq=3)
+    with pytest.raises(ValueError, match="Received: save_freq=epoch, save_seconds=9, data=None"):
+        BackupAndRestore(tmp_path, save_seconds=9)
+    with pytest.raises(ValueError, match="save_seconds"):
+        BackupAndRestore(tmp_path, data, save_seconds=-1)
 
 
 def test_a_model_that_is_not_built_is_refused(tmp_path):
