@@ -1,7 +1,9 @@
 """Public data sets, fetched from their authors' repositories, checked and converted.
 
 `SETS` describes each set; `originals.tsv` lists its files, a row each: set, converted file,
-original path, bytes and the SHA-256 digest that was computed on the original.
+original path, bytes and the SHA-256 digest that was computed on the original. Of one file, which
+was too large to be at hand, the digest `content:...` is that of the decompressed content, and its
+bytes are not known. A converted file `NAME.tar.xz/MEMBER` becomes a member of an archive.
 """
 
 import csv
@@ -14,9 +16,11 @@ import json
 import os
 import pathlib
 import shutil
+import tarfile
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Callable
 
 from examples.data.report import DataError
@@ -24,6 +28,7 @@ from examples.data.report import DataError
 ORIGINALS = pathlib.Path(__file__).with_name("originals.tsv")
 RAW = "https://raw.githubusercontent.com"
 BLOCK = 1 << 16
+CONTENT = "content:"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +37,7 @@ class Original:
 
     target: str
     path: str
-    size: int
+    size: int | None
     sha256: str
 
 
@@ -123,6 +128,18 @@ SETS = {
         "Pang & Lee 2004, A Sentimental Education (Sentiment Polarity Dataset 2.0)",
         split_reviews,
     ),
+    "babi": DataSet(
+        "patrickachase/dynamic-memory-networks",
+        "0bf9e2c84ba500cecafe2c27519c500a65154a93",
+        "CC BY 3.0 (Facebook, Inc.)",
+        "Weston et al. 2015, Towards AI-Complete Question Answering",
+    ),
+    "mnist": DataSet(
+        "fgnt/mnist",
+        "ae608a02b796c9ee908c082585a5f006fe05258e",
+        "CC BY-SA 3.0 (Yann LeCun, Corinna Cortes)",
+        "LeCun et al. 1998, Gradient-Based Learning Applied to Document Recognition",
+    ),
     "scan": DataSet(
         "brendenlake/SCAN",
         "c4b756cbc010d75c912f16c42c8f15dc6b7e6c8f",
@@ -136,7 +153,10 @@ def list_originals(name: str) -> list[Original]:
     """Returns the files of a data set."""
     with open(ORIGINALS, encoding="utf-8", newline="") as file:
         rows = [row[1:] for row in csv.reader(file, delimiter="\t") if row[0] == name]
-    return [Original(target, path, int(size), digest) for target, path, size, digest in rows]
+    return [
+        Original(target, path, int(size) if size else None, digest)
+        for target, path, size, digest in rows
+    ]
 
 
 def get_url(name: str, path: str, base: str = RAW) -> str:
@@ -144,19 +164,19 @@ def get_url(name: str, path: str, base: str = RAW) -> str:
     return f"{base}/{SETS[name].repository}/{SETS[name].commit}/{path}"
 
 
-def fetch_file(url: str, path: pathlib.Path, size: int, sha256: str) -> None:
+def fetch_file(url: str, path: pathlib.Path, size: int | None, sha256: str) -> None:
     """Fetches `url` into `path`, going on from an earlier part, and checks its digest.
 
     Raises:
         DataError: If the server cannot be reached or refuses, or the content is not the
             expected one. A part that can be continued is kept.
     """
-    if path.exists() and _digest(path) == sha256:
+    if path.exists() and _digest(path, sha256) == sha256:
         return
     part = path.with_name(path.name + ".part")
     part.parent.mkdir(parents=True, exist_ok=True)
     have = part.stat().st_size if part.exists() else 0
-    if have >= size:
+    if size is None or have >= size:
         have = 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
     try:
@@ -177,14 +197,14 @@ def fetch_file(url: str, path: pathlib.Path, size: int, sha256: str) -> None:
         reason = getattr(error, "reason", error)
         raise DataError(f"{url} could not be fetched: {reason}.") from error
     received = part.stat().st_size
-    if received < size:
+    if size is not None and received < size:
         raise DataError(f"{url} ended after {received:,} of {size:,} bytes. Run again to go on.")
     _check_digest(part, sha256, url)
     os.replace(part, path)
 
 
 def _check_digest(path, sha256, source):
-    found = _digest(path)
+    found = _digest(path, sha256)
     if found != sha256:
         if path.name.endswith(".part"):
             path.unlink()
@@ -194,9 +214,15 @@ def _check_digest(path, sha256, source):
         )
 
 
-def _digest(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _digest(path, expected):
+    """Returns the digest of a file, of its decompressed content if that is what is expected."""
+    if not expected.startswith(CONTENT):
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        return CONTENT + hashlib.sha256(gzip.decompress(path.read_bytes())).hexdigest()
+    except (OSError, EOFError, zlib.error) as error:
+        return f"no whole gzip file ({error})"
 
 
 def download(name: str, folder: str, source: str | None = None, base: str = RAW) -> pathlib.Path:
@@ -237,6 +263,18 @@ def download(name: str, folder: str, source: str | None = None, base: str = RAW)
         target.parent.mkdir(parents=True, exist_ok=True)
         compressed = target.suffix == ".gz"
         target.write_bytes(gzip.compress(content, mtime=0) if compressed else content)
+    for archive in converted.glob("*.tar.xz"):
+        _pack(archive)
     os.replace(converted, final)
     shutil.rmtree(work)
     return final
+
+
+def _pack(folder):
+    """Makes an archive of a folder, in its place."""
+    members = folder.with_suffix(".members")
+    os.replace(folder, members)
+    with tarfile.open(folder, "w:xz") as archive:
+        for path in sorted(members.iterdir()):
+            archive.add(path, path.name)
+    shutil.rmtree(members)

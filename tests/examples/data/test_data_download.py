@@ -6,6 +6,7 @@ import hashlib
 import http.server
 import io
 import json
+import tarfile
 import threading
 import zipfile
 
@@ -121,6 +122,26 @@ def test_a_copy_by_hand_is_checked(tiny, tmp_path):
     assert (tmp_path / "in" / "train.txt").exists()
 
 
+def test_members_become_an_archive_and_a_digest_may_be_of_the_content(
+    server, tmp_path, monkeypatch
+):
+    server.content = gzip.compress(CONTENT)
+    files = [
+        download.Original(f"all.tar.xz/{name}", f"{name}.gz", None, f"content:{DIGEST}")
+        for name in ("en/a.txt", "en/b.txt")
+    ]
+    monkeypatch.setattr(download, "list_originals", lambda name: files)
+    folder = download.download("babi", tmp_path, base=server.url)
+    assert [path.name for path in folder.iterdir()] == ["all.tar.xz"]
+    with tarfile.open(folder / "all.tar.xz") as archive:
+        members = {each.name: archive.extractfile(each).read() for each in archive if each.isfile()}
+    assert members == {"en/a.txt": CONTENT, "en/b.txt": CONTENT}
+    server.length = len(server.content) // 2
+    with pytest.raises(DataError, match=f"content:{DIGEST}. Received: no whole gzip file"):
+        download.download("mnist", tmp_path, base=server.url)
+    assert not (tmp_path / "mnist").exists()
+
+
 def test_cmudict_holds_out_words_by_their_digest():
     content = b"".join(b"W%d\tA\n" % number for number in range(400))
     train = download.split_cmudict("train.tsv.gz", content).splitlines()
@@ -148,4 +169,6 @@ def test_reviews_of_the_last_fold_are_left_out():
 def test_each_set_has_files_with_digests():
     for name in download.SETS:
         files = download.list_originals(name)
-        assert files and all(len(file.sha256) == 64 and file.size > 0 for file in files)
+        digests = [file.sha256.removeprefix(download.CONTENT) for file in files]
+        assert files and all(len(digest) == 64 for digest in digests)
+        assert all(file.size or file.sha256.startswith(download.CONTENT) for file in files)
