@@ -21,7 +21,7 @@ def main() -> int:
     for name in names:
         began = time.monotonic()
         print(f"{name}: running", flush=True)
-        notebook = running.executed(source.read(pages[name]))
+        notebook = running.execute(source.read(pages[name]))
         nbformat.write(notebook, pages[name].with_suffix(".ipynb"))
         print(f"{name}: stored after {time.monotonic() - began:.0f} s", flush=True)
     return 0

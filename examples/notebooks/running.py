@@ -1,24 +1,37 @@
-"""Runs notebooks from the first cell to the last, in a fresh process."""
+"""Runs notebooks from the first cell to the last, in a fresh process and an empty folder."""
 
 import ast
 import os
+import pathlib
+import tempfile
 
 import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
 from examples.notebooks.source import FOLDER, METADATA, PARAMETERS
+from examples.quiet import REMARKS
 
 # oneDNN remarks on older processors that it does without, and rounds in its own way.
 ENVIRONMENT = {"TF_ENABLE_ONEDNN_OPTS": "0"}
 
 
-def executed(notebook: NotebookNode, minutes: float = 30.0, **parameters) -> NotebookNode:
-    """Returns a notebook with its outputs; it runs in the folder of the notebooks.
+CHECKOUT = FOLDER.parent.parent
+
+
+def execute(
+    notebook: NotebookNode,
+    minutes: float = 30.0,
+    library: pathlib.Path = CHECKOUT,
+    **parameters,
+) -> NotebookNode:
+    """Returns a notebook with its outputs; it runs in an empty folder that is deleted afterwards.
 
     Args:
         notebook: The notebook, as `source.read` returns it.
         minutes: The longest that a cell may take.
+        library: The folder that `keras_attention` is imported from: the checkout, or the
+            folder of an installed wheel.
         **parameters: Values for names that its cell of parameters assigns, in place of those.
 
     Raises:
@@ -26,17 +39,36 @@ def executed(notebook: NotebookNode, minutes: float = 30.0, **parameters) -> Not
         nbclient.exceptions.CellExecutionError: If a cell fails.
     """
     notebook = with_parameters(notebook, **parameters)
-    client = NotebookClient(
-        notebook,
-        kernel_name=METADATA["kernelspec"]["name"],
-        timeout=int(60 * minutes),
-        resources={"metadata": {"path": str(FOLDER)}},
-        coalesce_streams=True,  # of a progress bar the last state is kept
-        record_timing=False,
-    )
-    client.execute(env={**os.environ, **ENVIRONMENT})
+    environment = {**os.environ, **ENVIRONMENT, "PYTHONPATH": str(library)}
+    with tempfile.TemporaryDirectory() as folder:
+        client = NotebookClient(
+            notebook,
+            kernel_name=METADATA["kernelspec"]["name"],
+            timeout=int(60 * minutes),
+            resources={"metadata": {"path": folder}},
+            coalesce_streams=True,
+            record_timing=False,
+        )
+        client.execute(env=environment)
+    drop_remarks(notebook)
     notebook.metadata.update(METADATA)  # without the version of the Python that ran it
     return notebook
+
+
+def drop_remarks(notebook: NotebookNode) -> None:
+    """Removes TensorFlow's remarks on the machine, which no setting suppresses, from the outputs.
+
+    Every other line of the error stream stays.
+    """
+    for cell in notebook.cells:
+        for output in list(cell.get("outputs", ())):
+            if output.get("name") != "stderr":
+                continue
+            lines = output.text.splitlines(keepends=True)
+            kept = [line for line in lines if not any(remark in line for remark in REMARKS)]
+            output.text = "".join(kept)
+            if not output.text.strip():
+                cell.outputs.remove(output)
 
 
 def with_parameters(notebook: NotebookNode, **parameters) -> NotebookNode:
