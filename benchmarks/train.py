@@ -6,8 +6,9 @@
     python -m benchmarks train --sides xla fit --steps 20 --shapes 3
 
 A step is forward, backward, clipping by global norm and Adam, on a batch of full sentences (no
-padding), the same ids on every side. Ours is the model of `examples.models` with the step of
-`examples.training.steps`, in graph mode and under XLA, or with `compile` and `fit`. The peers are
+padding), the same ids on every side. Ours is the model of `examples.models` with a step written
+by hand, `benchmarks.custom_step`, in graph mode and under XLA, or with `compile`, `fit` and the
+callback `CompiledSteps`. The peers are
 `benchmarks.torch_models`, the same functions (tests copy the weights and compare logits), in eager
 mode and compiled by `torch.compile`. In bfloat16 ours has the policy `mixed_bfloat16` and PyTorch
 autocast: products in bfloat16, weights and updates in float32. A token is a target token.
@@ -299,8 +300,9 @@ def keras_side(
     import keras
     import tensorflow as tf
 
-    from examples.training.steps import TrainingStep
+    from benchmarks.custom_step import CustomStep
     from keras_attention import TokenCrossentropy
+    from keras_attention.callbacks import CompiledSteps
 
     keras.utils.set_random_seed(1)
     policy = None if dtype == "float32" else f"mixed_{dtype}"
@@ -317,14 +319,15 @@ def keras_side(
         specs = ({"source": ids, "target": ids}, ids)
         data = tf.data.Dataset.from_generator(lambda: batches, output_signature=specs)
         data = data.cache().prefetch(2)
-        return lambda: model.fit(data, verbose=0).history["loss"][0]
+        steps = CompiledSteps()
+        return lambda: model.fit(data, verbose=0, callbacks=[steps]).history["loss"][0]
 
     optimizer = keras.optimizers.Adam(LEARNING_RATE)
-    step = TrainingStep(model, optimizer, clip_norm=CLIP_NORM, jit_compile=mode == "xla")
+    step = CustomStep(model, optimizer, CLIP_NORM, jit_compile=mode == "xla")
 
     def work():
         results = [step(inputs, labels) for inputs, labels in batches]
-        return statistics.mean(float(r["loss_sum"]) / float(r["count"]) for r in results)
+        return statistics.mean(float(loss) for loss, _ in results)
 
     return work
 

@@ -5,7 +5,9 @@ import errno
 import importlib
 import os
 import re
+import signal
 import sys
+import threading
 
 from examples.missing_packages import INSTALL_COMMAND
 from examples.quiet import import_tensorflow
@@ -43,11 +45,15 @@ REMEDIES = {
 }
 #: What an error of a layer says, in bold between what Keras adds to it.
 OF_A_LAYER = re.compile(r"\x1b\[1m(.+?)\x1b\[0m", re.DOTALL)
+#: What an error of tf.data says of bad data, before the traceback.
+OF_A_PIPELINE = re.compile(r"DataError: (.+?)\n\s*Traceback", re.DOTALL)
 
 
 def main(text_arguments: list[str] | None = None) -> int:
     """Runs one command; returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     text_arguments = sys.argv[1:] if text_arguments is None else text_arguments
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends in good order
     try:
         return _run(text_arguments)
     except KeyboardInterrupt:
@@ -118,7 +124,7 @@ def _one_line(error):
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}. {REMEDIES.get(error.errno, '')}".rstrip()
-    wrapped = OF_A_LAYER.search(str(error))
+    wrapped = OF_A_LAYER.search(str(error)) or OF_A_PIPELINE.search(str(error))
     text = " ".join((wrapped[1] if wrapped else str(error)).split())
     if isinstance(error, ModuleNotFoundError):
         return f"{text}. Install the packages of the examples: {INSTALL_COMMAND}"

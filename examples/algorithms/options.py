@@ -13,7 +13,7 @@ examples:
     python -m examples train {0} --task copy --run runs/copy
   as the paper trains it, one sequence at a time:
     python -m examples train {0} --task copy --run runs/paper --batch-size 1 \\
-        --optimizer rmsprop --learning-rate 1e-4 --clip-norm 0
+        --optimizer rmsprop --learning-rate 1e-4
   short sequences first, and only up to 10:
     python -m examples train {0} --task copy --run runs/short --size length=1:10 --curriculum 10
   until it makes hardly an error:
@@ -58,8 +58,8 @@ def add_training(training) -> None:
     shared.number(training, "--epochs", 30, "epochs at most")
     training.add_argument(
         "--monitor",
-        choices=("loss", "bit_error"),
-        default="loss",
+        choices=("bits", "bit_error"),
+        default="bits",
         help="what decides which weights are best: bits a sequence, or the share of wrong bits "
         "(default: %(default)s)",
     )
@@ -73,15 +73,15 @@ def add_training(training) -> None:
     shared.number(
         training,
         "--clip-norm",
-        10.0,
-        "largest norm of the gradient, 0 for none",
+        0.0,
+        "largest norm of the gradient, instead of --clip-value; 0 for none",
         shared.not_negative,
     )
     shared.number(
         training,
         "--clip-value",
         10.0,
-        "largest absolute value of an element of the gradient, 0 for none; clipped before the norm",
+        "largest absolute value of an element of the gradient, as in the paper; 0 for none",
         shared.not_negative,
     )
 

@@ -5,14 +5,13 @@ import hashlib
 import keras
 
 from examples import tasks
+from examples.algorithms.bits import BitsPerSequence, make_metrics
 from examples.algorithms.options import sizes_of
 from examples.commands import resuming
 from examples.commands.arguments import UsageError
 from examples.tasks.streams import LinearCurriculum, Stream
-from examples.training import averaging
 from examples.training.job import Job
-from examples.training.objectives import BitsObjective
-from examples.training.settings import TrainingSettings
+from examples.training.settings import TrainingSettings, optimizer_options
 from examples.training.workers import Workers
 from keras_attention.export import runs
 
@@ -31,6 +30,12 @@ def check(arguments) -> None:
         raise UsageError(
             "An epoch holds at least one batch. Raise --epoch-size or lower --batch-size. "
             f"Received: --epoch-size {arguments.epoch_size} --batch-size {arguments.batch_size}"
+        )
+    if arguments.clip_norm and arguments.clip_value:
+        raise UsageError(
+            "Gradients are clipped by their norm or by value, not both. Add --clip-value 0 or "
+            f"leave --clip-norm out. Received: --clip-norm {arguments.clip_norm:g} --clip-value "
+            f"{arguments.clip_value:g}"
         )
 
 
@@ -74,18 +79,19 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         dev,
         TrainingSettings.from_arguments(arguments),
         _optimizer(arguments),
-        BitsObjective(),
+        BitsPerSequence(),
         save=lambda best: runs.write_run(directory, best, description, replace=True),
         digests={"training": _digest(batches), "dev": _digest(dev)},
-        average=averaging.make_average(arguments.average, arguments.average_last),
+        metrics=make_metrics(),
     )
 
 
 def _optimizer(arguments):
+    rate, options = arguments.learning_rate, optimizer_options(arguments)
     if arguments.optimizer == "adam":
-        return keras.optimizers.Adam(arguments.learning_rate)
+        return keras.optimizers.Adam(rate, **options)
     return keras.optimizers.RMSprop(
-        arguments.learning_rate, rho=0.95, momentum=0.9, epsilon=1e-4, centered=True
+        rate, rho=0.95, momentum=0.9, epsilon=1e-4, centered=True, **options
     )
 
 

@@ -5,12 +5,13 @@ import time
 
 import numpy as np
 
-from examples.captions.objective import CaptionObjective, is_inside, middles
+from examples.captions.located import is_inside, middles
 from examples.captions.opened import Opened, add_scenes, open_run
 from examples.captions.options import digits
 from examples.captions.stream import SceneStream
+from examples.captions.train import CaptionTrainer, make_loss, make_metrics
 from examples.commands import arguments as shared
-from examples.training.evaluation import Evaluation
+from examples.training.fitting import evaluate
 
 SUMMARY = "measure a run on scenes of digits it has not seen"
 EPILOG = """\
@@ -77,7 +78,8 @@ def measure(opened: Opened, stream: SceneStream) -> dict:
         sums["captions"] += int(same.all(axis=1).sum())
         sums["places"] += int(has_place.sum())
         sums["found"] += int(found.sum())
-    told = Evaluation(opened.model, False, CaptionObjective(opened.locations, side))(stream)
+    metrics = make_metrics(opened.locations, side)
+    told = evaluate(opened.model, stream.epoch(0), make_loss(), metrics, trainer=CaptionTrainer)
     return {
         "scenes": sums["scenes"],
         "words_and_ends": sums["tokens"],
@@ -86,7 +88,7 @@ def measure(opened: Opened, stream: SceneStream) -> dict:
         "looks": sums["found"] / sums["places"],
         "next_token": told["accuracy"],
         "next_look": told["located"],
-        "loss": told["loss"],
+        "loss": float(np.log(told["perplexity"])),
     }
 
 

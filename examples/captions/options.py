@@ -105,9 +105,9 @@ def add_training(training) -> None:
     )
     training.add_argument(
         "--monitor",
-        choices=("loss", "accuracy", "located"),
-        default="loss",
-        help="what decides which weights are best on the dev scenes: the loss a word, the words "
+        choices=("perplexity", "accuracy", "located"),
+        default="perplexity",
+        help="what decides which weights are best on the dev scenes: the perplexity, the words "
         "that are right, or looks at the right place (default: %(default)s)",
     )
     shared.number(training, "--learning-rate", 2e-3, "Adam's first rate", shared.positive_number)

@@ -49,13 +49,21 @@ class SceneStream:
         return {name: inputs[name] for name in self.names}, labels
 
     def epoch(self, number: int, start: int = 0) -> tf.data.Dataset:
-        """Returns the batches of an epoch from batch `start` on, drawn ahead of the training."""
+        """Returns the batches of an epoch from batch `start` on, drawn ahead of the training.
+
+        The labels are named after the outputs: the captions `logits`, the boxes `weights`.
+        """
         validation.check_int_at_least("SceneStream", "number", number, 0)
         validation.check_int_at_least("SceneStream", "start", start, 0)
+
+        def draw(batch, epoch=number):
+            inputs, labels = self.arrays(epoch, batch)
+            return inputs, {"logits": labels["caption"], "weights": labels["box"]}
+
         specs = tf.nest.map_structure(
-            lambda array: tf.TensorSpec(array.shape, array.dtype), self.arrays(0, 0)
+            lambda array: tf.TensorSpec(array.shape, array.dtype), draw(0, epoch=0)
         )
-        return drawn_ahead(lambda batch: self.arrays(number, batch), specs, start, self.batches)
+        return drawn_ahead(draw, specs, start, self.batches)
 
     def digest(self) -> str:
         """Returns a string that changes with the first batch."""

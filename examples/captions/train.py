@@ -3,18 +3,19 @@
 import keras
 
 from examples.captions import options, words
-from examples.captions.objective import CaptionObjective
+from examples.captions.located import Located
 from examples.captions.scenes import Painter
 from examples.captions.stream import SceneStream
 from examples.commands import resuming
 from examples.data.idx import read_mnist
 from examples.models.encoders import picture
-from examples.training import averaging
 from examples.training.job import Job
 from examples.training.schedules import halving_after_epoch
-from examples.training.settings import TrainingSettings
+from examples.training.settings import TrainingSettings, optimizer_options
 from examples.training.workers import Workers
+from keras_attention import TokenCrossentropy
 from keras_attention.export import runs
+from keras_attention.metrics import Perplexity, TokenAccuracy
 
 #: What a run may hold before it has a record.
 WRITTEN_FIRST = {words.FOLDER}
@@ -91,12 +92,38 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         batches,
         dev,
         TrainingSettings.from_arguments(arguments),
-        keras.optimizers.Adam(rate),
-        CaptionObjective(locations, side),
+        keras.optimizers.Adam(rate, **optimizer_options(arguments)),
+        make_loss(),
         save=lambda best: runs.write_run(directory, best, description, replace=True),
         digests={"training": batches.digest(), "dev": dev.digest()},
-        average=averaging.make_average(arguments.average, arguments.average_last),
+        metrics=make_metrics(locations, side),
+        trainer=CaptionTrainer,
     )
+
+
+class CaptionTrainer(keras.Model):
+    """A model whose metrics are named without their outputs, which Keras puts before."""
+
+    def get_metrics_result(self):
+        metrics = super().get_metrics_result()
+        outputs = tuple(f"{name}_" for name in self.output)
+        return {
+            name.partition("_")[2] if name.startswith(outputs) else name: value
+            for name, value in metrics.items()
+        }
+
+
+def make_loss() -> dict[str, keras.losses.Loss | None]:
+    """Returns the cross-entropy of the words; the weights have none."""
+    return {"logits": TokenCrossentropy(), "weights": None}
+
+
+def make_metrics(locations: tuple[int, int], side: int) -> dict[str, list[keras.metrics.Metric]]:
+    """Returns what is measured of the words, and of the looks for them; see `Located`."""
+    return {
+        "logits": [Perplexity(), TokenAccuracy(name="accuracy")],
+        "weights": [Located(locations, side)],
+    }
 
 
 def locations_of(model: keras.Model) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from examples.data.buckets import split_into_buckets
 from examples.data.order import frozen_draw
 from keras_attention import validation
 
-NO_DOCUMENT = 0  # the label of a row that fills a batch up; those of classes begin with 1
+NO_CLASS = -1  # the label of a document whose label is no class
 CHUNK = 4096
 
 
@@ -25,7 +25,7 @@ class Encoded:
 
     Attributes:
         ids: For each document an int32 array `(sentences, words)`, padded with 0.
-        labels: int32 array, the number of each document's class, from 1.
+        labels: int32 array, the number of each document's class, -1 if it has none.
         words: How many words all documents have together.
         kept: How many of them are within the limits.
         cut: How many documents have lost a word.
@@ -58,9 +58,9 @@ def encode_documents(
     """Returns documents as ids, each with at least one sentence and one word.
 
     Args:
-        documents: What is encoded; a label that is no class becomes 0.
+        documents: What is encoded; a label that is no class becomes -1.
         tokenizer: Tokenizer with `encode(texts) -> ids, lengths`.
-        classes: Names of the classes, the first gets the number 1.
+        classes: Names of the classes, the first gets the number 0.
         max_sentences: Positive int, sentences that are kept of a document.
         max_words: Positive int, words that are kept of a sentence.
 
@@ -83,8 +83,8 @@ def encode_documents(
         there, here = int(lengths[start:end].sum()), sum(map(len, within))
         words, kept, cut, start = words + there, kept + here, cut + (here < there), end
         ids.append(array)
-    numbers = {name: number for number, name in enumerate(classes, 1)}
-    labels = [numbers.get(document.label, NO_DOCUMENT) for document in documents]
+    numbers = {name: number for number, name in enumerate(classes)}
+    labels = [numbers.get(document.label, NO_CLASS) for document in documents]
     return Encoded(ids, np.array(labels, np.int32), words, kept, cut)
 
 
@@ -103,7 +103,7 @@ class DocumentBatches:
     """Documents as padded batches of at most `max_shapes` shapes.
 
     Every batch of a shape has the same number of rows; what is missing in the last one is
-    filled with empty rows of label 0. The order in epoch `e` is a function of `(seed, e)`
+    filled with empty rows of weight 0. The order in epoch `e` is a function of `(seed, e)`
     alone, so that a run resumes at any (epoch, batch).
 
     Args:
@@ -159,8 +159,8 @@ class DocumentBatches:
         """Returns the batches of an epoch in its order, from batch `start` on.
 
         Returns:
-            Dataset of `({"sentences": (rows, sentences, words)}, labels (rows,))`, int32;
-            padding is 0.
+            Dataset of `({"sentences": (rows, sentences, words)}, {"logits": labels (rows,)},
+            weights (rows,))`, int32 and float32; padding is 0.
         """
         validation.check_int_at_least("DocumentBatches", "epoch", epoch, 0)
         validation.check_int_at_least("DocumentBatches", "start", start, 0)
@@ -172,17 +172,19 @@ class DocumentBatches:
             return self._assemble(*plan[place])
 
         def as_tensors(place):
-            ids, labels = tf.numpy_function(draw, [place], (tf.int32, tf.int32))
+            types = (tf.int32, tf.int32, tf.float32)
+            ids, labels, weights = tf.numpy_function(draw, [place], types)
             ids.set_shape((self.batch_size, None, None))
-            labels.set_shape((self.batch_size,))
-            return {"sentences": ids}, labels
+            for array in (labels, weights):
+                array.set_shape((self.batch_size,))
+            return {"sentences": ids}, {"logits": labels}, weights
 
         with tf.device("CPU"):  # the pipeline runs there, whatever the model runs on
             dataset = tf.data.Dataset.from_tensor_slices(order.astype(np.int64))
             return dataset.map(as_tensors).prefetch(tf.data.AUTOTUNE)
 
     def in_order(self):
-        """Yields `(ids, labels, rows)` of every document once, bucket by bucket.
+        """Yields `(ids, labels, weights, rows)` of every document once, bucket by bucket.
 
         `rows` are the documents' numbers, fewer than the batch has rows in the last one.
         """
@@ -213,9 +215,10 @@ class DocumentBatches:
 
     def _assemble(self, shape, rows):
         ids = np.zeros(self._shapes[shape], np.int32)
-        labels = np.full(self.batch_size, NO_DOCUMENT, np.int32)
-        labels[: len(rows)] = self.encoded.labels[rows]
+        labels, weights = (np.zeros(self.batch_size, dtype) for dtype in (np.int32, np.float32))
+        labels[: len(rows)] = np.maximum(self.encoded.labels[rows], 0)
+        weights[: len(rows)] = self.encoded.labels[rows] != NO_CLASS
         for line, row in zip(ids, rows, strict=False):
             document = self.encoded.ids[row]
             line[: document.shape[0], : document.shape[1]] = document
-        return ids, labels
+        return ids, labels, weights

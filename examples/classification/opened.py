@@ -62,7 +62,7 @@ class Opened:
     def probabilities(self, batches: DocumentBatches) -> np.ndarray:
         """Returns the probabilities of each document's classes, `(documents, classes)`."""
         found = np.zeros((len(batches.encoded), len(self.classes)))
-        for ids, _, rows in batches.in_order():
+        for ids, *_, rows in batches.in_order():
             found[rows] = _softmax(self.model.predict_on_batch({"sentences": ids})["logits"])[
                 : len(rows)
             ]

@@ -58,8 +58,8 @@ def add_training(training) -> None:
     shared.number(training, "--epochs", 20, "passes over the data at most")
     training.add_argument(
         "--monitor",
-        choices=("loss", "accuracy"),
-        default="loss",
+        choices=("crossentropy", "accuracy"),
+        default="crossentropy",
         help="what decides which weights are best, on the dev documents (default: %(default)s)",
     )
     training.add_argument(

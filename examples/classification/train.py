@@ -4,13 +4,11 @@ import keras
 
 from examples.classification.batches import DocumentBatches, encode_documents
 from examples.classification.documents import is_same_file, read_documents
-from examples.classification.objective import ClassObjective
 from examples.commands import resuming
 from examples.commands.arguments import UsageError
 from examples.data.report import DataError
-from examples.training import averaging
 from examples.training.job import Job
-from examples.training.settings import TrainingSettings
+from examples.training.settings import TrainingSettings, optimizer_options
 from examples.training.workers import Workers
 from keras_attention.export import runs, tokenizers
 
@@ -101,11 +99,29 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         parts["dev"],
         TrainingSettings.from_arguments(arguments),
         _optimizer(arguments),
-        ClassObjective(),
+        make_loss(),
         save=lambda best: runs.write_run(directory, best, description, replace=True),
         digests={name: part.digest() for name, part in parts.items()},
-        average=averaging.make_average(arguments.average, arguments.average_last),
+        metrics=make_metrics(),
     )
+
+
+def make_loss() -> dict[str, keras.losses.Loss]:
+    """Returns the cross-entropy of the class."""
+    return {"logits": _crossentropy("mean_with_sample_weight")}
+
+
+def make_metrics() -> list[keras.metrics.Metric]:
+    """Returns the fraction of the documents that are right, and the cross-entropy."""
+    return [
+        keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+        keras.metrics.MeanMetricWrapper(_crossentropy("none"), name="crossentropy"),
+    ]
+
+
+def _crossentropy(reduction):
+    """Cross-entropy in float32, which Keras' metric computes in the dtype of the logits."""
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=reduction)
 
 
 def classes_of(training, dev) -> list[str]:
@@ -135,7 +151,7 @@ def check_labels(documents, classes) -> None:
 
 
 def _optimizer(arguments):
-    decay = arguments.weight_decay or None
+    options = {"weight_decay": arguments.weight_decay or None, **optimizer_options(arguments)}
     if arguments.optimizer == "adam":
-        return keras.optimizers.Adam(arguments.learning_rate, weight_decay=decay)
-    return keras.optimizers.SGD(arguments.learning_rate, momentum=0.9, weight_decay=decay)
+        return keras.optimizers.Adam(arguments.learning_rate, **options)
+    return keras.optimizers.SGD(arguments.learning_rate, momentum=0.9, **options)

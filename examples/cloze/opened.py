@@ -41,7 +41,7 @@ class Opened:
         found = [None] * len(questions)
         for group, rows in zip(groups, places, strict=True):
             batches = RowBatches([group], BATCH_SIZE, is_training=False)
-            outputs = [self.model.predict_on_batch(inputs) for inputs, _ in batches.epoch(0)]
+            outputs = [self.model.predict_on_batch(inputs) for inputs, *_ in batches.epoch(0)]
             joined = {name: np.concatenate([o[name] for o in outputs]) for name in outputs[0]}
             for line, place in enumerate(rows):
                 found[place] = {name: array[line] for name, array in joined.items()}

@@ -44,7 +44,7 @@ def add_training(training) -> None:
     shared.number(training, "--epochs", 8, "epochs at most")
     training.add_argument(
         "--monitor",
-        choices=("accuracy", "loss"),
+        choices=("accuracy", "crossentropy"),
         default="accuracy",
         help="what decides which weights are best on the dev data (default: %(default)s)",
     )

@@ -3,13 +3,12 @@
 import keras
 
 from examples.cloze import options, words
-from examples.cloze.objective import ClozeObjective
+from examples.cloze.loss import AnswerCrossentropy, answer_crossentropy
 from examples.cloze.reading import read_cloze
 from examples.commands import resuming
 from examples.data.rows import RowBatches
-from examples.training import averaging
 from examples.training.job import Job
-from examples.training.settings import TrainingSettings
+from examples.training.settings import TrainingSettings, optimizer_options
 from examples.training.workers import Workers
 from keras_attention.export import runs
 
@@ -72,12 +71,25 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         batches["training"],
         batches["dev"],
         TrainingSettings.from_arguments(arguments),
-        keras.optimizers.Adam(arguments.learning_rate),
-        ClozeObjective(),
+        keras.optimizers.Adam(arguments.learning_rate, **optimizer_options(arguments)),
+        make_loss(),
         save=lambda best: runs.write_run(directory, best, description, replace=True),
         digests={name: part.digest() for name, part in batches.items()},
-        average=averaging.make_average(arguments.average, arguments.average_last),
+        metrics=make_metrics(),
     )
+
+
+def make_loss() -> dict[str, keras.losses.Loss]:
+    """Returns the cross-entropy of the right candidate."""
+    return {"probabilities": AnswerCrossentropy()}
+
+
+def make_metrics() -> list[keras.metrics.Metric]:
+    """Returns the fraction of the questions that are answered rightly, and the cross-entropy."""
+    return [
+        keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+        keras.metrics.MeanMetricWrapper(answer_crossentropy, name="crossentropy"),
+    ]
 
 
 def _longest(batches):

@@ -68,7 +68,7 @@ def load(directory) -> PointingTokenizer:
 def encoded(
     questions: list[Cloze], tokenizer: WordTokenizer, max_words: int, max_shapes: int, batch_size
 ):
-    """Returns groups of `(inputs, labels)` of few shapes, and which questions each holds.
+    """Returns groups of `(inputs, labels, weights)` of few shapes, and the questions of each.
 
     Args:
         questions: The questions.
@@ -79,14 +79,14 @@ def encoded(
 
     Returns:
         A list of `({"document": (rows, document), "query": (rows, query), "candidates": (rows,
-        candidates)}, {"answer": (rows,)})`, int32, where an answer is the place of its candidate
-        from 1 on; and a list of arrays, the places of their questions.
+        candidates)}, {"probabilities": (rows,)}, (rows,))`: ids, the places of the right
+        candidates, int32, and weights of 1; and a list of arrays, the places of the questions.
     """
     documents = _rows(tokenizer, [q.document for q in questions], max_words)
     queries = _rows(tokenizer, [q.query for q in questions], None)
     width = max(len(q.candidates) for q in questions)
     candidates = _rows(tokenizer, [" ".join(q.candidates) for q in questions], None)
-    answers = np.array([1 + q.candidates.index(q.answer) for q in questions], np.int32)
+    answers = np.array([q.candidates.index(q.answer) for q in questions], np.int32)
     lengths = (np.array([len(row) for row in side]) for side in (documents, queries))
     buckets = split_into_buckets(
         *lengths, lambda document, _: batch_size + 0 * document, max_shapes
@@ -98,7 +98,8 @@ def encoded(
                 "query": _padded(queries, bucket),
                 "candidates": _padded(candidates, bucket, width),
             },
-            {"answer": answers[bucket]},
+            {"probabilities": answers[bucket]},
+            np.ones(len(bucket), np.float32),
         )
         for bucket in buckets
     ]
@@ -107,12 +108,12 @@ def encoded(
 
 def shuffled_candidates(inputs: dict, labels: dict, draw: np.random.RandomState):
     """Returns a batch whose candidates stand in another order, row by row; for training."""
-    candidates, answer = inputs["candidates"], labels["answer"]
+    candidates, answer = inputs["candidates"], labels["probabilities"]
     order = np.argsort(draw.random(candidates.shape) + 2.0 * (candidates == 0), axis=1)
-    moved = 1 + np.argmax(order == answer[:, None] - 1, axis=1).astype(answer.dtype)
+    moved = np.argmax(order == answer[:, None], axis=1).astype(answer.dtype)
     return (
         {**inputs, "candidates": np.take_along_axis(candidates, order, axis=1)},
-        {**labels, "answer": np.where(answer > 0, moved, 0).astype(answer.dtype)},
+        {"probabilities": moved},
     )
 
 

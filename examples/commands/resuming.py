@@ -7,14 +7,15 @@ import hashlib
 import json
 import pathlib
 
-from examples.training.checkpoints import Checkpoints
+from examples.training.fitting import BACKUP
 from keras_attention.export import atomic_files
 
 ARGUMENTS_FILE = "arguments.json"
 LIMITS = ("epochs", "minutes", "patience", "goal")
 # What may differ when a run goes on: when it ends, what it shows, where its data lies.
 CHANGEABLE = {*LIMITS, "checkpoint_seconds", "tensorboard", "no_jit", "on_bad_line"}
-SOURCES = ("source", "target", "pairs", "documents", "stories", "questions", "text", "mnist")
+TEXTS = ("source", "target", "pairs", "shards", "text")
+SOURCES = (*TEXTS, "documents", "stories", "questions", "mnist")
 FILES = {f"{prefix}{name}" for prefix in ("", "dev_") for name in SOURCES}
 
 
@@ -44,10 +45,9 @@ def write_record(directory: pathlib.Path, record: dict) -> None:
     atomic_files.write_bytes(pathlib.Path(directory) / ARGUMENTS_FILE, content)
 
 
-def has_checkpoint(directory: pathlib.Path) -> bool:
-    """Returns whether there is a checkpoint to go on from."""
-    path = pathlib.Path(directory) / "checkpoints"
-    return path.is_dir() and bool(Checkpoints(path).names())
+def has_backup(directory: pathlib.Path) -> bool:
+    """Returns whether there is a backup to go on from."""
+    return pathlib.Path(directory, BACKUP, "training.backup").exists()
 
 
 def check_arguments(directory: pathlib.Path, record: dict, arguments: dict) -> None:
@@ -95,15 +95,15 @@ def finished_text(directory: pathlib.Path, record: dict, arguments: dict) -> str
     """Returns what to say of a run that is over already, None if it should go on.
 
     Raises:
-        ValueError: If it should, but its checkpoints are gone.
+        ValueError: If it should, but its backup is gone.
     """
     finished = record.get("finished")
     if finished is None:
         return None
     if any(finished["limits"].get(name) != arguments[name] for name in LIMITS):
-        if not has_checkpoint(directory):
+        if not has_backup(directory):
             raise ValueError(
-                f"The run in {directory} is finished and has no checkpoint to go on from. Start "
+                f"The run in {directory} is finished and has no backup to go on from. Start "
                 "a run in another directory."
             )
         return None

@@ -13,7 +13,7 @@ from examples import systems
 from examples.commands import resuming, train_options
 from examples.commands.arguments import UsageError
 from examples.memory import keep_freed_memory
-from examples.training.loop import train
+from examples.training.fitting import train
 from examples.training.workers import Workers, make_strategy
 
 SUMMARY = "train a system, on the data made for it or on your own"
@@ -69,7 +69,7 @@ def _run(arguments, workers):
     )
     given = resuming.plain(arguments)
     if record is not None:
-        begun = resuming.has_checkpoint(directory)
+        begun = resuming.has_backup(directory)
         if begun or "finished" in record:
             resuming.check_arguments(directory, record, given)
         over = resuming.finished_text(directory, record, given)
@@ -95,11 +95,14 @@ def _run(arguments, workers):
     record.pop("finished", None)
     if workers.is_chief:
         resuming.write_record(directory, record)
-    result = _train(arguments, directory, job, workers.strategy)
-    if result.reason == "interrupted":
-        again = f"python -m examples train {arguments.system} --run {directory} --resume"
-        print(f"Interrupted. To go on: {again}")
-        raise SystemExit(1)
+    try:
+        result = _train(directory, job, workers)
+    except KeyboardInterrupt:
+        print(
+            "Interrupted. To go on from the last backup: "
+            f"python -m examples train {arguments.system} --run {directory} --resume"
+        )
+        raise SystemExit(1) from None
     limits = {name: record[name] for name in resuming.LIMITS}
     finished = {"reason": result.reason, "limits": limits}
     if workers.is_chief:
@@ -131,33 +134,18 @@ def _check_workers(directory, record, workers):
             )
 
 
-def _train(arguments, directory, job, strategy):
+def _train(directory, job, workers):
     """Trains the model and says how it went; returns the `TrainingResult`."""
     began = time.monotonic()
-    result = train(
-        job.model,
-        job.batches,
-        job.dev_batches,
-        job.settings,
-        directory,
-        optimizer=job.optimizer,
-        objective=job.objective,
-        save=job.save,
-        metrics=job.metrics,
-        average=job.average,
-        plateau=job.plateau,
-        strategy=strategy,
-        resume=arguments.resume,
+    result = train(job, directory, workers)
+    minutes = (time.monotonic() - began) / 60
+    print(
+        f"Done in {minutes:.1f} minutes ({result.reason}): best {job.settings.monitor} "
+        f"{result.best:.4f} in epoch {result.best_epoch}. The run is in {directory}."
     )
-    if result.reason != "interrupted":
-        minutes = (time.monotonic() - began) / 60
-        print(
-            f"Done in {minutes:.1f} minutes ({result.reason}): best dev {job.settings.monitor} "
-            f"{result.best:.4f} in epoch {result.best_epoch}. The run is in {directory}."
-        )
-        warning = job.warning and job.warning(result)
-        if warning:
-            print(warning)
+    warning = job.warning and job.warning(result)
+    if warning:
+        print(warning)
     return result
 
 
@@ -178,7 +166,7 @@ def _claim(directory, arguments, written_first):
     if arguments.resume and not holds:
         raise ValueError(f"There is no run in {directory} to resume. Leave --resume out.")
     record = resuming.read_record(directory) if arguments.resume else None
-    if holds and record is None and resuming.has_checkpoint(directory):
+    if holds and record is None and resuming.has_backup(directory):
         raise ValueError(
             f"The run in {directory} has lost its {resuming.ARGUMENTS_FILE}. Restore it from a "
             "copy, or start again in another directory."

@@ -89,19 +89,11 @@ def _add_training(training):
     )
     text = "stop once what decides the best weights is this good (default: do not)"
     shared.number(training, "--goal", None, text, shared.finite)
-    average = training.add_mutually_exclusive_group()
-    average.add_argument(
+    training.add_argument(
         "--average",
         type=shared.share,
         metavar="DECAY",
         help="evaluate and keep a moving average of the weights; 0.999 is usual (default: do not)",
-    )
-    shared.number(
-        average,
-        "--average-last",
-        None,
-        "instead: the mean of the weights after each of the last N epochs (default: do not)",
-        shared.int_at_least(2),
     )
     training.add_argument(
         "--dtype",
@@ -119,7 +111,7 @@ def _add_training(training):
         "--no-jit", action="store_true", help="do not compile with XLA: slower steps, quick start"
     )
     shared.number(
-        training, "--checkpoint-seconds", 60.0, "time between checkpoints", shared.positive_number
+        training, "--checkpoint-seconds", 60.0, "time between backups", shared.positive_number
     )
     training.add_argument(
         "--tensorboard", action="store_true", help="write RUN/tensorboard (default: do not)"

@@ -57,7 +57,7 @@ class Batches:
         _check_int("max_shapes", max_shapes, 1)
         _check_int("seed", seed, 0)
         self.encoded = encoded
-        self.seed, self._decoder_start_id = seed, decoder_start_id
+        self.seed, self.decoder_start_id = seed, decoder_start_id
         source, target = encoded.source.lengths, encoded.target.lengths
         longest = int(max(source.max(), target.max()))
         if batch_tokens is not None and _check_int("batch_tokens", batch_tokens, 1) < longest:
@@ -195,7 +195,7 @@ class Batches:
         rows = rows[:count]
         source = _gather(*self._tensors[0], rows, source_length)
         labels = _gather(*self._tensors[1], rows, target_length)
-        start = tf.fill(tf.shape(labels[:, :1]), self._decoder_start_id)
+        start = tf.fill(tf.shape(labels[:, :1]), self.decoder_start_id)
         shifted = tf.concat([start, labels[:, :-1]], axis=1)  # the end id is no input
         inputs = {"source": source, "target": tf.where(labels > 0, shifted, 0)}
         return inputs, labels, tf.where(rows >= 0, tf.gather(self._index, tf.maximum(rows, 0)), -1)

@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from examples.data.lines import lines_of
 from examples.data.report import BadLine, DataError, Report
@@ -106,15 +106,26 @@ def read_pairs(
     >>> read_pairs(path, form="targets").pairs
     [('ABS', 'AE B Z'), ('ABS', 'EY B IY EH S')]
     """
+    name = os.fspath(path)
+    return _read(rows_of(path, form), (name, name), max_characters, on_bad_line, no_pair(form))
+
+
+def rows_of(path: str, form: str = "tsv") -> Iterator[list[tuple[bytes, bytes | None]]]:
+    """Returns the pairs of each line of a file of pairs; None stands for a target that is missing.
+
+    The arguments are those of `read_pairs`.
+    """
     if form not in FORMATS:
         raise ValueError(
             f"`form` must be one of {', '.join(map(repr, FORMATS))}. Received: form={form!r}"
         )
     split = {"tsv": _first_target, "targets": _all_targets, "scan": _command}[form]
-    rows = (split(line) if line.strip() else [(line, b"")] for line in lines_of(path))
-    name = os.fspath(path)
-    missing = "no tab" if form == "tsv" else f"expected {FORMATS[form]}"
-    return _read(rows, (name, name), max_characters, on_bad_line, missing)
+    return (split(line) if line.strip() else [(line, b"")] for line in lines_of(path))
+
+
+def no_pair(form: str) -> str:
+    """Returns what is wrong with a line that holds no pair."""
+    return "no tab" if form == "tsv" else f"expected {FORMATS[form]}"
 
 
 def _side_by_side(source, target):
@@ -160,16 +171,38 @@ def _read(rows, files, max_characters, on_bad_line, missing=""):
             f"Received: max_characters={max_characters!r}"
         )
     corpus = Corpus([], [], files[0], Report())
+    for number, pair in usable_pairs(rows, files, max_characters, missing, corpus.report):
+        corpus.pairs.append(pair)
+        corpus.lines.append(number)
+    _check(corpus, on_bad_line)
+    return corpus
+
+
+def usable_pairs(
+    rows: Iterable[list[tuple[bytes, bytes | None]]],
+    files: tuple[str, str],
+    max_characters: int | None,
+    missing: str,
+    report: Report,
+) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Yields line number and texts of each pair that can be used; the report counts all.
+
+    Args:
+        rows: The pairs of each line, see `rows_of`.
+        files: The file of each side, for the report.
+        max_characters: Longer lines are left out; None for no limit.
+        missing: What is wrong with a line that holds no pair.
+        report: The `Report`.
+    """
     for number, pairs in enumerate(rows, start=1):
         for sides in pairs:
             try:
-                corpus.pairs.append(_pair(sides, files, number, max_characters, missing))
-                corpus.lines.append(number)
+                pair = _pair(sides, files, number, max_characters, missing)
             except _UnusableError as problem:
-                corpus.report.add(problem.bad_line)
-    corpus.report.used = len(corpus)
-    _check(corpus, on_bad_line)
-    return corpus
+                report.add(problem.bad_line)
+                continue
+            report.used += 1
+            yield number, pair
 
 
 class _UnusableError(Exception):
@@ -204,11 +237,8 @@ def _text(line, file, number, max_characters):
 
 def _check(corpus, on_bad_line):
     report = corpus.report
-    if on_bad_line == "refuse" and report.left_out:
-        raise DataError(
-            f"{report.told(corpus.name)}. Repair them or leave them out with --on-bad-line skip "
-            "(from Python, on_bad_line='skip')."
-        )
+    if on_bad_line == "refuse":
+        report.refuse(corpus.name)
     if not corpus.pairs:
         told = "; ".join(str(bad) for bad in report.examples())
         raise DataError(f"No usable pair in {corpus.name}: {told}. Is this the right file?")

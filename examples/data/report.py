@@ -54,6 +54,23 @@ class Report:
         if len(self._first[bad.reason]) < self.keep:
             self._first[bad.reason].append(bad)
 
+    def count(self, reason: str, number: int) -> None:
+        """Counts pairs that are not used and whose lines are not known."""
+        if number:
+            self.counts[reason] = self.counts.get(reason, 0) + number
+
+    def refuse(self, name: str) -> None:
+        """Raises if anything of `name` was left out.
+
+        Raises:
+            DataError: How many lines are bad, and the first ones.
+        """
+        if self.left_out:
+            raise DataError(
+                f"{self.told(name)}. Repair them or leave them out with --on-bad-line skip "
+                "(from Python, on_bad_line='skip')."
+            )
+
     def examples(self) -> list[BadLine]:
         """Returns the first lines of each reason, in the order in which reasons came up."""
         return [bad for reason in self.counts for bad in self._first[reason]]
@@ -76,6 +93,6 @@ class Report:
         lines = [self.summary()]
         for reason, count in self.counts.items():
             lines += [str(bad) for bad in self._first[reason]]
-            if count > len(self._first[reason]):
+            if count > len(self._first[reason]) > 0:
                 lines.append(f"... and {count - len(self._first[reason]):,} more {reason}")
         return "\n".join(lines)

@@ -13,9 +13,10 @@ class RowBatches:
     """Rows in batches of one shape a group, shuffled by `(seed, epoch)` alone.
 
     Args:
-        groups: List of `(inputs, labels)`, each a dict of arrays whose dimension 0 counts the
-            rows of the group. Dimensions may differ between groups; XLA compiles a program for
-            each. A row of labels that are 0 is no row. `groups` keeps those that have rows.
+        groups: List of `(inputs, labels)` or `(inputs, labels, weights)`, dicts of arrays or
+            arrays, whose dimension 0 counts the rows of the group. Dimensions may differ between
+            groups; XLA compiles a program for each. A row of labels, or of weights, that are 0 is
+            no row. `groups` keeps those that have rows.
         batch_size: Positive int.
         seed: Int of at least 0, the seed of the order.
         is_training: Whether rows are shuffled and batches are whole: what is left over in an
@@ -23,7 +24,8 @@ class RowBatches:
             order, and the last batch is filled up with zeros, as is that of a group with fewer
             rows than a batch.
         vary: Optional function `(inputs, labels, draw) -> (inputs, labels)` of the arrays of a
-            training batch; the random numbers of `draw` depend on `(seed, epoch, batch)` alone.
+            training batch, whose weights it leaves as they are; the random numbers of `draw`
+            depend on `(seed, epoch, batch)` alone.
 
     Raises:
         ValueError: If there is no row, or a number lies outside its range.
@@ -54,7 +56,7 @@ class RowBatches:
         """Returns the shapes that are compiled, one a group."""
         return [
             tuple((self.batch_size, *array.shape[1:]) for array in inputs.values())
-            for inputs, _ in self.groups
+            for inputs, *_ in self.groups
         ]
 
     def batches_per_epoch(self, epoch: int = 0) -> int:
@@ -62,7 +64,7 @@ class RowBatches:
         return sum(map(self._count, self.groups))
 
     def epoch(self, number: int, start: int = 0) -> tf.data.Dataset:
-        """Returns the batches of an epoch, `(inputs, labels)`, from batch `start` on."""
+        """Returns the batches of an epoch, like the groups, from batch `start` on."""
         plan = self._plan(number)
         example = tf.nest.map_structure(lambda array: array[:0], self.groups[0])
         flat = tf.nest.flatten(example)
@@ -73,7 +75,8 @@ class RowBatches:
                 lambda array: self._batch(array, rows), self.groups[group]
             )
             if self.is_training and self.vary is not None:
-                arrays = self.vary(*arrays, frozen_draw(self.seed, number, int(batch)))
+                draw = frozen_draw(self.seed, number, int(batch))
+                arrays = (*self.vary(*arrays[:2], draw), *arrays[2:])
             return tf.nest.flatten(arrays)
 
         def as_tensors(batch):

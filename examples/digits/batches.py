@@ -18,14 +18,14 @@ class DrawnBatches:
 
     Args:
         rows: The `RowBatches`.
-        draw: Function `(inputs, labels, seed) -> (inputs, labels)` of the tensors of a batch,
-            where `seed` is of the kind of `tf.random.stateless_normal`.
+        draw: Function `(inputs, digit, seed) -> (inputs, labels)` of the tensors of a batch,
+            where `digit` is from 0 on and `seed` of the kind of `tf.random.stateless_normal`.
 
     Example:
 
     >>> rows = RowBatches([({"image": np.ones((3, 1))}, {"digit": np.ones(3)})], batch_size=3)
-    >>> def draw(inputs, labels, seed):
-    ...     return {**inputs, "noise": tf.random.stateless_normal((3,), seed)}, labels
+    >>> def draw(inputs, digit, seed):
+    ...     return {**inputs, "noise": tf.random.stateless_normal((3,), seed)}, digit
     >>> batches = DrawnBatches(rows, draw)
     >>> once, again = (next(iter(batches.epoch(4)))[0]["noise"] for _ in range(2))
     >>> bool(tf.reduce_all(once == again))
@@ -45,11 +45,16 @@ class DrawnBatches:
         return self.rows.batches_per_epoch(epoch)
 
     def epoch(self, number: int, start: int = 0) -> tf.data.Dataset:
-        """Returns the batches of an epoch, `(inputs, labels)`, from batch `start` on."""
+        """Returns the batches of an epoch from batch `start` on.
+
+        They are `(inputs, labels, weights)`; a row that only fills a batch up has the weight 0.
+        """
         of_epoch = int(frozen_draw(self.seed, number, 1).randint(2**31 - 1))
 
         def drawn(place, batch):
-            return self.draw(*batch, tf.stack([tf.constant(of_epoch, tf.int64), place]))
+            (inputs, labels), seed = batch, tf.stack([tf.constant(of_epoch, tf.int64), place])
+            inputs, drawn_labels = self.draw(inputs, tf.maximum(labels["digit"] - 1, 0), seed)
+            return inputs, drawn_labels, tf.cast(labels["digit"] > 0, tf.float32)
 
         with tf.device("CPU"):
             dataset = self.rows.epoch(number, start).enumerate(start)

@@ -28,7 +28,7 @@ def measure(arguments, opened, told: Callable[[dict], dict]) -> None:
     group = read_part(arguments, opened.run)
     began = time.monotonic()
     measured = opened.numbers(group)
-    numbers = {"part": arguments.part, "pictures": int(measured["pictures"]), **told(measured)}
+    numbers = {"part": arguments.part, "pictures": len(group[0]["image"]), **told(measured)}
     numbers["seconds"] = time.monotonic() - began
     for name, value in numbers.items():
         print(f"{name:<18} {value:.4g}" if isinstance(value, float) else f"{name:<18} {value}")

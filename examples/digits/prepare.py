@@ -7,15 +7,14 @@ import keras
 from examples.commands import resuming
 from examples.data.rows import RowBatches
 from examples.digits.batches import DrawnBatches, read_rows
-from examples.training import averaging, schedules
 from examples.training.job import Job
-from examples.training.objectives import Objective
-from examples.training.settings import TrainingSettings
+from examples.training.recorder import Plateau
+from examples.training.settings import TrainingSettings, optimizer_options
 from keras_attention.export import runs
 
 
 def make_job(
-    arguments, directory, system, draws: dict[str, Callable], objective: Objective, optimizer
+    arguments, directory, system, draws: dict[str, Callable], beta_1: float = 0.9, **of_job
 ) -> Job:
     """Returns the training that the arguments ask for.
 
@@ -24,8 +23,8 @@ def make_job(
         directory: The run directory.
         system: The `System`.
         draws: For "training" and "dev" what `DrawnBatches` draws.
-        objective: What is minimized.
-        optimizer: A Keras optimizer.
+        beta_1: Of Adam.
+        **of_job: Loss, metrics and trainer of the `Job`.
     """
     batches = {}
     for name, part in (("training", "train"), ("dev", "dev")):
@@ -44,18 +43,22 @@ def make_job(
         "seed": arguments.seed,
         "training": resuming.plain(arguments),
     }
-    plateau = arguments.plateau and schedules.ReduceOnPlateau(patience=arguments.plateau)
+    optimizer = keras.optimizers.Adam(
+        arguments.learning_rate, beta_1=beta_1, **optimizer_options(arguments)
+    )
+    plateau = arguments.plateau and Plateau(
+        directory, arguments.monitor, patience=arguments.plateau
+    )
     return Job(
         model,
         batches["training"],
         batches["dev"],
         TrainingSettings.from_arguments(arguments),
         optimizer,
-        objective,
         save=lambda best: runs.write_run(directory, best, description, replace=True),
         digests={name: part.digest() for name, part in batches.items()},
-        average=averaging.make_average(arguments.average, arguments.average_last),
-        plateau=plateau,
+        callbacks=(plateau,) if plateau else (),
+        **of_job,
     )
 
 

@@ -7,11 +7,12 @@ import numpy as np
 
 from examples.data.rows import RowBatches
 from examples.language import texts
-from examples.language.objective import LanguageObjective
-from examples.training.evaluation import Evaluation
+from examples.language.train import make_loss, make_metrics
+from examples.training.fitting import evaluate
 from keras_attention.export import tokenizers
 from keras_attention.export.runs import Run, read_run
 from keras_attention.export.tokenizers import Tokenizer
+from keras_attention.export.tokenizers.base import UNKNOWN_ID
 
 BATCH_SIZE = 64
 SHAPES = 6
@@ -51,13 +52,13 @@ class Opened:
             lines, self.tokenizer, self.max_tokens, SHAPES, BATCH_SIZE
         )
         batches = RowBatches(groups, BATCH_SIZE, is_training=False)
-        # A compilation for each of a few batches would take longer than the batches.
-        measured = Evaluation(self.model, jit_compile=False, objective=LanguageObjective())(batches)
-        unknown = sum(int((labels["target"] == 1).sum()) for _, labels in groups)
+        measured = evaluate(self.model, batches.epoch(0), make_loss(), make_metrics())
+        ids = np.concatenate([labels["logits"].ravel() for _, labels in groups])
         return {
             **measured,
-            "tokens": int(measured["tokens"]),
-            "unknown": unknown,
+            "loss": float(np.log(measured["perplexity"])),  # a token, where `fit` has a batch's
+            "tokens": int(np.count_nonzero(ids)),
+            "unknown": int(np.count_nonzero(ids == UNKNOWN_ID)),
             "length": length,
         }
 

@@ -55,8 +55,8 @@ def add_training(training) -> None:
     shared.number(training, "--epochs", 20, "passes over the text at most")
     training.add_argument(
         "--monitor",
-        choices=("loss", "accuracy"),
-        default="loss",
+        choices=("perplexity", "accuracy"),
+        default="perplexity",
         help="what decides which weights are best on the dev text (default: %(default)s)",
     )
     shared.number(training, "--learning-rate", 1e-3, "rate of Adam", shared.positive_number)

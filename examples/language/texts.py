@@ -86,7 +86,7 @@ def encoded(
         batch_size: Texts of a batch.
 
     Returns:
-        A list of `({"ids": (rows, time)}, {"target": (rows, time)})`, int32 and padded with 0:
+        A list of `({"ids": (rows, time)}, {"logits": (rows, time)})`, int32 and padded with 0:
         the start id and the tokens, and the tokens and the end id, without which a text that is
         cut off goes; a list of arrays, the places of their texts; and the `Length` of all.
     """
@@ -114,4 +114,4 @@ def _group(rows, places):
         row = rows[place]
         ids[line, : len(row)] = [BOS_ID, *row[:-1]]
         target[line, : len(row)] = row
-    return {"ids": ids}, {"target": target}
+    return {"ids": ids}, {"logits": target}

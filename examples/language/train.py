@@ -5,12 +5,13 @@ import keras
 from examples.commands import resuming
 from examples.data.rows import RowBatches
 from examples.language import options, texts
-from examples.language.objective import LanguageObjective
-from examples.training import averaging, schedules
 from examples.training.job import Job
-from examples.training.settings import TrainingSettings
+from examples.training.recorder import Plateau
+from examples.training.settings import TrainingSettings, optimizer_options
 from examples.training.workers import Workers
+from keras_attention import TokenCrossentropy
 from keras_attention.export import runs, tokenizers
+from keras_attention.metrics import Perplexity, TokenAccuracy
 
 #: What a run may hold before it has a record.
 WRITTEN_FIRST = {texts.FOLDER}
@@ -59,19 +60,31 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         "seed": arguments.seed,
         "training": resuming.plain(arguments),
     }
-    plateau = arguments.plateau and schedules.ReduceOnPlateau(patience=arguments.plateau)
+    plateau = arguments.plateau and Plateau(
+        directory, arguments.monitor, patience=arguments.plateau
+    )
     return Job(
         model,
         batches["training"],
         batches["dev"],
         TrainingSettings.from_arguments(arguments),
-        keras.optimizers.Adam(arguments.learning_rate),
-        LanguageObjective(),
+        keras.optimizers.Adam(arguments.learning_rate, **optimizer_options(arguments)),
+        make_loss(),
         save=lambda best: runs.write_run(directory, best, description, replace=True),
         digests={name: part.digest() for name, part in batches.items()},
-        average=averaging.make_average(arguments.average, arguments.average_last),
-        plateau=plateau,
+        metrics=make_metrics(),
+        callbacks=(plateau,) if plateau else (),
     )
+
+
+def make_loss() -> dict[str, keras.losses.Loss]:
+    """Returns the cross-entropy of each next token."""
+    return {"logits": TokenCrossentropy()}
+
+
+def make_metrics() -> list[keras.metrics.Metric]:
+    """Returns what is measured of the next tokens."""
+    return [Perplexity(), TokenAccuracy(name="accuracy")]
 
 
 def _learned(arguments, lines):

@@ -1,68 +1,52 @@
-"""The training loop inside a notebook: a bar in one line, and a folder that is thrown away."""
+"""Training inside a notebook, in a folder that is thrown away."""
 
-import sys
 import tempfile
 
-from examples.training import loop
-from examples.training.progress import clock
+import keras
+
+from examples.training import fitting
+from examples.training.job import Job
 from examples.training.settings import TrainingResult, TrainingSettings
+from examples.translation.train import make_metrics
+from keras_attention import TokenCrossentropy
 
-WIDTH = 20
 
-
-def train(model, batches, dev_batches, *, settings=None, **options) -> TrainingResult:
+def train(
+    model: keras.Model,
+    batches,
+    dev_batches,
+    *,
+    optimizer: keras.optimizers.Optimizer,
+    settings: dict,
+    loss=None,
+    metrics=None,
+    trainer: type[keras.Model] = keras.Model,
+) -> TrainingResult:
     """Trains a model as `python -m examples train` does and leaves the best weights in it.
 
     Args:
-        model, batches, dev_batches: See `examples.training.loop.train`.
-        settings: Dict of the fields of `TrainingSettings` that are not the default.
-        **options: What else `loop.train` takes: `objective`, `optimizer`, `average`, ...
+        model, batches, dev_batches, loss, metrics, trainer: See `examples.training.job.Job`. Loss
+            and metrics of a translator by default.
+        optimizer: A Keras optimizer without clipping.
+        settings: The fields of `TrainingSettings` that are not the default, and `clip_norm`, the
+            largest norm of the gradient, 1 by default.
     """
-    chosen = TrainingSettings(**{"checkpoint_seconds": None, **(settings or {})})
+    settings = {"monitor": "perplexity", **settings}
+    optimizer.global_clipnorm = settings.pop("clip_norm", 1.0)
+    best = []
+    job = Job(
+        model,
+        batches,
+        dev_batches,
+        TrainingSettings(**settings),
+        optimizer,
+        loss or TokenCrossentropy(),
+        save=lambda model: best.append(model.get_weights()),
+        digests={},
+        metrics=metrics or make_metrics(),
+        trainer=trainer,
+    )
     with tempfile.TemporaryDirectory() as folder:
-        options = {"progress": LineBar(), **options}
-        return loop.train(model, batches, dev_batches, chosen, folder, **options)
-
-
-class LineBar:
-    """A bar that is drawn over itself, on outputs that know nothing but the carriage return.
-
-    Args:
-        stream: A text file; standard output by default.
-
-    Example:
-
-    >>> bar = LineBar()
-    >>> bar.start("epoch 1/2", total=4, done=0)
-    >>> bar.message("epoch 1: done")
-    epoch 1: done
-    """
-
-    def __init__(self, stream=None):
-        self.stream = stream or sys.stdout
-        self._drawn = 0
-
-    def start(self, title: str, total: int, done: int) -> None:
-        """Begins an epoch of `total` batches, `done` of them done."""
-        self.title, self.total = title, total
-
-    def update(self, done: int, loss: float, speed: str, left) -> None:
-        """Draws the bar with the epoch's loss so far, the speed and the seconds left."""
-        full = WIDTH * done // max(self.total, 1)
-        bar = "█" * full + "░" * (WIDTH - full)
-        line = f"{self.title} {bar} {done}/{self.total}  loss {loss:.4f}  {clock(left)} left"
-        self.stream.write("\r" + line.ljust(self._drawn))
-        self.stream.flush()
-        self._drawn = len(line)
-
-    def message(self, text: str) -> None:
-        """Writes a line that stays, over the bar."""
-        start = "\r" if self._drawn else ""
-        self.stream.write(f"{start}{text.ljust(self._drawn)}\n")
-        self.stream.flush()
-        self._drawn = 0
-
-    def close(self) -> None:
-        """Ends the display; it may be started again."""
-        if self._drawn:
-            self.message("")
+        result = fitting.train(job, folder)
+    model.set_weights(best[-1])
+    return result

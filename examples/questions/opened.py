@@ -74,7 +74,7 @@ class Opened:
         rows = words.encoded(questions, self.tokenizer, self.reader.max_memories, self.words)
         batches = RowBatches([rows], BATCH_SIZE, is_training=False)
         logits, weights = [], []
-        for inputs, _ in batches.epoch(0):
+        for inputs, *_ in batches.epoch(0):
             outputs = self.model.predict_on_batch(inputs)
             logits.append(outputs["logits"])
             weights.append(outputs["weights"])

@@ -63,10 +63,11 @@ def add_training(training) -> None:
     shared.number(training, "--epochs", 120, "epochs at most, the linear start counted")
     training.add_argument(
         "--monitor",
-        choices=("choice", "error", "loss"),
+        choices=("choice", "error", "crossentropy"),
         default="choice",
         help="what decides which weights are best on the dev data: the answers that are wrong, "
-        "or the loss; choice is the error, then the loss, and never weights without softmax "
+        "or their cross-entropy; choice is the error, then the cross-entropy, and never weights "
+        "without softmax "
         "(default: %(default)s)",
     )
     training.add_argument(

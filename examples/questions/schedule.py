@@ -2,18 +2,20 @@
 
 Gradient descent on the summed cost, the gradient of each matrix clipped; a rate that halves every
 25 epochs; a linear start, in which the softmax over memories is missing until the dev loss stops
-falling. The training loop asks `LinearStartSchedule` after every epoch, as it asks any plateau.
+falling.
 """
 
+import pathlib
+
 import keras
+import tensorflow as tf
 from keras import ops
 
-from examples.questions.objective import AnswerObjective
-from examples.training.evaluation import Evaluation
-from examples.training.settings import Metric
-from keras_attention import validation
+from examples.training.history import read_history
+from keras_attention import MemoryHops, validation
+from keras_attention.export.tokenizers.base import UNKNOWN_ID
 
-LINEAR_SHARE = 0.5  # of the rate while the softmax is missing: 0.005 for 0.01
+LINEAR_FRACTION = 0.5  # of the rate while the softmax is missing: 0.005 for 0.01
 LINEAR_CHOICE = 2.0  # no `choice` without softmax is smaller, every one with softmax is
 
 
@@ -24,6 +26,7 @@ class SummedCostDescent(keras.optimizers.SGD):
         rate: Positive float, the rate of the summed cost.
         batch_size: Positive int, the rows that are summed.
         largest_norm: Positive float, the largest norm of the gradient of a matrix; None for any.
+        **options: Options of `keras.optimizers.SGD`.
 
     Example:
 
@@ -34,78 +37,129 @@ class SummedCostDescent(keras.optimizers.SGD):
     [-3.0, -4.0]
     """
 
-    def __init__(self, rate: float, batch_size: int, largest_norm: float | None = None):
-        super().__init__(rate)
+    def __init__(
+        self, rate: float, batch_size: int, largest_norm: float | None = None, **options: object
+    ) -> None:
+        super().__init__(rate, **options)
         self.batch_size, self.largest_norm = batch_size, largest_norm
 
     def update_step(self, gradient, variable, learning_rate):
-        gradient = gradient * self.batch_size
+        # An embedding's gradient lists a row once a use; the norm needs the rows summed.
+        gradient = tf.convert_to_tensor(gradient) * self.batch_size
         if self.largest_norm is not None:
             norm = ops.norm(ops.reshape(gradient, (-1,)))
             gradient = gradient * (self.largest_norm / ops.maximum(norm, self.largest_norm))
         super().update_step(gradient, variable, learning_rate)
 
 
-class LinearStartSchedule:
+class LinearStart(keras.callbacks.Callback):
     """Puts the softmax back when it is time, and halves the rate from then on.
 
+    Whether the reader is linear is one of its weights; what the choice was in earlier epochs stands
+    in history.csv.
+
     Args:
-        reader: The model's `MemoryHops`. Whether it is linear is one of its weights, and so part
-            of a checkpoint.
+        directory: The run's folder.
+        reader: The model's `MemoryHops`.
         rate: Positive float, the rate with the softmax; without it, half as much.
         halve_every: Positive int, epochs from one halving to the next.
         patience: Positive int, epochs without a new best after which the softmax comes back.
-        epochs_done: Function that returns how many epochs there have been.
         linear_epochs: Positive int, the epochs after which it comes back at the latest.
-
-    Attributes:
-        waited: Without softmax, epochs that were not the best; with it, epochs since it came
-            back. The loop keeps it in checkpoints.
     """
 
-    def __init__(self, reader, rate, halve_every, patience, epochs_done, linear_epochs):
-        owner = "LinearStartSchedule"
-        self.reader, self.epochs_done = reader, epochs_done
+    def __init__(
+        self,
+        directory: pathlib.Path,
+        reader: MemoryHops,
+        rate: float,
+        halve_every: int,
+        patience: int,
+        linear_epochs: int,
+    ) -> None:
+        super().__init__()
+        owner, path = "LinearStart", pathlib.Path(directory) / "history.csv"
+        self.reader = reader
         self.rate = validation.check_number_in_range(owner, "rate", rate, 0.0)
         self.halve_every = validation.check_positive_int(owner, "halve_every", halve_every)
         self.patience = validation.check_positive_int(owner, "patience", patience)
         self.linear_epochs = validation.check_positive_int(owner, "linear_epochs", linear_epochs)
-        self.waited = 0
+        self.choices = [row["val_choice"] for row in read_history(path)] if path.exists() else []
 
     def first_rate(self) -> float:
         """Returns the rate to begin with."""
-        return self.rate * (LINEAR_SHARE if self.reader.is_linear() else 1.0)
+        return self.rate * (LINEAR_FRACTION if self.reader.is_linear() else 1.0)
 
-    def update(self, improved: bool, rate: float) -> float:
-        """Returns the rate to go on with; called after every epoch."""
-        if not self.reader.is_linear():
-            self.waited += 1
-            return rate if self.waited % self.halve_every else rate / 2
-        self.waited = 0 if improved else self.waited + 1
-        if self.waited < self.patience and self.epochs_done() < self.linear_epochs:
-            return rate
-        self.reader.set_linear(False)
-        self.waited = 0
-        return self.rate
+    def on_epoch_begin(self, epoch, logs=None):
+        self.choices = self.choices[:epoch]  # a row may be newer than the backup
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.choices.append(logs["val_choice"])
+        linear = [choice for choice in self.choices if choice >= LINEAR_CHOICE]
+        if self.reader.is_linear():
+            waited = len(linear) - 1 - linear.index(min(linear))
+            if waited < self.patience and len(linear) < self.linear_epochs:
+                return
+            self.reader.set_linear(False)
+        halvings = (len(self.choices) - len(linear)) // self.halve_every
+        self.model.optimizer.learning_rate = self.rate / 2**halvings
 
 
-def choice(reader, dev_batches, jit_compile: bool = True) -> Metric:
-    """Returns the number that decides which weights are best: the smallest `choice`.
+class Choice(keras.metrics.Metric):
+    """The number that decides which weights are best: the smallest one.
 
-    It is the share of the dev questions answered wrongly; of two epochs with the same share the
-    one with the smaller loss is better, by less than one question. During a linear start it is
-    2 + loss: there the loss decides, and no weights without softmax are ever better than some
-    with it.
+    It is the fraction of the questions answered wrongly; of two epochs with the same fraction the
+    one with the smaller cross-entropy is better, by less than one question. During a linear start
+    it is 2 + cross-entropy: there the loss decides, and no weights without softmax are ever better
+    than some with it.
+
+    Args:
+        reader: The model's `MemoryHops`.
+        name: Str.
     """
-    evaluations = {}
 
-    def measure(model):
-        if not evaluations:  # made once: its graph reads the weights of the moment
-            evaluations[0] = Evaluation(model, jit_compile, AnswerObjective())
-        numbers = evaluations[0](dev_batches)
-        if reader.is_linear():
-            return LINEAR_CHOICE + numbers["loss"]
-        tie = numbers["loss"] / (1.0 + numbers["loss"])
-        return numbers["error"] + tie / (numbers["questions"] + 1.0)
+    def __init__(self, reader: MemoryHops, name: str = "choice") -> None:
+        super().__init__(name=name)
+        self.reader = reader
+        self.error, self.crossentropy = make_metrics()
 
-    return Metric("choice", measure, larger_is_better=False)
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        for metric in (self.error, self.crossentropy):
+            metric.update_state(y_true, y_pred, sample_weight)
+
+    def result(self):
+        loss = self.crossentropy.result()
+        questions = self.error.count + 1.0
+        chosen = self.error.result() + loss / (1.0 + loss) / questions
+        return ops.where(self.reader.linear, LINEAR_CHOICE + loss, chosen)
+
+
+def make_loss() -> dict[str, keras.losses.Loss]:
+    """Returns the cross-entropy of the answer among all words."""
+    return {
+        "logits": keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction="mean_with_sample_weight"
+        )
+    }
+
+
+def make_metrics() -> list[keras.metrics.Metric]:
+    """Returns the fraction of the questions that are answered wrongly, and the cross-entropy."""
+    return [
+        keras.metrics.MeanMetricWrapper(mark_errors, name="error"),
+        keras.metrics.SparseCategoricalCrossentropy(from_logits=True, name="crossentropy"),
+    ]
+
+
+def mark_errors(y_true, y_pred):
+    """Returns 1 for each answer that is wrong; one outside the vocabulary cannot be right.
+
+    Example:
+
+    >>> logits = ops.array([[0.0, 0.0, 2.0], [0.0, 2.0, 0.0]])
+    >>> mark_errors(ops.array([2, 1]), logits).numpy().tolist()
+    [0.0, 1.0]
+    """
+    answer = ops.cast(y_true, "int32")
+    said = ops.cast(ops.argmax(y_pred, axis=-1), "int32")
+    is_wrong = ops.logical_or(said != answer, answer == UNKNOWN_ID)
+    return ops.cast(is_wrong, "float32")

@@ -6,18 +6,18 @@ from examples.commands import resuming
 from examples.data.report import DataError
 from examples.data.rows import RowBatches
 from examples.questions import options, words
-from examples.questions.objective import AnswerObjective
 from examples.questions.opened import linear_text
 from examples.questions.schedule import (
     LINEAR_CHOICE,
-    LinearStartSchedule,
+    Choice,
+    LinearStart,
     SummedCostDescent,
-    choice,
+    make_loss,
+    make_metrics,
 )
 from examples.questions.stories import read_questions, split
-from examples.training import averaging
 from examples.training.job import Job
-from examples.training.settings import TrainingSettings
+from examples.training.settings import TrainingSettings, optimizer_options
 from examples.training.workers import Workers
 from keras_attention.export import runs
 
@@ -56,7 +56,14 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
     )
     _tell(arguments, parts, model, tokenizer, longest)
     reader = model.get_layer("reader")
-    optimizer, schedule = _optimizer(arguments, reader, batches.batches_per_epoch())
+    start = LinearStart(
+        directory,
+        reader,
+        arguments.learning_rate or options.OPTIMIZERS[arguments.optimizer],
+        arguments.halve_every,
+        arguments.linear_patience,
+        arguments.linear_epochs,
+    )
     description = {
         "system": arguments.system,
         "task": arguments.task,
@@ -69,14 +76,13 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         model,
         batches,
         dev_batches,
-        _settings(arguments),
-        optimizer,
-        AnswerObjective(),
+        TrainingSettings.from_arguments(arguments),
+        _optimizer(arguments, start.first_rate()),
+        make_loss(),
         save=lambda best: runs.write_run(directory, best, description, replace=True),
         digests={"training": batches.digest(), "dev": dev_batches.digest()},
-        metrics=(choice(reader, dev_batches, not arguments.no_jit),),
-        average=averaging.make_average(arguments.average, arguments.average_last),
-        plateau=schedule,
+        metrics=[*make_metrics(), Choice(reader)],
+        callbacks=(start,),
         warning=lambda result: _warning(arguments, result),
     )
 
@@ -118,27 +124,9 @@ def _warning(arguments, result):
     return linear_text(arguments.run) if is_linear else None
 
 
-def _optimizer(arguments, reader, batches_per_epoch):
-    """The optimizer, and what changes its rate and ends the linear start."""
-    rate = arguments.learning_rate or options.OPTIMIZERS[arguments.optimizer]
-    schedule = LinearStartSchedule(
-        reader,
-        rate,
-        arguments.halve_every,
-        arguments.linear_patience,
-        lambda: int(optimizer.iterations) // batches_per_epoch,
-        arguments.linear_epochs,
-    )
+def _optimizer(arguments, rate):
+    shared = optimizer_options(arguments)
     if arguments.optimizer == "adam":
-        optimizer = keras.optimizers.Adam(schedule.first_rate())
-    else:
-        optimizer = SummedCostDescent(
-            schedule.first_rate(), arguments.batch_size, arguments.clip_norm or None
-        )
-    return optimizer, schedule
-
-
-def _settings(arguments):
-    if arguments.optimizer == "sgd":  # which clips each matrix by itself
-        return TrainingSettings.from_arguments(arguments, clip_norm=None)
-    return TrainingSettings.from_arguments(arguments)
+        return keras.optimizers.Adam(rate, **shared)
+    largest_norm = shared.pop("global_clipnorm")  # it clips each matrix by itself
+    return SummedCostDescent(rate, arguments.batch_size, largest_norm, **shared)

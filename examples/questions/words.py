@@ -131,7 +131,7 @@ def length(
 
 
 def encoded(questions: list[Question], tokenizer: WordTokenizer, memories: int, words: int):
-    """Returns `(inputs, labels)` of questions as arrays.
+    """Returns `(inputs, labels, weights)` of questions as arrays.
 
     Args:
         questions: The questions.
@@ -141,7 +141,8 @@ def encoded(questions: list[Question], tokenizer: WordTokenizer, memories: int, 
 
     Returns:
         `{"story": (rows, longest story, words), "question": (rows, words)}` and
-        `{"answer": (rows,)}`, int32. An answer that is no word of the vocabulary has id 1.
+        `{"logits": (rows,)}`, the answers, int32; and weights of 1. An answer that is no word of
+        the vocabulary has id 1.
     """
     texts = sorted({t for q in questions for t in (*q.sentences, q.question, q.answer)})
     place = {text: number for number, text in enumerate(texts)}
@@ -154,4 +155,5 @@ def encoded(questions: list[Question], tokenizer: WordTokenizer, memories: int, 
         row[: len(kept)] = ids[kept]
     asked = ids[[place[q.question] for q in questions]]
     answers = ids[[place[q.answer] for q in questions], 0]
-    return {"story": story, "question": asked}, {"answer": answers}
+    weights = np.ones(len(questions), np.float32)
+    return {"story": story, "question": asked}, {"logits": answers}, weights

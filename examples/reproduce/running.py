@@ -1,6 +1,6 @@
 """Runs experiments one after another; what is done already is not done again.
 
-A training goes on from its newest checkpoint, one that is over is left as it is, and an
+A training goes on from its last backup, one that is over is left as it is, and an
 evaluation is made once for a model. So the same call, after whatever interrupted it, takes up
 the work where it was. Each command is a process of its own.
 """
@@ -14,7 +14,6 @@ import sys
 from examples.commands import resuming, train_options
 from examples.reproduce.experiment import Experiment
 from examples.reproduce.results import Outcome
-from examples.training.interrupts import Interrupts
 
 
 class StepFailed(ValueError):
@@ -24,29 +23,20 @@ class StepFailed(ValueError):
 def call(arguments: list[str]) -> None:
     """Runs `python -m examples` with these arguments.
 
-    Ctrl-C and SIGTERM are passed on once, and the command ends in good order: a training
-    writes a checkpoint first.
+    An interruption ends the command too.
 
     Raises:
         KeyboardInterrupt: If it was interrupted.
         StepFailed: If it failed.
     """
     line = [sys.executable, "-m", "examples", *arguments]
-    with Interrupts() as interrupts:
-        # A session of its own: a terminal's Ctrl-C does not reach it a second time.
-        process = subprocess.Popen(line, start_new_session=True)
+    # A session of its own: a terminal's Ctrl-C does not reach it a second time.
+    with subprocess.Popen(line, start_new_session=True) as process:
         try:
-            while process.poll() is None and not interrupts.requested:
-                try:
-                    process.wait(timeout=0.2)
-                except subprocess.TimeoutExpired:
-                    continue
-        finally:
-            if process.poll() is None:
-                process.terminate()
-                process.wait()
-    if interrupts.requested:
-        raise KeyboardInterrupt
+            process.wait()
+        except BaseException:
+            process.terminate()
+            raise
     if process.returncode:
         raise StepFailed(
             f"`python -m examples {arguments[0]}` ended with status {process.returncode}; what it "

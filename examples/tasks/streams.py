@@ -65,9 +65,9 @@ class Stream:
     >>> stream = Stream(find("copy"), batch_size=3, batches_per_epoch=7, seed=1, length=(1, 5))
     >>> stream.shapes()
     [(3, 3), (3, 5), (3, 7), (3, 9), (3, 11)]
-    >>> inputs, labels = next(iter(stream.epoch(0)))
-    >>> sorted(inputs), sorted(labels)
-    (['inputs'], ['due', 'targets'])
+    >>> inputs, targets, due = next(iter(stream.epoch(0)))
+    >>> [tuple(tensor.shape) for tensor in (inputs["inputs"], targets, due)]
+    [(3, 9, 9), (3, 9, 8), (3, 9)]
     """
 
     def __init__(
@@ -120,8 +120,8 @@ class Stream:
             start: Int of at least 0, how many batches to pass over.
 
         Returns:
-            Dataset of `({"inputs": (batch, time, input_dim)}, {"targets": (batch, time,
-            output_dim), "due": (batch, time)})`, float32, padded with 0.
+            Dataset of `({"inputs": (batch, time, input_dim)}, (batch, time, output_dim), (batch,
+            time))`, inputs, targets and where they are due, float32, padded with 0.
         """
         validation.check_int_at_least("Stream", "number", number, 0)
         validation.check_int_at_least("Stream", "start", start, 0)
@@ -130,14 +130,11 @@ class Stream:
         def spec(*last_axes):
             return tf.TensorSpec((self.batch_size, None, *last_axes), tf.float32)
 
-        specs = (
-            {"inputs": spec(task.input_dim)},
-            {"targets": spec(task.output_dim), "due": spec()},
-        )
+        specs = {"inputs": spec(task.input_dim)}, spec(task.output_dim), spec()
 
         def draw(batch):
             drawn = self.padded(self.example(number, batch))
-            return {"inputs": drawn.inputs}, {"targets": drawn.targets, "due": drawn.due}
+            return {"inputs": drawn.inputs}, drawn.targets, drawn.due
 
         return drawn_ahead(draw, specs, start, self._num_batches)
 

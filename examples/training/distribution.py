@@ -1,12 +1,126 @@
-"""Batches and seeds under a `tf.distribute` strategy.
+"""Training on several devices and in several processes: what Keras 3.15 does not do.
 
-Each batch is the whole step's batch; replica r of n takes its r-th slice. So the same
-batches, in the same order, train one device and many to the same weights. Every process
-makes the whole batches and takes its slices of them: nothing has to be told between them.
+- The optimizer clips the gradient of each replica; `ReplicatedModel` clips that of the batch.
+- Under `MultiWorkerMirroredStrategy` `fit` takes means of scalars along an axis that they do not
+  have. So the loop over the batches is written here, with the same compiled model, the same steps
+  and the same callbacks.
 """
 
-import numpy as np
+import keras
 import tensorflow as tf
+
+from examples.training.batches import EpochBatches
+
+
+class ReplicatedModel(keras.Model):
+    """A model whose replicas clip the gradient of the whole batch, as one device does.
+
+    The loss is the mean of the replicas' losses.
+
+    Attributes:
+        clip_norm: None, or the largest global norm of the gradient.
+        clip_value: None, or the largest absolute value of its elements.
+    """
+
+    clip_norm: float | None = None
+    clip_value: float | None = None
+
+    def compile(self, optimizer, *arguments, **options):
+        """Takes the clipping from the optimizer."""
+        self.clip_norm, optimizer.global_clipnorm = optimizer.global_clipnorm, None
+        self.clip_value, optimizer.clipvalue = optimizer.clipvalue, None
+        super().compile(optimizer, *arguments, **options)
+
+    def train_step(self, data):
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        replicas = self.distribute_strategy.num_replicas_in_sync
+        with tf.GradientTape() as tape:
+            outputs = self(x, training=True)
+            loss = self.compute_loss(x, y, outputs, sample_weight)  # divided by the replicas
+        gradients = tape.gradient(loss, [v.value for v in self.trainable_variables])
+        pairs = zip(gradients, self.trainable_variables, strict=True)
+        gradients, variables = zip(*(pair for pair in pairs if pair[0] is not None), strict=True)
+        context = tf.distribute.get_replica_context()
+        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+        if self.clip_value is not None:
+            limit = self.clip_value
+            gradients = [tf.clip_by_value(gradient, -limit, limit) for gradient in gradients]
+        if self.clip_norm is not None:
+            gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm)
+        # The optimizer sums over the replicas once more.
+        self.optimizer.apply([gradient / replicas for gradient in gradients], variables)
+        (tracker,) = (metric for metric in self.metrics if metric.name == "loss")
+        tracker.update_state(loss * replicas, sample_weight=tf.shape(tf.nest.flatten(x)[0])[0])
+        return self.compute_metrics(x, y, outputs, sample_weight)
+
+
+def fit_on_workers(
+    model: keras.Model,
+    data: EpochBatches,
+    dev_data: tf.data.Dataset,
+    strategy: tf.distribute.Strategy,
+    epochs: int,
+    callbacks: list[keras.callbacks.Callback],
+    verbose: int | str = 0,
+) -> None:
+    """Does what `model.fit` does, in each of several workers.
+
+    Every worker makes the whole batches and takes its slices of them.
+
+    Args:
+        model: A model that was made and compiled under the strategy.
+        data: The training data.
+        dev_data: What is measured after each epoch.
+        strategy: A `tf.distribute.MultiWorkerMirroredStrategy`.
+        epochs: Epochs of the whole training.
+        callbacks: The callbacks of `fit`.
+        verbose: As that of `fit`.
+    """
+    callbacks = keras.callbacks.CallbackList(
+        callbacks,
+        add_history=True,
+        add_progbar=verbose != 0,
+        model=model,
+        verbose=verbose,
+        epochs=epochs,
+        steps=data.batches_per_epoch,
+    )
+
+    def on_replicas(step):
+        return tf.function(lambda batch: strategy.run(step, (batch,)), reduce_retracing=True)
+
+    train_step, test_step = on_replicas(model.train_step), on_replicas(model.test_step)
+
+    def run(step, dataset, called):
+        for number, batch in enumerate(distribute(strategy, dataset)):
+            step(batch)
+            if called is not None:
+                called(number, _read(model))
+                if model.stop_training:
+                    break
+        return _read(model)
+
+    model.stop_training = False
+    with strategy.scope():
+        callbacks.on_train_begin()
+    for epoch in range(model._initial_epoch or 0, epochs):
+        model.reset_metrics()
+        callbacks.on_epoch_begin(epoch)
+        logs = run(train_step, data.dataset, callbacks.on_train_batch_end)
+        model.reset_metrics()
+        callbacks.on_test_begin()
+        measured = run(test_step, dev_data, None)
+        callbacks.on_test_end(measured)
+        logs |= {f"val_{name}": value for name, value in measured.items()}
+        callbacks.on_epoch_end(epoch, logs)
+        if model.stop_training:
+            break
+    callbacks.on_train_end()
+
+
+def _read(model):
+    return {name: float(value) for name, value in model.get_metrics_result().items()}
 
 
 def distribute(strategy: tf.distribute.Strategy, dataset):
@@ -17,7 +131,7 @@ def distribute(strategy: tf.distribute.Strategy, dataset):
 
     Args:
         strategy: The strategy the model was made under.
-        dataset: Iterable of `(inputs, labels)`, the same in every process.
+        dataset: Iterable of batches, the same in every process.
     """
     replicas = strategy.num_replicas_in_sync
     for batch in dataset:
@@ -27,23 +141,6 @@ def distribute(strategy: tf.distribute.Strategy, dataset):
                 lambda tensor: tf.split(tensor, replicas)[context.replica_id_in_sync_group], whole
             )
         )
-
-
-def spread_seeds(strategy: tf.distribute.Strategy, variables: list) -> None:
-    """Gives each replica its own random numbers, from the first one's seed states.
-
-    Variables are mirrored, seed states too, so all replicas would drop the same units.
-    Call it after building the model and after every restore; replica 0 is left as it is.
-    """
-    numbers = strategy.experimental_distribute_values_from_function(
-        lambda context: tf.constant(context.replica_id_in_sync_group)
-    )
-    numbers = [int(number) for number in strategy.experimental_local_results(numbers)]
-    for variable in variables:
-        copies = strategy.experimental_local_results(variable.value)
-        seed, count = np.asarray(copies[0])
-        for number, copy in zip(numbers, copies, strict=True):
-            copy.assign([seed + number, count])
 
 
 def _filled(tensor, multiple):

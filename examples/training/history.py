@@ -51,7 +51,11 @@ class History:
 def read_history(path: pathlib.Path) -> list[dict]:
     """Returns the rows of a `history.csv`, numbers as float, empty cells left out."""
     with open(path, newline="", encoding="utf-8") as file:
-        return [{k: float(v) for k, v in row.items() if v != ""} for row in csv.DictReader(file)]
+        return [{k: _read(k, v) for k, v in row.items() if v != ""} for row in csv.DictReader(file)]
+
+
+def _read(column, text):
+    return int(text) if column == "epoch" else float(text)
 
 
 def _shown(value):

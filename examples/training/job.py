@@ -5,27 +5,27 @@ from collections.abc import Callable
 
 import keras
 
-from examples.training import averaging, schedules
-from examples.training.objectives import Objective
-from examples.training.settings import Metric, TrainingSettings
+from examples.training.settings import Measure, TrainingResult, TrainingSettings
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What `loop.train` is called with, and what a run remembers of its data.
+    """What is compiled and fit, and what a run remembers of its data.
 
     Attributes:
-        model: The Keras model.
-        batches, dev_batches: What it is trained and measured on.
+        model: The Keras model, a functional one that is not compiled.
+        batches, dev_batches: What it is trained and measured on; see `examples.training.batches`.
         settings: The `TrainingSettings`.
-        optimizer: A Keras optimizer without clipping.
-        objective: What is minimized and measured.
+        optimizer: A Keras optimizer.
+        loss: The loss, as `compile` takes it; outputs that a dict does not name have none.
         save: Writes the run with the model that it is given.
         digests: Part of the data to a string that changes with it.
-        metrics: Measured after each epoch.
-        average: A `WeightAverage`, or None.
-        plateau: A `ReduceOnPlateau`, or None.
+        metrics: The weighted metrics, as `compile` takes them.
+        measures: Measured after each epoch.
+        callbacks: Callbacks of this job. They come after the measures, whose values are in their
+            logs.
         warning: Returns what to tell of a `TrainingResult` that is not as hoped for, or None.
+        trainer: The class that is compiled and fit, a `keras.Model` with another loss if need be.
     """
 
     model: keras.Model
@@ -33,10 +33,11 @@ class Job:
     dev_batches: object
     settings: TrainingSettings
     optimizer: keras.optimizers.Optimizer
-    objective: Objective
+    loss: object
     save: Callable[[keras.Model], object]
     digests: dict[str, str]
-    metrics: tuple[Metric, ...] = ()
-    average: averaging.WeightAverage | None = None
-    plateau: schedules.ReduceOnPlateau | None = None
-    warning: Callable[[object], str | None] | None = None
+    metrics: object = None
+    measures: tuple[Measure, ...] = ()
+    callbacks: tuple[keras.callbacks.Callback, ...] = ()
+    warning: Callable[[TrainingResult], str | None] | None = None
+    trainer: type[keras.Model] = keras.Model

@@ -1,12 +1,9 @@
 """Learning rates over time.
 
-The first three are Keras schedules: pass them to the optimizer. They count updates from
-0, as Keras does; the papers count steps from 1, so step = updates done + 1.
-`ReduceOnPlateau` follows the dev loss instead and is asked by the loop after each
-evaluation. None of them reaches a `.keras` file, which holds no optimizer here.
+They are Keras schedules: pass them to the optimizer. They count updates from 0, as Keras does;
+the papers count steps from 1, so step = updates done + 1. None of them reaches a `.keras` file,
+which holds no optimizer here.
 """
-
-import dataclasses
 
 import keras
 from keras import ops
@@ -132,43 +129,3 @@ class CoolDownSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self):
         return {"base": self.base, "total": self.total, "cooling": self.cooling}
-
-
-@dataclasses.dataclass
-class ReduceOnPlateau:
-    """Multiplies the learning rate by `factor` when the dev loss stops improving.
-
-    The loop calls `update` after every evaluation and keeps `waited` in its checkpoints.
-    The optimizer must hold a plain number as its learning rate, not a schedule.
-
-    Args:
-        factor: Float in (0, 1).
-        patience: Positive int, evaluations without improvement before the rate falls.
-        minimum: Float, the rate does not fall below it.
-
-    Example:
-
-    >>> plateau = ReduceOnPlateau(factor=0.5, patience=2)
-    >>> [plateau.update(improved, 0.1) for improved in (True, False, False)]
-    [0.1, 0.1, 0.05]
-    """
-
-    factor: float = 0.5
-    patience: int = 2
-    minimum: float = 0.0
-    waited: int = 0
-
-    def __post_init__(self):
-        validation.check_number_in_range(
-            "ReduceOnPlateau", "factor", self.factor, 0.0, 1.0, below=True
-        )
-        validation.check_positive_int("ReduceOnPlateau", "patience", self.patience)
-        validation.check_number_in_range("ReduceOnPlateau", "minimum", self.minimum, 0.0)
-
-    def update(self, improved: bool, rate: float) -> float:
-        """Returns the learning rate to go on with."""
-        self.waited = 0 if improved else self.waited + 1
-        if self.waited < self.patience:
-            return rate
-        self.waited = 0
-        return min(rate, max(self.minimum, rate * self.factor))

@@ -1,131 +1,94 @@
-"""What a run is told, and what it answers."""
+"""What a training is told, and what it answers."""
 
+import argparse
 import dataclasses
 from collections.abc import Callable
 
 import keras
 
-from keras_attention import validation
+#: Metrics of which the larger value is the better one; of all others it is the smaller.
+LARGER_IS_BETTER = {"accuracy", "bleu", "exact_match", "located"}
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingSettings:
-    """Settings of `loop.train`; every field has a default.
+    """Settings of `train`.
 
     Args:
         epochs: Positive int, epochs at most.
-        minutes: None, or the wall time the run may take, all resumptions together. The last
-            evaluation is counted in as far as its length is known.
-        patience: None, or the evaluations without improvement after which the run stops.
-        goal: None, or the value of what is monitored at which the run stops.
-        monitor: What decides which weights are best: `"loss"` (on the dev data, the
-            default), another number of the objective (`"accuracy"`), or the name of a `Metric`
-            given to the loop.
-        clip_norm: None, or the largest global norm of the gradient.
-        clip_value: None, or the largest absolute value of an element of the gradient.
-        jit_compile: Bool, compile with XLA.
-        checkpoint_seconds: None, or the seconds from one checkpoint to the next.
-        checkpoint_steps: None, or the updates from one checkpoint to the next.
-        keep_checkpoints: Positive int, how many are kept.
-        log_steps: Positive int, updates between two looks at the loss at most; a loss
-            that is not finite is noticed there.
-        tensorboard: Bool, write scalars for TensorBoard under `tensorboard/`.
-
-    Raises:
-        ValueError: If a field is not as described.
-
-    Example:
-
-    >>> TrainingSettings(epochs=0)
-    Traceback (most recent call last):
-        ...
-    ValueError: TrainingSettings expects `epochs` to be a positive int. Received: epochs=0
+        monitor: Name of the metric whose best value on the dev data decides which weights are
+            kept.
+        minutes: None, or the wall time the training may take, all resumptions together. The epoch
+            in which it ends is cut short and measured.
+        patience: None, or the epochs without improvement after which the training stops.
+        goal: None, or the value of the metric at which the training stops.
+        jit_compile: Whether to compile with XLA.
+        checkpoint_seconds: Seconds from one backup to the next within an epoch.
+        tensorboard: Whether to write files for TensorBoard.
+        uses_average: Whether the optimizer keeps a moving average of the weights, which is
+            measured and kept then.
     """
 
-    epochs: int = 10
+    epochs: int
+    monitor: str
     minutes: float | None = None
     patience: int | None = None
     goal: float | None = None
-    monitor: str = "loss"
-    clip_norm: float | None = 1.0
-    clip_value: float | None = None
     jit_compile: bool = True
-    checkpoint_seconds: float | None = 120.0
-    checkpoint_steps: int | None = None
-    keep_checkpoints: int = 2
-    log_steps: int = 50
+    checkpoint_seconds: float = 60.0
     tensorboard: bool = False
+    uses_average: bool = False
 
     @classmethod
-    def from_arguments(cls, arguments, **changes) -> "TrainingSettings":
-        """Returns the settings that the options of `python -m examples train` ask for.
+    def from_arguments(cls, arguments: argparse.Namespace) -> "TrainingSettings":
+        """Returns the settings that the options of `python -m examples train` ask for."""
+        same = ("epochs", "monitor", "minutes", "patience", "goal", "checkpoint_seconds")
+        return cls(
+            **{name: getattr(arguments, name) for name in (*same, "tensorboard")},
+            jit_compile=not arguments.no_jit,
+            uses_average=arguments.average is not None,
+        )
 
-        Args:
-            arguments: Namespace with the options that every family has, and `clip_value` where
-                it has that. A norm or value of 0 clips nothing.
-            **changes: Fields that are not what the options say.
-        """
-        same = ("epochs", "minutes", "patience", "goal", "monitor", "checkpoint_seconds")
-        settings = {name: getattr(arguments, name) for name in (*same, "tensorboard")}
-        settings |= {
-            name: getattr(arguments, name, None) or None for name in ("clip_norm", "clip_value")
-        }
-        return cls(**settings | {"jit_compile": not arguments.no_jit} | changes)
 
-    def __post_init__(self):
-        owner = "TrainingSettings"
-        for name in ("epochs", "keep_checkpoints", "log_steps"):
-            validation.check_positive_int(owner, name, getattr(self, name))
-        for name in ("patience", "checkpoint_steps"):
-            if getattr(self, name) is not None:
-                validation.check_positive_int(owner, name, getattr(self, name))
-        for name in ("minutes", "checkpoint_seconds", "clip_norm", "clip_value"):
-            if getattr(self, name) is not None:
-                validation.check_number_in_range(owner, name, getattr(self, name), 0.0)
-        for name in ("clip_norm", "clip_value"):
-            if getattr(self, name) == 0:
-                raise ValueError(
-                    f"{owner} expects `{name}` to be positive; None leaves the gradient as it is. "
-                    f"Received: {name}=0"
-                )
+def optimizer_options(arguments: argparse.Namespace) -> dict[str, object]:
+    """Returns what the options say of clipping and averaging, for every optimizer of Keras."""
+    options = {"global_clipnorm": arguments.clip_norm or None}
+    if getattr(arguments, "clip_value", None):
+        options["clipvalue"] = arguments.clip_value
+    if arguments.average is not None:
+        options |= {"use_ema": True, "ema_momentum": arguments.average}
+    return options
 
 
 class TrainingDiverged(ArithmeticError):
-    """The loss or the gradient is no longer a number."""
+    """The loss is no longer a number."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric:
-    """Something to measure after each epoch, such as BLEU or exact match.
+class Measure:
+    """Something to measure after each epoch that is no metric of `compile`, such as BLEU.
 
     Args:
         name: The column in history.csv.
         compute: Function of the model that returns a float.
-        larger_is_better: Bool.
     """
 
     name: str
     compute: Callable[[keras.Model], float]
-    larger_is_better: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingResult:
-    """How a run ended.
+    """How a training ended.
 
     Args:
-        reason: `"epochs"`, `"patience"`, `"goal"`, `"minutes"` or `"interrupted"`.
+        reason: `"epochs"`, `"patience"`, `"goal"` or `"minutes"`.
         history: The rows of history.csv.
-        best: Value of the monitored quantity for the weights the model now holds, None
-            if nothing was evaluated.
-        best_epoch: The epoch they come from, counted from 1.
-        steps: Updates made.
-        seconds: Wall time, all resumptions together.
+        best: The best value of the monitored metric, None if no epoch ended.
+        best_epoch: Its epoch, counted from 1.
     """
 
     reason: str
-    history: list
+    history: list[dict[str, float]]
     best: float | None
     best_epoch: int | None
-    steps: int
-    seconds: float

@@ -6,7 +6,7 @@ import time
 from examples.commands import arguments as shared
 from examples.data.batches import Batches
 from examples.data.parallel import Corpus
-from examples.training.evaluation import Evaluation
+from examples.training.fitting import evaluate
 from examples.translation import corpora, error_rates, positions, scoring
 from examples.translation.arguments import add_files, files_of
 from examples.translation.lengths import pair_limits, tell_cut_sources
@@ -18,6 +18,8 @@ from examples.translation.opened import (
     translator,
 )
 from examples.translation.own_words import own_words_perplexity
+from examples.translation.train import make_metrics
+from keras_attention import TokenCrossentropy
 from keras_attention.decoders import get_decoder_start_id
 from keras_attention.export.search_arguments import add_search_arguments, make_search_options
 
@@ -256,7 +258,7 @@ def _reference_batches(opened, other, pairs):
 def _of_references(opened, batches, other):
     """What the model says to the references: perplexities, accuracy and predicted positions."""
     sides = opened.source_tokenizer, opened.target_tokenizer
-    forced = Evaluation(opened.model, jit_compile=False)(batches)  # once: compiling takes longer
+    forced = evaluate(opened.model, batches.epoch(0), TokenCrossentropy(), make_metrics())
     numbers = {
         "perplexity": forced["perplexity"],
         "perplexity_own_words": own_words_perplexity(opened.model, *sides, batches),

@@ -49,4 +49,4 @@ def trained_format(run: Run) -> str:
 def learned_from_files(run: Run) -> bool:
     """Returns whether the run was trained on the user's files, and not on the dates."""
     told = run.settings.get("training") or {}
-    return bool(told.get("source") or told.get("pairs"))
+    return any(told.get(name) for name in ("source", "pairs", "shards"))

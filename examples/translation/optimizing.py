@@ -15,6 +15,7 @@ import keras
 
 from examples.commands.arguments import UsageError
 from examples.training import schedules
+from examples.training.settings import optimizer_options
 
 #: The names of the optimizers and the rates they begin with.
 OPTIMIZERS = {"adam": 1e-3, "sgd": 1.0, "nesterov": 0.25, "adadelta": 1.0, "rmsprop": 1e-3}
@@ -63,26 +64,19 @@ def make_optimizer(
         batches_per_epoch: What an epoch is to `--schedule halving` and `--cool-down`.
     """
     rate = _rate(arguments, batches_per_epoch)
-    name = arguments.optimizer
+    name, options = arguments.optimizer, optimizer_options(arguments)
     if name == "adam":
         is_noam = arguments.schedule == "noam"
         beta_2 = arguments.beta_2
         if beta_2 is None:
             beta_2 = 0.98 if is_noam else 0.999
-        return keras.optimizers.Adam(rate, beta_2=beta_2, epsilon=1e-9 if is_noam else 1e-7)
+        epsilon = 1e-9 if is_noam else 1e-7
+        return keras.optimizers.Adam(rate, beta_2=beta_2, epsilon=epsilon, **options)
     if name == "nesterov":
-        return keras.optimizers.SGD(rate, momentum=0.99, nesterov=True)
+        return keras.optimizers.SGD(rate, momentum=0.99, nesterov=True, **options)
     if name == "adadelta":
-        return keras.optimizers.Adadelta(rate, rho=0.95, epsilon=1e-6)
-    return {"sgd": keras.optimizers.SGD, "rmsprop": keras.optimizers.RMSprop}[name](rate)
-
-
-def make_plateau(arguments: argparse.Namespace) -> schedules.ReduceOnPlateau | None:
-    """Returns what lowers the rate when the run stops improving, or None."""
-    if arguments.schedule != "plateau":
-        return None
-    factor, patience = arguments.plateau_factor or 0.5, arguments.plateau_patience or 2
-    return schedules.ReduceOnPlateau(factor, patience)
+        return keras.optimizers.Adadelta(rate, rho=0.95, epsilon=1e-6, **options)
+    return {"sgd": keras.optimizers.SGD, "rmsprop": keras.optimizers.RMSprop}[name](rate, **options)
 
 
 def _rate(arguments, batches_per_epoch):

@@ -18,6 +18,9 @@ examples:
   your own sentence pairs, in SentencePiece subwords:
     python -m examples train {0} --run runs/mine --source train.de --target train.en \\
         --dev-source dev.de --dev-target dev.en --dropout 0.3 --minutes 60
+  pairs in many files, more than fit into memory:
+    python -m examples train {0} --run runs/large --shards 'data/*.tsv.gz' \\
+        --epoch-batches 10000 --dev-pairs dev.tsv
   go on after an interruption, or train longer:
     python -m examples train {0} --run runs/mine --resume
     python -m examples train {0} --run runs/mine --resume --minutes 120
@@ -28,7 +31,25 @@ def add_data(parser) -> None:
     """Adds the options of the data."""
     add_files(parser, "training", hint=" (default: the embedded dates)")
     add_files(parser, "dev", "dev-", hint=" (default: a share of the training data)")
+    _add_shards(parser.add_argument_group("training data larger than memory, instead"))
     _add_reading(parser.add_argument_group("reading the data"))
+
+
+def _add_shards(data):
+    data.add_argument(
+        "--shards",
+        nargs="+",
+        metavar="FILE",
+        help="files or quoted patterns: source<TAB>target a line, plain or .gz, or *.tfrecord of "
+        "tf.train.Example with the bytes features source and target; read while training, needs "
+        "--epoch-batches and dev files (default: none)",
+    )
+    text = "batches in an epoch; each epoch begins with other shards (default: none, for --shards)"
+    shared.number(data, "--epoch-batches", None, text)
+    text = "pairs of shards among which the next one is drawn"
+    shared.number(data, "--shuffle-buffer", 20_000, text)
+    text = "first pairs of the shards, from which tokenizers and batch shapes are made"
+    shared.number(data, "--sample-pairs", 200_000, text)
 
 
 def _add_reading(data):
@@ -99,9 +120,9 @@ def add_training(training) -> None:
     shared.number(training, "--epochs", 10, "passes over the data at most")
     training.add_argument(
         "--monitor",
-        choices=("loss", "exact_match", "bleu", "wer"),
-        default="loss",
-        help="what decides which weights are best: the dev loss, or greedy outputs of dev texts "
+        choices=("perplexity", "exact_match", "bleu", "wer"),
+        default="perplexity",
+        help="what decides which weights are best: of the dev data, or greedy outputs of dev texts "
         "(default: %(default)s)",
     )
     text = "dev texts, the first ones, whose outputs --monitor reads after every epoch"

@@ -8,10 +8,10 @@ too. The mean is over all tokens y_t. Teacher forcing has y_1 .. y_{t-1} in the 
 """
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from examples.data.batches import Batches
-from examples.training.objectives import perplexity
 from keras_attention.decoders import get_decoder_start_id, start_decoder
 from keras_attention.export.tokenizers.base import EOS_ID, PADDING_ID
 from keras_attention.search import (
@@ -49,7 +49,7 @@ def own_words_perplexity(model: keras.Model, source, target, batches: Batches) -
 
     sums = [scored(inputs["source"], labels) for inputs, labels, _ in batches.evaluation()]
     log_prob, count = (sum(map(float, side)) for side in zip(*sums, strict=True))
-    return perplexity(-log_prob / count)
+    return float(np.exp(np.float64(-log_prob / count)))
 
 
 def _feeding_own_words(step, start_id, vocabulary_size):

@@ -2,21 +2,25 @@
 
 import itertools
 
+import keras
+
 from examples.commands import resuming
 from examples.commands.arguments import UsageError
 from examples.data import dates
 from examples.data.batches import Batches
-from examples.training import averaging
+from examples.data.shards import ShardBatches, Shards
 from examples.training.job import Job
-from examples.training.objectives import TokenObjective
-from examples.training.settings import Metric, TrainingSettings
+from examples.training.recorder import Plateau
+from examples.training.settings import Measure, TrainingSettings
 from examples.training.workers import Workers
 from examples.translation import corpora, error_rates, optimizing, scoring
 from examples.translation.arguments import files_of
 from examples.translation.translating import TextTranslator
+from keras_attention import TokenCrossentropy
 from keras_attention.decoders import get_decoder_start_id
 from keras_attention.export import SearchOptions, runs, tokenizers
 from keras_attention.export.length_limits import choose_max_length, count_learned_positions
+from keras_attention.metrics import Perplexity, TokenAccuracy
 
 #: What a run may hold before it has a record.
 WRITTEN_FIRST = {f"{side}.tokenizer" for side in runs.SIDES}
@@ -24,7 +28,7 @@ WRITTEN_FIRST = {f"{side}.tokenizer" for side in runs.SIDES}
 
 def check(arguments) -> None:
     """Raises if options do not go together."""
-    _files(arguments)
+    _check_shards(arguments, *_files(arguments))
     _kinds(arguments)
     if getattr(arguments, "share_embeddings", False) and not arguments.joint_vocabulary:
         raise UsageError(
@@ -36,10 +40,17 @@ def check(arguments) -> None:
 
 def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job:
     """Returns the training that the arguments ask for; a new run gets its tokenizers."""
-    files = _files(arguments)
-    pairs = corpora.training_pairs(
-        *files, arguments.dev_share, arguments.on_bad_line, arguments.max_pairs
-    )
+    files, shards = _files(arguments), None
+    if arguments.shards:
+        shards = Shards(arguments.shards, files[0].form, arguments.on_bad_line)
+        sample, report = shards.sample(arguments.sample_pairs)
+        if report.left_out:
+            print(f"sample: {report}")
+        pairs = sample, files[1].read("dev", arguments.on_bad_line).pairs
+    else:
+        pairs = corpora.training_pairs(
+            *files, arguments.dev_share, arguments.on_bad_line, arguments.max_pairs
+        )
     if is_new and workers.is_chief:
         sides = _new_tokenizers(arguments, pairs[0])
         for side, tokenizer in zip(runs.SIDES, sides, strict=True):
@@ -60,6 +71,11 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         f"and {sizes[1]:,}"
     )
     parts = _batches(arguments, pairs, sides, get_decoder_start_id(model.get_layer("decoder")))
+    digests = {name: resuming.data_digest(part.encoded) for name, part in parts.items()}
+    if shards is not None:
+        parts["training"] = _stream(arguments, shards, sides, parts["training"])
+        digests["training"] += f" {shards.digest()}"
+        print(f"training: {parts['training']}")
     lengths = {name: _longest(part) for name, part in parts.items()}
     _check_positions(arguments, count_learned_positions(model), lengths)
     description = {
@@ -75,28 +91,95 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         parts["dev"],
         TrainingSettings.from_arguments(arguments),
         optimizing.make_optimizer(arguments, parts["training"].batches_per_epoch()),
-        TokenObjective(arguments.label_smoothing),
+        TokenCrossentropy(label_smoothing=arguments.label_smoothing),
         save=lambda best: runs.write_run(directory, best, description, *sides, replace=True),
-        digests={name: resuming.data_digest(part.encoded) for name, part in parts.items()},
-        metrics=_metrics(
+        digests=digests,
+        metrics=make_metrics(),
+        measures=_measures(
             arguments, sides, pairs[1], choose_max_length(model, lengths["training"]["target"])
         ),
-        average=averaging.make_average(arguments.average, arguments.average_last),
-        plateau=optimizing.make_plateau(arguments),
+        callbacks=make_callbacks(arguments, directory, parts["training"] if shards else None),
     )
+
+
+def make_metrics() -> list[keras.metrics.Metric]:
+    """Returns what is measured of the references' tokens."""
+    return [Perplexity(), TokenAccuracy(name="accuracy")]
+
+
+def make_callbacks(arguments, directory, stream=None) -> tuple[keras.callbacks.Callback, ...]:
+    """Returns what `--schedule` asks for beside a rate of the optimizer, and a stream's report."""
+    callbacks = []
+    if arguments.schedule == "plateau":
+        factor, patience = arguments.plateau_factor or 0.5, arguments.plateau_patience or 2
+        callbacks.append(Plateau(directory, arguments.monitor, factor, patience))
+    if stream is not None:
+        callbacks.append(keras.callbacks.LambdaCallback(on_epoch_end=_make_reporter(stream)))
+    return tuple(callbacks)
+
+
+def _make_reporter(stream):
+    """Returns a function that prints what was left out of the shards so far."""
+
+    def report(epoch, logs):
+        for name, part in (("lines", stream.shards.report), ("tokens", stream.report)):
+            if part.left_out:
+                print(f"shards, {name} read until epoch {epoch + 1}: {part}")
+
+    return report
+
+
+def _stream(arguments, shards, sides, sample):
+    """The batches of the shards, of the shapes of the sample's."""
+    return ShardBatches(
+        shards,
+        *sides,
+        sample,
+        arguments.epoch_batches,
+        arguments.shuffle_buffer,
+        arguments.batch_tokens,
+    )
+
+
+def _check_shards(arguments, files, dev_files):
+    """Raises if the options of shards do not go together."""
+    if not arguments.shards:
+        if arguments.epoch_batches is not None:
+            raise UsageError(
+                "--epoch-batches is for --shards. Leave it out, or name shards. "
+                f"Received: --epoch-batches {arguments.epoch_batches}"
+            )
+        return
+    if files:
+        raise UsageError(
+            "The training data is either --shards or other files. Leave out --shards, or --source, "
+            f"--target and --pairs. Received: --shards {' '.join(arguments.shards)} "
+            f"{'--pairs' if files.pairs else '--source'} {files.pairs or files.source}"
+        )
+    if arguments.max_pairs is not None:
+        raise UsageError(
+            "--max-pairs is for data in memory. Leave it out, or read fewer --epoch-batches. "
+            f"Received: --max-pairs {arguments.max_pairs}"
+        )
+    if arguments.epoch_batches is None or not dev_files:
+        raise UsageError(
+            "--shards needs --epoch-batches N, the batches in an epoch, and dev files: "
+            "--dev-source and --dev-target, or --dev-pairs. Received: "
+            f"epoch_batches={arguments.epoch_batches}, {'dev' if dev_files else 'no dev'} files"
+        )
 
 
 def _files(arguments):
     """The training and dev files."""
     files = [files_of(arguments, *part) for part in (("training",), ("dev", "dev_"))]
-    if files[1] and not files[0]:
+    if files[1] and not (files[0] or arguments.shards):
         raise UsageError("Dev files were given without training files. Name both.")
     return files
 
 
 def _kinds(arguments):
     """What a token of each side is."""
-    own_data = arguments.source or arguments.pairs
+    own_data = arguments.source or arguments.pairs or arguments.shards
     default = arguments.tokens or ("sentencepiece" if own_data else "characters")
     kinds = [arguments.source_tokens or default, arguments.target_tokens or default]
     if tokenizers.SUBWORD_KINDS.keys() >= set(kinds) and arguments.min_frequency > 1:
@@ -115,7 +198,7 @@ def _kinds(arguments):
 
 def _new_tokenizers(arguments, pairs):
     """Tokenizers made from the training pairs, the source's and the target's."""
-    own_data = arguments.source or arguments.pairs
+    own_data = arguments.source or arguments.pairs or arguments.shards
     symbols = () if own_data else dates.locale_symbols()
     kinds, texts = _kinds(arguments), list(zip(*pairs, strict=True))
     if arguments.joint_vocabulary:
@@ -156,7 +239,7 @@ def _batches(arguments, pairs, sides, first):
             max_source_length=arguments.max_source_tokens,
             max_target_length=arguments.max_target_tokens,
         )
-        print(f"{name}: {parts[name]}")
+        print(f"{'sample' if arguments.shards and name == 'training' else name}: {parts[name]}")
         if parts[name].report.left_out:
             print(f"{name}: {parts[name].report}")
     return parts
@@ -183,10 +266,10 @@ def _check_positions(arguments, positions, lengths):
                 )
 
 
-def _metrics(arguments, sides, pairs, max_length):
+def _measures(arguments, sides, pairs, max_length):
     """What --monitor asks to measure beside the loss, on greedy outputs of dev texts."""
     name = arguments.monitor
-    if name == "loss":
+    if name == "perplexity":
         return ()
     several = scoring.grouped(pairs) if name == "wer" else zip(*pairs, strict=True)
     texts, references = (list(side)[: arguments.monitor_texts] for side in several)
@@ -204,4 +287,4 @@ def _metrics(arguments, sides, pairs, max_length):
             return error_rates.word_error_rate(outputs, references)
         return scoring.corpus_bleu(outputs, references, scoring.bleu_tokenizer(sides[1].kind))[0]
 
-    return (Metric(name, measure, larger_is_better=name != "wer"),)
+    return (Measure(name, measure),)

@@ -14,12 +14,12 @@ def binarized(steps: int, latent_dim: int) -> Callable:
     same, for its epoch is always the same.
     """
 
-    def draw(inputs, labels, seed):
+    def draw(inputs, digit, seed):
         seeds = tf.random.split(seed, 2)
         grey = intensities(inputs["image"])
         image = tf.cast(tf.random.stateless_uniform(tf.shape(grey), seeds[0]) < grey, tf.float32)
         shape = (tf.shape(grey)[0], steps, latent_dim)
         noise = tf.random.stateless_normal(shape, seeds[1])
-        return {"image": image, "noise": noise}, {**labels, "image": image}
+        return {"image": image, "noise": noise}, image
 
     return draw

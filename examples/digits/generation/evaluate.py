@@ -28,5 +28,5 @@ def run(arguments) -> None:
 
 def told(measured: dict) -> dict:
     """Returns the bound and its two parts."""
-    bound, kl = measured["loss"], measured["kl"]
+    bound, kl = measured["bound"], measured["kl"]
     return {"bound": bound, "reconstruction": bound - kl, "kl": kl}

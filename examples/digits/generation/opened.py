@@ -7,10 +7,10 @@ import numpy as np
 
 from examples.data.rows import RowBatches
 from examples.digits.batches import DrawnBatches
+from examples.digits.generation.bound import Bound, DrawingTrainer, make_metrics
 from examples.digits.generation.drawn import binarized
-from examples.digits.generation.objective import DrawingObjective
 from examples.models import draw
-from examples.training.evaluation import Evaluation
+from examples.training.fitting import evaluate
 from keras_attention.export.runs import Run, read_run
 
 BATCH_SIZE = 100
@@ -38,13 +38,14 @@ class Opened:
 
     def numbers(self, group) -> dict:
         """Returns the bound on the pictures of `read_rows`, its part of the latent numbers."""
-        return Evaluation(self.model, jit_compile=False, objective=DrawingObjective())(
-            self._batches(group, BATCH_SIZE)
+        return evaluate(
+            *(self.model, self._batches(group, BATCH_SIZE).epoch(0), Bound(), make_metrics()),
+            trainer=DrawingTrainer,
         )
 
     def drawn_again(self, group) -> tuple[np.ndarray, dict]:
         """Returns the pictures of `read_rows` as they were read, and what the model drew."""
-        inputs, _ = next(iter(self._batches(group, len(group[0]["image"])).epoch(0)))
+        inputs, *_ = next(iter(self._batches(group, len(group[0]["image"])).epoch(0)))
         return inputs["image"].numpy(), self.model.predict_on_batch(inputs)
 
     def samples(self, count: int, seed: int) -> dict:

@@ -29,7 +29,7 @@ def add_training(training) -> None:
     options.add_training(training, epochs=30, rate=1e-3, clip_norm=10.0)
     training.add_argument(
         "--monitor",
-        choices=("loss",),
-        default="loss",
-        help="what decides which weights are best on the dev pictures: the bound",
+        choices=("bound",),
+        default="bound",
+        help="what decides which weights are best on the dev pictures",
     )

@@ -1,10 +1,8 @@
 """What the training of a model that draws digits needs."""
 
-import keras
-
 from examples.digits.generation import options
+from examples.digits.generation.bound import Bound, DrawingTrainer, make_metrics
 from examples.digits.generation.drawn import binarized
-from examples.digits.generation.objective import DrawingObjective
 from examples.digits.prepare import make_job
 from examples.training.job import Job
 from examples.training.workers import Workers
@@ -27,6 +25,8 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         directory,
         system,
         {"training": draw, "dev": draw},
-        DrawingObjective(),
-        keras.optimizers.Adam(arguments.learning_rate, beta_1=BETA_1),
+        beta_1=BETA_1,
+        loss=Bound(),
+        metrics=make_metrics(),
+        trainer=DrawingTrainer,
     )

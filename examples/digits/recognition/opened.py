@@ -8,8 +8,8 @@ import numpy as np
 from examples.data.rows import RowBatches
 from examples.digits.batches import DrawnBatches
 from examples.digits.recognition.looks import intended
-from examples.digits.recognition.objective import RecognitionObjective
-from examples.training.evaluation import Evaluation
+from examples.digits.recognition.loss import RecognitionLoss, RecognitionTrainer, make_metrics
+from examples.training.fitting import evaluate
 from keras_attention.export.runs import Run, read_run
 
 BATCH_SIZE = 100
@@ -41,10 +41,13 @@ class Opened:
         return self.model.get_layer("retina")
 
     def numbers(self, group) -> dict:
-        """Returns loss and error on the pictures of `read_rows`, and how many there are."""
+        """Returns what is measured on the pictures of `read_rows`."""
         rows = RowBatches([group], BATCH_SIZE, is_training=False)
         batches = DrawnBatches(rows, intended(self.glimpses))
-        return Evaluation(self.model, jit_compile=False, objective=RecognitionObjective())(batches)
+        return evaluate(
+            *(self.model, batches.epoch(0), RecognitionLoss(), make_metrics()),
+            trainer=RecognitionTrainer,
+        )
 
     def answers(self, images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the probabilities `(pictures, 10)` of uint8 pictures, and the locations."""

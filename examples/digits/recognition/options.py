@@ -29,8 +29,8 @@ def add_training(training) -> None:
     options.add_training(training, epochs=60, rate=1e-3, clip_norm=5.0)
     training.add_argument(
         "--monitor",
-        choices=("error", "loss"),
-        default="error",
+        choices=("accuracy", "crossentropy"),
+        default="accuracy",
         help="what decides which weights are best on the dev pictures (default: %(default)s)",
     )
     shared.number(

@@ -1,11 +1,9 @@
 """What the training of a model that recognizes digits needs."""
 
-import keras
-
 from examples.digits.prepare import make_job
 from examples.digits.recognition import options
 from examples.digits.recognition.looks import intended, random
-from examples.digits.recognition.objective import RecognitionObjective
+from examples.digits.recognition.loss import RecognitionLoss, RecognitionTrainer, make_metrics
 from examples.training.job import Job
 from examples.training.workers import Workers
 
@@ -26,6 +24,7 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         directory,
         system,
         {"training": random(glimpses), "dev": intended(glimpses)},
-        RecognitionObjective(arguments.reward_weight),
-        keras.optimizers.Adam(arguments.learning_rate),
+        loss=RecognitionLoss(arguments.reward_weight),
+        metrics=make_metrics(),
+        trainer=RecognitionTrainer,
     )

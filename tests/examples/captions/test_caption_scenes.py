@@ -1,12 +1,15 @@
 """Scenes of digits: what is drawn and said, their ids, their order, and what is measured."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from examples.captions import scenes, words
-from examples.captions.objective import CaptionObjective
+from examples.captions.located import Located
 from examples.captions.stream import SceneStream
+from examples.captions.train import CaptionTrainer, make_loss, make_metrics
+from examples.training.fitting import evaluate
 
 # Two pictures a digit: a frame of ink as bright as the digit says, 20 points wide.
 LABELS = np.repeat(np.arange(10), 2)
@@ -117,7 +120,7 @@ def test_the_tokenizer_comes_back_and_knows_every_word(tmp_path):
 def test_batches_are_a_function_of_seed_epoch_and_number():
     def epoch(number, start=0, **options):
         batches = stream(**options).epoch(number, start)
-        return [(i["image"].numpy(), labels["caption"].numpy()) for i, labels in batches]
+        return [(i["image"].numpy(), labels["logits"].numpy()) for i, labels in batches]
 
     whole, rest = epoch(4), epoch(4, start=1)
     assert len(whole) == 3
@@ -143,13 +146,24 @@ def test_words_and_looks_are_counted_without_padding():
     looks[1, 0, 2] = 1.0  # y 4, x 10: inside
     looks[:, 2, 0] = 1.0  # of the end mark and of padding: no place
     logits = tf.one_hot([[4, 6, 3], [6, 3, 0]], 9) * 9.0
-    objective = CaptionObjective((3, 6), side=24)
-    labels = {"caption": caption, "box": tf.constant(box)}
-    sums = objective.measured({"logits": logits, "weights": tf.constant(looks)}, labels)
-    found = {name: float(sums[name]) for name in ("count", "right", "found", "places")}
-    assert found == {"count": 5.0, "right": 4.0, "found": 2.0, "places": 3.0}
-    numbers = objective.numbers({name: float(value) for name, value in sums.items()})
-    assert numbers["accuracy"] == 4 / 5
+    inputs = {
+        "logits": keras.Input([3, 9], name="logits"),
+        "weights": keras.Input([None, 18], name="weights"),
+    }
+    outputs = {name: keras.layers.Identity()(tensor) for name, tensor in inputs.items()}
+    model = keras.Model(inputs, outputs)
+    batch = {"logits": logits, "weights": looks}, {"logits": caption, "weights": box}
+    data = tf.data.Dataset.from_tensors(batch)
+    metrics = make_metrics((3, 6), side=24)
+    numbers = evaluate(model, data, make_loss(), metrics, trainer=CaptionTrainer)
+    assert sorted(numbers) == ["accuracy", "located", "loss", "perplexity"]
+    log_probs = tf.nn.log_softmax(logits).numpy()
+    loss = -np.mean([log_probs[0, n, [4, 5, 3][n]] for n in range(3)] + [log_probs[1, 0, 6]] * 2)
+    assert numbers["loss"] == pytest.approx(loss, rel=1e-5)
+    assert numbers["perplexity"] == pytest.approx(np.exp(loss), rel=1e-5)
+    assert numbers["accuracy"] == pytest.approx(4 / 5)
     assert numbers["located"] == pytest.approx(2 / 3)
-    one = objective.measured({"logits": logits, "weights": tf.constant(looks[:, :1])}, labels)
-    assert float(one["found"]) == 2.0  # one look for all words of a caption
+    for weights in (looks, looks[:, :1]):  # the second: one look for all words of a caption
+        located = Located((3, 6), side=24)
+        located.update_state(tf.constant(box), tf.constant(weights))
+        assert (float(located.total), float(located.count)) == (2.0, 3.0)

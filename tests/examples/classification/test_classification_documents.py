@@ -99,7 +99,10 @@ def test_what_is_beyond_the_limits_is_cut_and_counted():
     encoded = encode_documents([FILM, short], TOKENIZER, ["neg", "pos"], 3, 2)
     assert encoded.ids[0].tolist() == [[4, 5], [1, 1], [6, 0]]
     assert encoded.ids[1].tolist() == [[5]]
-    assert encoded.labels.tolist() == [2, 1]
+    assert encoded.labels.tolist() == [1, 0]
+    unlabeled = encode_documents([FILM], TOKENIZER, ["neg"], 3, 2)
+    (_, _, weights, _), *_ = DocumentBatches(unlabeled, batch_size=2).in_order()
+    assert weights.tolist() == [0, 0]  # what has no class is not measured
     assert (encoded.words, encoded.kept, encoded.cut) == (12, 6, 1)
     assert str(encoded) == "2 documents of 12 words, 50.0 % of them cut off, from 1 documents"
 
@@ -109,17 +112,18 @@ def some_documents(count, seed=1):
     ids = [
         np.full(random.integers(1, 6, 2) * (3, 1), number + 1, np.int32) for number in range(count)
     ]
-    return Encoded(ids, np.arange(count, dtype=np.int32) % 3 + 1, 0, 1, 0)
+    return Encoded(ids, np.arange(count, dtype=np.int32) % 3, 0, 1, 0)
 
 
 def in_epoch(batches, epoch, start=0):
     """The documents of an epoch, batch by batch: all ids of a document are its number + 1."""
     found = []
-    for inputs, labels in batches.epoch(epoch, start):
-        ids, labels = inputs["sentences"].numpy(), labels.numpy()
+    for inputs, labels, weights in batches.epoch(epoch, start):
+        ids, labels = inputs["sentences"].numpy(), labels["logits"].numpy()
         assert ids.shape in batches.shapes()
         numbers = ids.max(axis=(1, 2))
-        np.testing.assert_array_equal(labels, np.where(numbers > 0, (numbers - 1) % 3 + 1, 0))
+        np.testing.assert_array_equal(labels, np.where(numbers > 0, (numbers - 1) % 3, 0))
+        np.testing.assert_array_equal(weights, numbers > 0)
         found.append([number - 1 for number in numbers if number])
     return found
 
@@ -141,8 +145,9 @@ def test_documents_are_padded_and_nothing_of_them_is_lost():
     encoded = some_documents(17)
     batches = DocumentBatches(encoded, batch_size=5, max_shapes=2)
     seen = []
-    for ids, labels, rows in batches.in_order():
+    for ids, labels, weights, rows in batches.in_order():
         assert not ids[len(rows) :].any() and not labels[len(rows) :].any()
+        assert weights.tolist() == [1.0] * len(rows) + [0.0] * (5 - len(rows))
         for line, row in zip(ids, rows, strict=False):
             sentences, words = encoded.ids[row].shape
             np.testing.assert_array_equal(line[:sentences, :words], encoded.ids[row])

@@ -1,10 +1,13 @@
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from examples.cloze import words
-from examples.cloze.objective import ClozeObjective
+from examples.cloze.loss import AnswerCrossentropy
 from examples.cloze.reading import Cloze
+from examples.cloze.train import make_loss, make_metrics
+from examples.training.fitting import evaluate
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +22,7 @@ def test_unknown_words_keep_an_identity_wherever_they_stand(tokenizer, tmp_path)
     ]
     tokenizer.save(tmp_path / words.FOLDER)
     for one in (tokenizer, words.load(tmp_path)):
-        ((inputs, labels),), (places,) = words.encoded(questions, one, 5, 1, batch_size=2)
+        ((inputs, labels, weights),), (places,) = words.encoded(questions, one, 5, 1, batch_size=2)
         assert places.tolist() == [0, 1]
         (first, second), ratty = inputs["document"].tolist(), inputs["candidates"][0, 1]
         assert first == [7, 5, 6, ratty, 5]  # five words are read
@@ -28,33 +31,41 @@ def test_unknown_words_keep_an_identity_wherever_they_stand(tokenizer, tmp_path)
         assert ratty != mole
         assert inputs["candidates"].tolist() == [[7, ratty, mole], [mole, 7, 0]]
         assert inputs["query"].tolist() == [[4, 5, 6], [4, 0, 0]]
-        assert labels["answer"].tolist() == [2, 1]
+        assert labels["probabilities"].tolist() == [1, 0]
+        assert weights.tolist() == [1.0, 1.0]
 
 
 def test_shuffled_candidates_keep_their_answer_and_their_padding_behind():
     draw = np.random.default_rng(1)
     candidates = np.array([[11, 12, 13, 14, 15], [21, 22, 23, 0, 0], [0, 0, 0, 0, 0]], np.int32)
-    inputs, labels = {"candidates": candidates}, {"answer": np.array([4, 1, 0], np.int32)}
+    inputs = {"candidates": candidates}
+    labels = {"probabilities": np.array([3, 0, 0], np.int32)}
     seen = set()
     for _ in range(40):
         others, answers = words.shuffled_candidates(inputs, labels, draw)
         assert np.sort(others["candidates"][0]).tolist() == [11, 12, 13, 14, 15]
         assert others["candidates"][1, 3:].tolist() == [0, 0]
-        first, second, none = answers["answer"]
-        assert others["candidates"][0, first - 1] == 14
-        assert others["candidates"][1, second - 1] == 21
-        assert none == 0
+        first, second, _ = answers["probabilities"]
+        assert others["candidates"][0, first] == 14
+        assert others["candidates"][1, second] == 21
         seen.add(int(first))
-    assert seen == {1, 2, 3, 4, 5}
+    assert seen == {0, 1, 2, 3, 4}
     assert candidates[0].tolist() == [11, 12, 13, 14, 15]  # what was given is as it was
 
 
-def test_the_objective_takes_an_answer_out_of_reach_without_a_gradient():
-    probabilities = tf.Variable([[0.2, 0.5, 0.1], [0.6, 0.0, 0.4], [0.9, 0.1, 0.0]])
-    labels = {"answer": tf.constant([2, 2, 0])}
+def test_an_answer_out_of_reach_has_no_gradient_and_an_empty_row_counts_for_nothing():
+    probabilities = tf.constant([[0.2, 0.5, 0.1], [0.6, 0.0, 0.4], [0.9, 0.1, 0.0]])
+    answers, weights = tf.constant([1, 1, 0]), tf.constant([1.0, 1.0, 0.0])
     with tf.GradientTape() as tape:
-        sums = ClozeObjective().measured({"probabilities": probabilities}, labels)
-    np.testing.assert_allclose(sums["loss"], -np.log(0.5) - np.log(1e-12), rtol=1e-5)
-    assert (float(sums["count"]), float(sums["right"])) == (2.0, 1.0)
-    gradient = tf.convert_to_tensor(tape.gradient(sums["loss"], probabilities)).numpy()
-    np.testing.assert_allclose(gradient, [[0, -2, 0], [0, 0, 0], [0, 0, 0]])
+        tape.watch(probabilities)
+        loss = AnswerCrossentropy()(answers, probabilities, sample_weight=weights)
+    expected = (-np.log(0.5) - np.log(1e-12)) / 2
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+    gradient = tf.convert_to_tensor(tape.gradient(loss, probabilities)).numpy()
+    np.testing.assert_allclose(gradient, [[0, -1, 0], [0, 0, 0], [0, 0, 0]])
+    inputs = {"probabilities": keras.Input([3], name="probabilities")}
+    model = keras.Model(inputs, {**inputs, "weights": 2 * inputs["probabilities"]})
+    batch = {"probabilities": probabilities}, {"probabilities": answers}, weights
+    numbers = evaluate(model, tf.data.Dataset.from_tensors(batch), make_loss(), make_metrics())
+    assert numbers["accuracy"] == 0.5
+    np.testing.assert_allclose([numbers["loss"], numbers["crossentropy"]], expected, rtol=1e-5)

@@ -41,7 +41,7 @@ def words(tmp_path_factory):
     (folder / "train.tsv").write_text("".join(f"{line}\n" for line in lines))
     pairs = ["--pairs", folder / "train.tsv", "--dev-pairs", folder / "train.tsv"]
     kinds = ["--source-tokens", "characters", "--target-tokens", "words", "--monitor", "wer"]
-    more = ["--epochs", 3, "--learning-rate", 0.02, "--average-last", 2, "--batch-tokens", 64]
+    more = ["--epochs", 3, "--learning-rate", 0.02, "--average", 0.5, "--batch-tokens", 64]
     more += ["--monitor-texts", MONITORED]
     status, out, err = answer(
         "train", "rnnsearch", "--run", folder / "run", *TINY, *pairs, *kinds, *more
@@ -60,11 +60,7 @@ def test_a_run_on_pronunciations_keeps_the_lowest_error_rate(words):
     wrong = [rate / 100 * MONITORED for rate in rates]
     assert wrong == pytest.approx([round(count) for count in wrong]), "of so many words"
     record = json.loads((run / "arguments.json").read_text())
-    assert (record["monitor"], record["average_last"]) == ("wer", 2)
-    checkpoint = max((run / "checkpoints").glob("checkpoint-*"))
-    kept = json.loads((checkpoint / "checkpoint.json").read_text())["record"]
-    assert len(kept["snapshots"]) == 1, "the mean is of this epoch and the one before"
-    assert kept["best"]["value"] == min(rates)
+    assert (record["monitor"], record["average"]) == ("wer", 0.5)
 
 
 def test_error_rates_count_words_once_and_any_pronunciation(command, words, tmp_path, monkeypatch):
@@ -159,8 +155,7 @@ def test_a_joint_vocabulary_is_made_from_both_sides(kind):
     ("options", "told"),
     [
         ("--joint-vocabulary --target-tokens words", "same tokens on both sides. Received: sente"),
-        ("--average 0.9 --average-last 3", "--average-last: not allowed with argument --average"),
-        ("--average-last 1", "expected a whole number of at least 2, got '1'"),
+        ("--average 1", "expected a number between 0 and 1, got '1'"),
         ("--min-frequency 2 --source-tokens sentencepiece", "SentencePiece has --vocabulary-size"),
         ("--warmup 9", "--warmup is for --schedule noam"),
     ],

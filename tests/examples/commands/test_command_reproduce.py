@@ -382,7 +382,7 @@ def test_the_page_of_results_can_take_rows():
 
 
 @pytest.mark.slow
-def test_an_interrupted_process_leaves_a_checkpoint_and_goes_on(data, tmp_path):
+def test_an_interrupted_process_leaves_a_backup_and_goes_on(data, tmp_path):
     """As a person does it: Ctrl-C in the middle, then the same command again."""
     program = f"""
 import sys
@@ -403,15 +403,15 @@ sys.exit(main(sys.argv[1:]))
     line += ["--results", str(tmp_path / "page.md")]
     options = dict(cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     first = subprocess.Popen(line, **options)
-    checkpoints = runs / "whole" / "checkpoints"
-    while not list(checkpoints.glob("checkpoint-*")):
+    backup = runs / "whole" / "backup" / "training.backup"
+    while not backup.exists():
         assert first.poll() is None, first.communicate()[0]
         time.sleep(0.1)
     first.send_signal(signal.SIGINT)
     told = first.communicate(timeout=120)[0]
     assert first.returncode == 1, told
-    assert "A checkpoint is in" in told
+    assert "To go on from the last backup" in told
     told = subprocess.run(line, **options, timeout=300)
     assert told.returncode == 0, told.stdout
-    assert "Resumed at epoch" in told.stdout
+    assert "Done in" in told.stdout
     assert json.loads((runs / "whole" / TABLE["whole"].numbers_file).read_text())["pairs"] == 9

@@ -21,7 +21,7 @@ def test_a_run_on_dates_is_complete(dates_run):
     names = {path.name for path in dates_run.iterdir()}
     assert names == {
         *("model.keras", "run.json", "source.tokenizer", "target.tokenizer"),
-        *("history.csv", "checkpoints", "arguments.json"),
+        *("history.csv", "backup", "arguments.json"),
     }
     told = json.loads((dates_run / "run.json").read_text())
     assert told["system"] == "rnnsearch"
@@ -37,7 +37,7 @@ def test_a_monitored_run_learns_and_keeps_its_best_epoch(words_run):
         rows = list(csv.DictReader(file))
     measured = [float(row["exact_match"]) for row in rows]
     assert measured[0] < 0.5 < max(measured)
-    assert float(rows[-1]["dev_loss"]) < float(rows[0]["dev_loss"])
+    assert float(rows[-1]["val_loss"]) < float(rows[0]["val_loss"])
     assert json.loads((words_run / "arguments.json").read_text())["monitor"] == "exact_match"
 
 
@@ -68,7 +68,7 @@ def test_the_users_files_are_split_into_subwords_by_default(command, tmp_path, p
     )
     assert (status, err) == (0, "")
     assert "training: 48 pairs" in out
-    assert "best dev bleu" in out
+    assert "best bleu" in out
     kind = json.loads((run / "source.tokenizer" / "tokenizer.json").read_text())
     assert kind["kind"] == "sentencepiece"
     assert list((run / "tensorboard").iterdir())

@@ -1,13 +1,16 @@
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from examples.data.rows import RowBatches
 from examples.digits.batches import DrawnBatches
+from examples.digits.generation.bound import Bound, DrawingTrainer
+from examples.digits.generation.bound import make_metrics as make_drawing_metrics
 from examples.digits.generation.drawn import binarized
-from examples.digits.generation.objective import DrawingObjective
 from examples.digits.recognition.looks import intended, random
-from examples.digits.recognition.objective import RecognitionObjective
+from examples.digits.recognition.loss import RecognitionLoss, RecognitionTrainer, make_metrics
+from examples.training.fitting import evaluate
 
 
 def batches(draw, is_training=True, seed=5, count=7):
@@ -21,7 +24,7 @@ def arrays(dataset):
 
 
 def noise_of(found):
-    return np.concatenate([inputs["noise"] for inputs, _ in found])
+    return np.concatenate([inputs["noise"] for inputs, *_ in found])
 
 
 @pytest.mark.parametrize("draw", [random(3), binarized(3, 2)], ids=["looks", "drawings"])
@@ -38,83 +41,95 @@ def test_what_is_drawn_is_a_function_of_seed_epoch_and_batch(draw):
 def test_in_training_a_model_looks_anywhere_first_and_in_evaluation_at_the_middle():
     draw = batches(random(4), is_training=False)
     found = arrays(draw.epoch(0))
-    starts = np.concatenate([inputs["start"] for inputs, _ in found])
+    starts = np.concatenate([inputs["start"] for inputs, *_ in found])
     assert starts.shape == (9, 2)
     assert np.abs(starts).max() <= 1
     assert starts.min() < 0 < starts.max()
-    (inputs, labels), *_ = arrays(batches(intended(4), is_training=False).epoch(0))
+    found = arrays(batches(intended(4), is_training=False).epoch(0))
+    inputs, digit, _ = found[0]
     assert inputs["noise"].shape == (3, 3, 2)
     assert not inputs["start"].any()
     assert not inputs["noise"].any()
-    np.testing.assert_array_equal(labels["digit"], [1, 2, 3])
+    np.testing.assert_array_equal(digit, [0, 1, 2])
+    assert [weights.tolist() for _, _, weights in found] == [[1] * 3, [1] * 3, [1, 0, 0]]
     original = draw.rows.groups[0][0]["image"][:3]
     np.testing.assert_allclose(inputs["image"], original / 255.0, rtol=1e-6)
 
 
 def test_ink_is_drawn_by_its_grey_and_the_label_is_what_is_read():
     grey = np.broadcast_to(np.array([0, 51, 255], "uint8"), (1, 2000, 3))
-    inputs, labels = binarized(2, 2)({"image": grey}, {"digit": np.array([1])}, (3, 4))
-    np.testing.assert_array_equal(inputs["image"], labels["image"])
+    inputs, image = binarized(2, 2)({"image": grey}, np.array([0]), (3, 4))
+    np.testing.assert_array_equal(inputs["image"], image)
     shares = inputs["image"].numpy()[0].mean(axis=0)
     assert shares[0] == 0
     assert shares[1] == pytest.approx(0.2, abs=0.03)
     assert shares[2] == 1
 
 
-def outputs_and_labels():
+def outputs_digits_and_weights():
     random = np.random.default_rng(2)
     outputs = {
         "logits": random.normal(size=(4, 10)),
         "log_pi": random.normal(size=(4, 2)),
         "baselines": random.normal(size=(4, 2)),
     }
-    outputs = {name: tf.Variable(value.astype("float32")) for name, value in outputs.items()}
+    outputs = {name: tf.constant(value.astype("float32")) for name, value in outputs.items()}
     best = outputs["logits"].numpy().argmax(axis=1)
     # Two are right, one is wrong, one is no picture.
-    return outputs, {"digit": tf.constant([best[0] + 1, best[1] + 1, (best[2] + 1) % 10 + 1, 0])}
+    digits = np.array([best[0], best[1], (best[2] + 1) % 10, 0])
+    return outputs, digits, np.array([1.0, 1.0, 1.0, 0.0], "float32")
+
+
+def as_model(outputs):
+    """A model that returns its inputs."""
+    inputs = {name: keras.Input(value.shape[1:], name=name) for name, value in outputs.items()}
+    return keras.Model(inputs, {name: 1 * tensor for name, tensor in inputs.items()})
 
 
 def test_looking_is_rewarded_where_the_digit_is_right():
-    outputs, labels = outputs_and_labels()
+    outputs, digits, weights = outputs_digits_and_weights()
     weight = 0.3
     with tf.GradientTape() as tape:
-        loss, count = RecognitionObjective(weight).sums(outputs, labels)
+        tape.watch(outputs)
+        loss = 3 * RecognitionLoss(weight)(digits, outputs, weights)  # a mean of 3
     gradients = tape.gradient(loss, outputs)
-    assert float(count) == 3
     reward, b = np.array([1, 1, 0])[:, None], outputs["baselines"].numpy()[:3]
     np.testing.assert_allclose(gradients["log_pi"][:3], -weight * (reward - b), rtol=1e-5)
     np.testing.assert_allclose(gradients["baselines"][:3], b - reward, rtol=1e-5)  # of a mean of 2
     logits = outputs["logits"].numpy()
     softmax = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    softmax[np.arange(3), labels["digit"].numpy()[:3] - 1] -= 1
+    softmax[np.arange(3), digits[:3]] -= 1
     np.testing.assert_allclose(gradients["logits"][:3], softmax[:3], rtol=1e-4)
     for gradient in gradients.values():
         assert not gradient.numpy()[3].any()
 
 
 def test_measured_are_cross_entropy_and_error_alone():
-    outputs, labels = outputs_and_labels()
-    objective = RecognitionObjective()
-    sums = {k: float(v) for k, v in objective.measured(outputs, labels).items()}
+    outputs, digits, weights = outputs_digits_and_weights()
+    outputs = {name: value.numpy() for name, value in outputs.items()}
+    batch = tf.data.Dataset.from_tensors((outputs, digits, weights))
+    numbers = evaluate(
+        *(as_model(outputs), batch, RecognitionLoss(), make_metrics()), trainer=RecognitionTrainer
+    )
     log_probs = tf.nn.log_softmax(outputs["logits"]).numpy()
-    expected = -log_probs[np.arange(3), labels["digit"].numpy()[:3] - 1].mean()
-    numbers = objective.numbers(sums)
-    assert numbers["loss"] == pytest.approx(expected, rel=1e-5)
-    assert numbers["error"] == pytest.approx(1 / 3)
+    expected = -log_probs[np.arange(3), digits[:3]].mean()
+    assert numbers["crossentropy"] == pytest.approx(expected, rel=1e-5)
+    assert numbers["accuracy"] == pytest.approx(2 / 3)
     with pytest.raises(ValueError, match="weight"):
-        RecognitionObjective(-1.0)
+        RecognitionLoss(-1.0)
 
 
 def test_the_bound_is_of_pixels_and_latent_numbers_and_leaves_out_what_is_no_picture():
     random = np.random.default_rng(3)
     logits, kl = random.normal(size=(2, 5, 3)), random.random((2, 4))
     image = random.integers(0, 2, (2, 5, 3)).astype("float32")
-    labels = {"image": tf.constant(image), "digit": tf.constant([4, 0])}
-    outputs = {"logits": tf.constant(logits, tf.float32), "kl": tf.constant(kl, tf.float32)}
-    sums = {k: float(v) for k, v in DrawingObjective().measured(outputs, labels).items()}
+    outputs = {"logits": logits.astype("float32"), "kl": kl.astype("float32")}
+    batch = tf.data.Dataset.from_tensors((outputs, image, np.array([1.0, 0.0])))
+    numbers = evaluate(
+        *(as_model(outputs), batch, Bound(), make_drawing_metrics()), trainer=DrawingTrainer
+    )
     ink = 1 / (1 + np.exp(-logits[0]))
     pixels = -np.log(np.where(image[0] > 0, ink, 1 - ink)).sum()
-    assert sums["count"] == 1
-    numbers = DrawingObjective().numbers(sums)
-    assert numbers["loss"] == pytest.approx(pixels + kl[0].sum(), rel=1e-5)
+    assert numbers["loss"] == pytest.approx(numbers["bound"])
+    assert numbers["bound"] == pytest.approx(pixels + kl[0].sum(), rel=1e-5)
     assert numbers["kl"] == pytest.approx(kl[0].sum(), rel=1e-5)

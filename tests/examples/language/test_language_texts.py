@@ -1,12 +1,14 @@
 import gzip
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from examples.data.report import DataError
 from examples.language import texts
-from examples.language.objective import LanguageObjective
+from examples.language.train import make_loss, make_metrics
+from examples.training.fitting import evaluate
 from keras_attention.export.tokenizers import WordTokenizer
 
 
@@ -38,7 +40,7 @@ def test_every_token_and_the_end_is_predicted_from_those_before(tokenizer):
     found = {
         int(place): (ids[ids > 0].tolist(), target[target > 0].tolist())
         for (inputs, labels), rows in zip(groups, places, strict=True)
-        for place, ids, target in zip(rows, inputs["ids"], labels["target"], strict=True)
+        for place, ids, target in zip(rows, inputs["ids"], labels["logits"], strict=True)
     }
     assert found == {
         0: ([2, 4, 5, 6, 7], [4, 5, 6, 7, 3]),
@@ -53,15 +55,19 @@ def test_every_token_and_the_end_is_predicted_from_those_before(tokenizer):
 
 def test_a_line_of_just_as_many_tokens_as_are_read_has_its_end(tokenizer):
     groups, _, length = texts.encoded(["a dog runs ."], tokenizer, 4, max_shapes=1, batch_size=1)
-    assert groups[0][1]["target"].tolist() == [[4, 5, 6, 7, 3]]
+    assert groups[0][1]["logits"].tolist() == [[4, 5, 6, 7, 3]]
     assert (length.tokens, length.cut_texts, length.cut_tokens) == (4, 0, 0)
 
 
 def test_the_loss_is_a_mean_over_tokens_and_leaves_padding_out():
     logits = np.random.default_rng(1).normal(size=(2, 3, 5)).astype("float32")
     target = np.array([[4, 1, 3], [3, 0, 0]])
-    sums = LanguageObjective().measured({"logits": logits}, {"target": tf.constant(target)})
+    inputs = {"logits": keras.Input([None, 5], name="logits")}
+    model = keras.Model(inputs, {**inputs, "weights": 2 * inputs["logits"]})
+    batch = {"logits": logits}, {"logits": target}
+    found = evaluate(model, tf.data.Dataset.from_tensors(batch), make_loss(), make_metrics())
     log_probs = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
     kept = [log_probs[row, step, target[row, step]] for row, step in np.argwhere(target)]
-    assert float(sums["count"]) == 4
-    np.testing.assert_allclose(float(sums["loss"]), -np.sum(kept), rtol=1e-5)
+    assert len(kept) == 4
+    np.testing.assert_allclose(found["loss"], -np.mean(kept), rtol=1e-5)
+    np.testing.assert_allclose(found["perplexity"], np.exp(-np.mean(kept)), rtol=1e-5)

@@ -7,9 +7,16 @@ from seeds import set_seed
 from examples.data.rows import RowBatches
 from examples.models import memory_network
 from examples.questions import words
-from examples.questions.objective import AnswerObjective
-from examples.questions.schedule import LinearStartSchedule, SummedCostDescent, choice
+from examples.questions.schedule import (
+    Choice,
+    LinearStart,
+    SummedCostDescent,
+    make_loss,
+    make_metrics,
+)
 from examples.questions.stories import Question
+from examples.training.fitting import evaluate
+from examples.training.history import History
 from keras_attention import MemoryHops
 
 WORDS = ("ann", "bob", "is", "out", "where")
@@ -28,13 +35,14 @@ def test_stories_are_encoded_from_the_oldest_sentence_and_padded_behind():
         question("Ann is out.", "Bob is OUT!", "Ann out"),
         question("Bob.", answer="unheard"),
     ]
-    inputs, labels = words.encoded(told, tokenizer, memories=2, words=4)
+    inputs, labels, weights = words.encoded(told, tokenizer, memories=2, words=4)
     assert inputs["story"].tolist() == [
         [[5, 6, 7, 0], [4, 7, 0, 0]],  # the two most recent
         [[5, 0, 0, 0], [0, 0, 0, 0]],
     ]
     assert inputs["question"].tolist() == [[8, 6, 5, 0]] * 2
-    assert labels["answer"].tolist() == [7, 1]
+    assert labels["logits"].tolist() == [7, 1]
+    assert weights.tolist() == [1.0, 1.0]
     assert words.longest(told, tokenizer) == 3
 
 
@@ -46,7 +54,7 @@ def test_what_is_cut_off_is_counted_as_it_is_encoded():
     ]
     for memories, length in ((2, 2), (2, 3), (3, 4), (1, 9)):
         found = words.length(told, tokenizer, memories, length)
-        inputs, _ = words.encoded(told, tokenizer, memories, length)
+        inputs, *_ = words.encoded(told, tokenizer, memories, length)
         read = sum(int((inputs[name] > 0).sum()) for name in ("story", "question"))
         assert found.words - found.cut_words == read
         kept = int((inputs["story"] > 0).any(axis=2).sum())
@@ -111,20 +119,27 @@ def test_rows_that_fill_no_batch_are_trained_on_and_measured_with_empty_rows():
 # What is minimized.
 
 
-def test_the_objective_counts_questions_and_never_takes_an_unknown_answer_for_right():
+def as_data(*batch):
+    return tf.data.Dataset.from_tensors(tf.nest.map_structure(tf.constant, batch))
+
+
+def test_questions_are_counted_and_an_unknown_answer_is_never_right():
     draw = np.random.default_rng(1)
     logits = draw.normal(size=(5, 7)).astype("float32")
     logits[3, 1] = 9.0  # says the unknown word
     logits[2, 5] = 9.0
     answer = np.array([2, 0, 5, 1, 6], np.int32)
-    objective = AnswerObjective()
-    sums = objective.measured({"logits": tf.constant(logits)}, {"answer": tf.constant(answer)})
-    logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    inputs = {"logits": keras.Input([7], name="logits")}
+    model = keras.Model(inputs, {**inputs, "weights": 2 * inputs["logits"]})
     asked = [0, 2, 3, 4]
-    np.testing.assert_allclose(sums["loss"], -sum(logs[n, answer[n]] for n in asked), rtol=1e-5)
+    weights = np.isin(np.arange(5), asked).astype("float32")
+    data = as_data({"logits": logits}, {"logits": answer}, weights)
+    numbers = evaluate(model, data, make_loss(), make_metrics())
+    logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    loss = -sum(logs[n, answer[n]] for n in asked) / 4
+    assert numbers["loss"] == pytest.approx(loss, rel=1e-5)
+    assert numbers["crossentropy"] == pytest.approx(loss, rel=1e-5)
     wrong = sum(logits[n].argmax() != answer[n] for n in (0, 2, 4)) + 1
-    assert (float(sums["count"]), float(sums["wrong"])) == (4.0, wrong)
-    numbers = objective.numbers({name: float(value) for name, value in sums.items()})
     assert numbers["error"] == wrong / 4
 
 
@@ -134,6 +149,15 @@ def test_each_matrix_is_clipped_by_itself_on_the_summed_cost():
     descent.apply([tf.constant([30.0, 40.0]), tf.constant([[0.0, 0.5, 0.0]])], [steep, flat])
     np.testing.assert_allclose(steep, [-0.6, -0.8], rtol=1e-6)  # 0.1 of the norm 10
     np.testing.assert_allclose(flat, [[0.0, -0.2, 0.0]], rtol=1e-6)  # summed, not clipped
+
+
+def test_rows_that_an_embedding_lists_twice_are_summed_before_they_are_clipped():
+    table = keras.Variable(np.zeros((3, 2)))
+    twice = tf.IndexedSlices(
+        tf.constant([[1.5, 2.0], [1.5, 2.0]]), tf.constant([1, 1]), tf.constant([3, 2])
+    )
+    SummedCostDescent(0.1, batch_size=4, largest_norm=10.0).apply([twice], [table])
+    np.testing.assert_allclose(table, [[0, 0], [-0.6, -0.8], [0, 0]], rtol=1e-6)
 
 
 # The linear start.
@@ -146,40 +170,60 @@ def reader():
     return layer
 
 
-def schedule(reader, epochs, **options):
-    options = {"halve_every": 2, "patience": 2, "linear_epochs": 9, **options}
-    return LinearStartSchedule(reader, 0.08, epochs_done=lambda: epochs[0], **options)
+@pytest.fixture
+def start(reader, tmp_path):
+    """Makes the callback, as it is after some epochs and a resumption, and a model for it."""
+
+    def make(choices=(), rate=None, **options):
+        history = History(tmp_path / "history.csv")
+        history.restore([{"val_choice": choice} for choice in choices])
+        options = {"halve_every": 2, "patience": 2, "linear_epochs": 9, **options}
+        callback = LinearStart(tmp_path, reader, 0.08, **options)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile(keras.optimizers.SGD(rate or callback.first_rate()))
+        callback.set_model(model)
+        return callback
+
+    return make
 
 
-def followed(schedule, epochs, improved):
+def follow(start, choices, first=0):
     """The rate and whether the layer is linear after each epoch."""
-    rate, found = schedule.first_rate(), []
-    for one in improved:
-        epochs[0] += 1
-        rate = schedule.update(one, rate)
-        found.append((rate, schedule.reader.is_linear()))
+    found = []
+    for epoch, choice in enumerate(choices, first):
+        start.on_epoch_begin(epoch)
+        start.on_epoch_end(epoch, {"val_choice": choice})
+        rate = float(start.model.optimizer.learning_rate)
+        found.append((pytest.approx(rate), start.reader.is_linear()))
     return found
 
 
-def test_the_softmax_comes_back_when_nothing_improves_and_the_rate_halves_from_then_on(reader):
-    epochs = [0]
-    found = followed(
-        schedule(reader, epochs), epochs, [True, False, True, False, False] + [True] * 5
-    )
+CHOICES = [2.9, 2.91, 2.8, 2.85, 2.81, 0.9, 0.8, 0.7, 0.6, 0.5]
+
+
+def test_the_softmax_comes_back_when_nothing_improves_and_the_rate_halves_from_then_on(start):
+    found = follow(start(), CHOICES)
     assert found[:4] == [(0.04, True)] * 4
     assert found[4:] == [(0.08, False)] * 2 + [(0.04, False)] * 2 + [(0.02, False)] * 2
 
 
-def test_the_softmax_comes_back_at_the_latest_after_the_linear_epochs(reader):
-    epochs = [0]
-    found = followed(schedule(reader, epochs, linear_epochs=3), epochs, [True] * 4)
+@pytest.mark.parametrize("done", range(1, 10))
+def test_a_resumed_start_goes_on_as_if_it_had_not_been_stopped(start, reader, done):
+    found = follow(start(), CHOICES)
+    rate, linear = found[done - 1]
+    reader.set_linear(linear)  # as the backup has it, with the optimizer's rate
+    resumed = start(CHOICES[: done + 1], rate=rate.expected)  # a row is newer than the backup
+    assert follow(resumed, CHOICES[done:], done) == [(rate.expected, x) for rate, x in found[done:]]
+
+
+def test_the_softmax_comes_back_at_the_latest_after_the_linear_epochs(start):
+    found = follow(start(linear_epochs=3), [2.9, 2.8, 2.7, 0.6])
     assert [linear for _, linear in found] == [True, True, False, False]
 
 
-def test_without_a_linear_start_the_full_rate_halves_at_once(reader):
+def test_without_a_linear_start_the_full_rate_halves_at_once(start, reader):
     reader.set_linear(False)
-    epochs = [0]
-    found = followed(schedule(reader, epochs), epochs, [False] * 4)
+    found = follow(start(), [0.5] * 4)
     assert [rate for rate, _ in found] == [0.08, 0.04, 0.04, 0.02]
 
 
@@ -190,19 +234,15 @@ def test_the_choice_is_the_error_then_the_loss_and_never_a_linear_model():
     )
     reader = model.get_layer("reader")
     inputs = {"story": np.full((2, 3, 3), 4), "question": np.full((2, 3), 5)}
+
+    def choose(answers):
+        data = as_data(inputs, {"logits": answers}, np.ones(2, "float32"))
+        return evaluate(model, data, make_loss(), [Choice(reader)])["choice"]
+
     answers = model.predict_on_batch(inputs)["logits"].argmax(axis=1)
-    batch = (
-        tf.nest.map_structure(lambda array: tf.constant(array, tf.int32), inputs),
-        {"answer": tf.constant(answers, tf.int32)},
-    )
-    metric = choice(reader, [batch], jit_compile=False)
-    assert metric.compute(model) > 2.0  # although no answer is wrong
+    assert choose(answers) > 2.0  # although no answer is wrong
     reader.set_linear(False)
-    logits = model.predict_on_batch(inputs)["logits"]
-    wrong = {"answer": tf.constant((logits.argmax(axis=1) + 1) % 7 + 4, tf.int32)}
-    for labels, error in (
-        (dict(answer=tf.constant(logits.argmax(axis=1), tf.int32)), 0.0),
-        (wrong, 1.0),
-    ):
-        found = choice(reader, [(batch[0], labels)], jit_compile=False).compute(model)
+    answers = model.predict_on_batch(inputs)["logits"].argmax(axis=1)
+    for labels, error in ((answers, 0.0), ((answers + 1) % 7 + 4, 1.0)):
+        found = choose(labels)
         assert error < found < error + 0.5  # the loss counts less than one of the two questions

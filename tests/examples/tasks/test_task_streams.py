@@ -30,8 +30,8 @@ def test_batches_are_the_examples_padded_to_a_shape(task):
     batches = arrays(stream.epoch(2))
     assert len(batches) == stream.batches_per_epoch(2) == 29
     assert len(stream.shapes()) <= 2
-    for (inputs, labels), example in zip(batches, stream.take(29, epoch=2), strict=True):
-        inputs, targets, due = inputs["inputs"], labels["targets"], labels["due"]
+    for (inputs, targets, due), example in zip(batches, stream.take(29, epoch=2), strict=True):
+        inputs = inputs["inputs"]
         time = example.due.shape[1]
         assert due.shape in stream.shapes()
         assert inputs.shape == (*due.shape, task.input_dim)
@@ -48,7 +48,7 @@ def test_batches_are_the_examples_padded_to_a_shape(task):
 @pytest.mark.parametrize("name, max_shapes", [("copy", 1), ("copy", 5), ("repeat-copy", 7)])
 def test_shapes_are_few_and_all_are_taken(name, max_shapes):
     stream = make(name, batches_per_epoch=150, max_shapes=max_shapes)
-    taken = {labels["due"].shape for _, labels in arrays(stream.epoch(0))}
+    taken = {due.shape for _, _, due in arrays(stream.epoch(0))}
     assert taken == set(stream.shapes())
     assert len(taken) <= max_shapes
     assert stream.shapes() == sorted(stream.shapes())
@@ -57,7 +57,7 @@ def test_shapes_are_few_and_all_are_taken(name, max_shapes):
 def test_with_a_shape_for_every_length_nothing_is_padded():
     stream = make("associative-recall")
     assert stream.shapes() == [(3, 4 * items + 8) for items in range(2, 7)]
-    assert all(labels["due"][:, -3:].all() for _, labels in arrays(stream.epoch(0)))
+    assert all(due[:, -3:].all() for _, _, due in arrays(stream.epoch(0)))
 
 
 @pytest.mark.parametrize("start", [0, 1, 7, 11, 12])
@@ -69,7 +69,7 @@ def test_an_epoch_goes_on_at_any_batch(start):
 def test_an_epoch_of_any_size_starts_at_once():
     stream = make(batches_per_epoch=10**12)
     far = next(iter(stream.epoch(1, start=10**11)))
-    assert same(far[1]["due"][:, :1], np.zeros((3, 1)))
+    assert same(far[2][:, :1], np.zeros((3, 1)))
 
 
 def test_the_same_seed_gives_the_same_stream_and_another_seed_another():
@@ -131,10 +131,10 @@ def test_a_finished_curriculum_changes_nothing():
 
 
 def test_datasets_tell_their_shapes():
-    inputs, labels = make("repeat-copy").epoch(0).element_spec
+    inputs, targets, due = make("repeat-copy").epoch(0).element_spec
     assert inputs["inputs"].shape.as_list() == [3, None, 10]
-    assert labels["targets"].shape.as_list() == [3, None, 9]
-    assert labels["due"].shape.as_list() == [3, None]
+    assert targets.shape.as_list() == [3, None, 9]
+    assert due.shape.as_list() == [3, None]
 
 
 def test_a_stream_says_what_it_is():

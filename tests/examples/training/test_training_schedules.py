@@ -44,22 +44,12 @@ def test_schedules_round_trip_through_their_config(schedule):
     assert [float(copy(s)) for s in range(20)] == [float(schedule(s)) for s in range(20)]
 
 
-def test_plateau_lowers_the_rate_after_its_patience_and_not_below_the_minimum():
-    plateau = schedules.ReduceOnPlateau(factor=0.1, patience=2, minimum=0.003)
-    rate, rates = 1.0, []
-    for improved in (False, True, False, False, False, False, False, False, False):
-        rate = plateau.update(improved, rate)
-        rates.append(round(rate, 6))
-    assert rates == [1.0, 1.0, 1.0, 0.1, 0.1, 0.01, 0.01, 0.003, 0.003]
-
-
 @pytest.mark.parametrize(
     ("make", "text"),
     [
         (lambda: schedules.NoamSchedule(0), "`units` to be a positive int.*units=0"),
         (lambda: schedules.NoamSchedule(8, warmup=0), "`warmup` to be a positive int"),
         (lambda: schedules.HalvingSchedule(0.1, 0, 1), "`first_step` to be a positive int"),
-        (lambda: schedules.ReduceOnPlateau(factor=1.0), "`factor` to be a number in"),
     ],
 )
 def test_errors_name_the_argument(make, text):

@@ -5,6 +5,7 @@ import pytest
 
 from examples.commands.train_options import make_parser
 from examples.translation import optimizing
+from examples.translation.train import make_callbacks
 
 
 def asked(line=""):
@@ -45,7 +46,13 @@ def test_optimizers_have_the_papers_parameters(line, kind, config):
     assert type(optimizer) is kind
     found = optimizer.get_config()
     assert {name: found[name] for name in config} == pytest.approx(config)
-    assert not any(found[name] for name in ("clipnorm", "global_clipnorm", "clipvalue"))
+    assert (found["clipnorm"], found["global_clipnorm"], found["clipvalue"]) == (None, 1.0, None)
+    assert not found["use_ema"]
+
+
+def test_the_optimizer_clips_and_averages_as_asked():
+    found = optimizing.make_optimizer(asked("--clip-norm 0.3 --average 0.9"), 10).get_config()
+    assert (found["global_clipnorm"], found["use_ema"], found["ema_momentum"]) == (0.3, True, 0.9)
 
 
 def test_the_rate_given_is_the_rate():
@@ -78,26 +85,19 @@ def test_the_rate_cools_down_at_the_end_of_the_epochs():
     assert cooled == pytest.approx([rate * share for rate, share in zip(plain, left, strict=True)])
 
 
-def test_a_plateau_is_for_the_loop():
-    assert optimizing.make_plateau(asked("--schedule plateau")) is not None
-    assert optimizing.make_plateau(asked()) is None
-    assert rates("--schedule plateau", [0, 9]) == pytest.approx([1e-3, 1e-3])
-
-
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("", [0.25, 0.125, 0.125, 0.0625]),
-        ("--plateau-factor 0.1 --plateau-patience 1", [0.025, 0.0025, 0.00025, 0.000025]),
+        ("", (0.5, 2)),
+        ("--plateau-factor 0.1 --plateau-patience 1", (0.1, 1)),
     ],
 )
-def test_a_plateau_lowers_the_rate_as_asked(line, expected):
-    plateau = optimizing.make_plateau(asked(f"--schedule plateau {line}"))
-    rate, found = 0.25, []
-    for _ in expected:
-        rate = plateau.update(False, rate)
-        found.append(rate)
-    assert found == pytest.approx(expected)
+def test_a_plateau_lowers_the_rate_as_asked(tmp_path, line, expected):
+    (plateau,) = make_callbacks(asked(f"--schedule plateau {line}"), tmp_path)
+    assert (plateau.factor, plateau.patience) == expected
+    assert plateau.monitor == "perplexity"
+    assert make_callbacks(asked(), tmp_path) == ()
+    assert rates("--schedule plateau", [0, 9]) == pytest.approx([1e-3, 1e-3])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,64 @@
+"""What RAM minimizes, Mnih et al. 2014 (https://arxiv.org/abs/1406.6247), section 3.2.
+
+    loss = -log p(digit) + mean_t (b_t - R)^2 - lambda sum_t log pi(l_t) (R - stop(b_t))
+
+R is 1 where the most probable digit is right. The first term trains what is seen, the third where
+to look, and the second the baseline that makes the third less noisy. Code name -> paper name:
+`baselines` -> b, `weight` -> lambda, 0.01 in what is known of the authors' code.
+"""
+
+import keras
+from keras import ops
+
+from keras_attention import validation
+
+
+class RecognitionLoss(keras.losses.Loss):
+    """The hybrid loss of RAM, of digits `(batch,)` and the outputs of `examples.models.ram`.
+
+    Args:
+        weight: Number of at least 0, of the reward's term.
+
+    Raises:
+        ValueError: If `weight` is less than 0.
+
+    Example:
+
+    >>> outputs = {"logits": ops.array([[0.0, 2.0]]), "log_pi": ops.array([[-1.0]])}
+    >>> outputs["baselines"] = ops.array([[0.5]])
+    >>> round(float(RecognitionLoss(0.1)(ops.array([1]), outputs)), 3)  # 0.127 + 0.25 + 0.1 * 0.5
+    0.427
+    """
+
+    def __init__(self, weight: float = 0.01):
+        super().__init__("recognition", "mean_with_sample_weight")
+        self.weight = validation.check_number_in_range("RecognitionLoss", "weight", weight, 0.0)
+
+    def call(self, y_true, y_pred):
+        logits, digit = y_pred["logits"], ops.cast(y_true, "int32")
+        losses = ops.sparse_categorical_crossentropy(digit, logits, from_logits=True)
+        if "log_pi" in y_pred:
+            is_right = ops.equal(ops.argmax(logits, axis=-1), digit)
+            reward, baselines = ops.cast(is_right, logits.dtype)[:, None], y_pred["baselines"]
+            losses += ops.mean(ops.square(baselines - reward), axis=1)
+            advantage = reward - ops.stop_gradient(baselines)
+            losses -= self.weight * ops.sum(y_pred["log_pi"] * advantage, axis=1)
+        return losses
+
+
+class RecognitionTrainer(keras.Model):
+    """A model whose loss needs all of its outputs, and whose metrics need the logits."""
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        return self.loss(y, y_pred, sample_weight)
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        return super().compute_metrics(x, y, y_pred["logits"], sample_weight)
+
+
+def make_metrics() -> list[keras.metrics.Metric]:
+    """Returns what is measured of the logits."""
+    return [
+        keras.metrics.SparseCategoricalAccuracy("accuracy"),
+        keras.metrics.SparseCategoricalCrossentropy("crossentropy", from_logits=True),
+    ]

@@ -1,0 +1,41 @@
+import keras
+import numpy as np
+import tensorflow as tf
+
+from examples.algorithms.bits import BitsPerSequence, make_metrics
+from examples.tasks.base import Example, cost_in_bits
+from examples.training.fitting import evaluate
+
+
+def batch(time, seed):
+    """Logits, bits and where they are due; of five sequences the third only fills the batch up."""
+    random = np.random.default_rng(seed)
+    logits = random.normal(size=(5, time, 3)).astype("float32")
+    targets, due = (random.integers(0, 2, shape) for shape in ((5, time, 3), (5, time)))
+    due[2], due[3] = 0, 1
+    return {"inputs": logits}, targets.astype("float32"), due.astype("float32")
+
+
+def as_data(batches):
+    targets, due = tf.TensorSpec([5, None, 3]), tf.TensorSpec([5, None])
+    specs = {"inputs": targets}, targets, due
+    data = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=specs)
+    return data.apply(tf.data.experimental.assert_cardinality(len(batches)))
+
+
+def test_what_is_not_due_and_what_fills_a_batch_up_cost_nothing():
+    batches = [batch(7, seed=3), batch(11, seed=4)]
+    inputs = keras.Input([None, 3], name="inputs")
+    model = keras.Model({"inputs": inputs}, keras.layers.Activation("linear")(inputs))
+    found = evaluate(model, as_data(batches), BitsPerSequence(), make_metrics())
+    costs, wrong = [], []
+    for given, targets, due in batches:
+        logits = given["inputs"]
+        costs.append(cost_in_bits(1 / (1 + np.exp(-logits)), Example(logits, targets, due)))
+        wrong.append(((logits > 0) != (targets > 0.5))[due > 0].ravel())
+    assert costs[0][2] == costs[1][2] == 0
+    bits = np.sum(costs) / 8
+    expected = {"loss": bits, "bits": bits, "bit_error": np.concatenate(wrong).mean()}
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-5)
