@@ -66,10 +66,7 @@ SHORT = {
         "READING_EPOCHS": 1,
         "EPOCHS": 1,
     },
-    "transformer_dates": {
-        **{"LOCALES": ["en-US"], "TEXTS": 6000, "UNITS": 8, "EPOCHS": 1},
-        **{"LAYERS": 1, "HEADS": 2},
-    },
+    "transformer_dates": {**DATES, "LAYERS": 1, "HEADS": 2, "RNN_EPOCHS": 1},
 }
 #: Pages that need no checkout: they import public packages alone.
 REWRITTEN = {
@@ -86,6 +83,7 @@ REWRITTEN = {
     "rnnsearch_dates",
     "seq2seq",
     "show_attend_tell",
+    "transformer_dates",
 }
 #: Packages that a page may import besides the standard library.
 PUBLIC = {
@@ -224,8 +222,10 @@ def check_import(folder):
 def test_a_notebook_runs_from_end_to_end(name, installed_wheel):
     library = installed_wheel if name in REWRITTEN else running.CHECKOUT
     page = source.read(PAGES[name])
+    for cell in page.cells:  # XLA's compiling would take most of the time of so short a run
+        cell.source = cell.source.replace("jit_compile=True", "jit_compile=False")
     page.cells.append(check_import(library))
-    notebook = running.execute(page, minutes=5, library=library, **SHORT[name])
+    notebook = running.execute(page, minutes=10, library=library, **SHORT[name])
     assert_clean(notebook)
     assert len(outputs(notebook)) >= len(outputs(stored(name)))
 
