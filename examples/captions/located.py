@@ -41,7 +41,7 @@ class Located(keras.metrics.Mean):
 
 
 def middles(weights, locations, side):
-    """Returns the points `(batch, time, 2)`, y and x, in the middle of the likeliest locations.
+    """Returns the points `(batch, time, 2)`, y and x, in the middle of the most probable locations.
 
     Args:
         weights: `(batch, time, locations)`.

@@ -105,7 +105,7 @@ class RunRecorder(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def on_epoch_end(self, epoch, logs=None):
-        with self._averaged():
+        with self._use_average():
             self._record(epoch, logs)
             if self.workers.is_chief and self.best is self.rows[-1]:
                 self.job.save(self.job.model)
@@ -130,7 +130,7 @@ class RunRecorder(keras.callbacks.Callback):
         self._history.restore(self.rows)
 
     @contextlib.contextmanager
-    def _averaged(self):
+    def _use_average(self):
         """A context in which the model has the averaged weights."""
         if self.average is None:
             yield
