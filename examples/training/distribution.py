@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from examples.training.batches import EpochBatches
+from examples.training.workers import STEPS_BETWEEN_MESSAGES
 
 
 class ReplicatedModel(keras.Model):
@@ -93,10 +94,13 @@ def fit_on_workers(
     train_step, test_step = on_replicas(model.train_step), on_replicas(model.test_step)
 
     def run(step, dataset, called):
+        logs = {}
         for number, batch in enumerate(distribute(strategy, dataset)):
             step(batch)
             if called is not None:
-                called(number, _read(model))
+                if number % STEPS_BETWEEN_MESSAGES == 0:  # the workers add up each metric
+                    logs = _read(model)
+                called(number, logs)
                 if model.stop_training:
                     break
         return _read(model)

@@ -58,7 +58,8 @@ def train(job: Job, directory: pathlib.Path, workers: Workers | None = None) -> 
             data,
             "epoch" if workers.is_chief else None,
             delete_checkpoint=False,
-            save_seconds=settings.checkpoint_seconds if workers.is_chief else None,
+            # Within an epoch a backup holds the metrics, which only all workers together can read.
+            save_seconds=settings.checkpoint_seconds if workers.count == 1 else None,
         )
     )
     options = {

@@ -10,9 +10,7 @@ import keras
 from examples.training.history import History, read_history
 from examples.training.job import Job
 from examples.training.settings import LARGER_IS_BETTER, TrainingDiverged
-from examples.training.workers import Workers
-
-STEPS_BETWEEN_WORDS = 10  # how often several workers ask each other whether the time is up
+from examples.training.workers import STEPS_BETWEEN_MESSAGES, Workers
 
 
 class RunRecorder(keras.callbacks.Callback):
@@ -98,7 +96,7 @@ class RunRecorder(keras.callbacks.Callback):
                 "learning rate, warm up longer or clip harder (--clip-norm)."
             )
         minutes = self.settings.minutes
-        if minutes is None or (self.workers.count > 1 and batch % STEPS_BETWEEN_WORDS):
+        if minutes is None or (self.workers.count > 1 and batch % STEPS_BETWEEN_MESSAGES):
             return
         if self.workers.any(self._seconds() > 60 * minutes)[0]:
             self.reason = "minutes"

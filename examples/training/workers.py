@@ -18,6 +18,8 @@ import tensorflow as tf
 
 from examples.training.cluster import read_cluster
 
+#: How often workers tell each other in an epoch whether the time is up, and the metrics.
+STEPS_BETWEEN_MESSAGES = 10
 #: How many numbers go from worker to worker at once.
 WIDTH = 1024
 #: How long a worker waits for the others to start.
