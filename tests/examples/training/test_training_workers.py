@@ -22,7 +22,7 @@ TRANSLATION = (
     *("--learning-rate", "0.5"),
 )
 ALGORITHM = (
-    *("ntm", "--task", "copy", "--size", "length=3", "--batch-size", "3", "--epoch-size", "12"),
+    *("ntm", "--task", "copy", "--size", "length=3", "--batch-size", "4", "--epoch-size", "12"),
     *("--shapes", "1", "--no-jit"),
 )
 TWO_DEVICES = """
