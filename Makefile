@@ -38,11 +38,11 @@ demo: $(STAMP)
 	@echo "== 1/5  train RNNsearch to write dates as ISO 8601"
 	@rm -rf "$(RUN)"
 	@"$(BIN)/python" -m examples train rnnsearch --run "$(RUN)" --units 128 --embedding-dim 64 \
-	  --batch-size 128 --shapes 3 --epochs 6 --minutes 6 --learning-rate 0.002 --average 0.99
+	  --batch-size 128 --num-buckets 3 --epochs 6 --max-minutes 6 --learning-rate 0.002 --ema-decay 0.99
 	@echo "== 2/5  measure it on dates it has never seen"
 	@"$(BIN)/python" -m examples evaluate "$(RUN)" --beam-width 2
 	@echo "== 3/5  draw where it looks"
-	@"$(BIN)/python" -m examples plot "$(RUN)" --out "$(RUN)/pictures"
+	@"$(BIN)/python" -m examples plot "$(RUN)" --output-dir "$(RUN)/pictures"
 	@echo "== 4/5  export it for TensorFlow Serving"
 	@"$(BIN)/python" -m examples export "$(RUN)" "$(RUN)/served"
 	@echo "== 5/5  ask the SavedModel, without this library"

@@ -4,7 +4,7 @@ from examples.commands import arguments as shared
 from examples.tasks import TASKS
 
 #: Appended for a look at whether everything runs: nothing is learned in so little time.
-QUICK_TRAINING = "--epochs 1 --epoch-size 20 --no-jit"
+QUICK_TRAINING = "--epochs 1 --epoch-size 20 --no-xla"
 QUICK_EVALUATION = "--sequences 8"
 DESCRIPTION = "It learns an algorithm from random sequences, made while it trains."
 EPILOG = """\
@@ -17,7 +17,7 @@ examples:
   short sequences first, and only up to 10:
     python -m examples train {0} --task copy --run runs/short --size length=1:10 --curriculum 10
   until it makes hardly an error:
-    python -m examples train {0} --task repeat-copy --run runs/repeat --epochs 500 --goal 0.05
+    python -m examples train {0} --task repeat-copy --run runs/repeat --epochs 500 --stop-at-metric 0.05
 """
 OPTIMIZERS = ("adam", "rmsprop")
 
@@ -38,7 +38,7 @@ def add_data(parser) -> None:
     )
     shared.number(data, "--batch-size", 2, "sequences in a batch, all of one length")
     shared.number(data, "--epoch-size", 1000, "sequences in an epoch, after which it is measured")
-    shared.number(data, "--shapes", 2, "lengths to pad to; each is compiled once")
+    shared.number(data, "--num-buckets", 2, "lengths to pad to; each is compiled once")
 
 
 def add_sizes(group) -> None:

@@ -12,8 +12,8 @@ from keras_attention import plotting
 SUMMARY = "draw what a model writes, and where its heads look"
 EPILOG = """\
 examples:
-  python -m examples plot runs/copy --out pictures
-  python -m examples plot runs/copy --out pictures --size length=120
+  python -m examples plot runs/copy --output-dir pictures
+  python -m examples plot runs/copy --output-dir pictures --size length=120
 
 Writes outputs.png, the targets above the outputs for several sizes (the largest it was trained
 on, and beyond), and, for a machine with a memory, memory_1.png, memory_2.png, ...: the weights
@@ -26,14 +26,16 @@ def add_arguments(parser) -> None:
     """Adds the options of `plot`."""
     shared.add_run(parser)
     add_sizes(parser)
-    parser.add_argument("--out", required=True, metavar="DIR", help="directory for the pictures")
+    parser.add_argument(
+        "--output-dir", required=True, metavar="DIR", help="directory for the pictures"
+    )
 
 
 def run(arguments) -> None:
     """Writes the pictures and says where."""
     opened = open_run(arguments.run)
     given = sizes_of(arguments.size, opened.task)
-    directory = pathlib.Path(arguments.out)
+    directory = pathlib.Path(arguments.output_dir)
     directory.mkdir(parents=True, exist_ok=True)
     drawn = [given] if given else _sizes(opened)
     examples = [_example(opened, sizes) for sizes in drawn]

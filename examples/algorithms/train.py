@@ -49,11 +49,16 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         arguments.epoch_size // arguments.batch_size,
         arguments.seed,
         LinearCurriculum(arguments.curriculum) if arguments.curriculum else None,
-        arguments.shapes,
+        arguments.num_buckets,
         **sizes,
     )
     dev = Stream(
-        task, DEV_BATCH_SIZE, DEV_BATCHES, DEV_SEED, max_shapes=min(2, arguments.shapes), **sizes
+        task,
+        DEV_BATCH_SIZE,
+        DEV_BATCHES,
+        DEV_SEED,
+        max_shapes=min(2, arguments.num_buckets),
+        **sizes,
     )
     print(f"training: {batches}")
     print(f"dev: {dev}")

@@ -8,7 +8,7 @@ from examples.commands.arguments import UsageError
 from examples.models.encoders.picture import find_backbone
 
 #: Appended for a look at whether everything runs: nothing is learned in so little time.
-QUICK_TRAINING = "--epochs 1 --epoch-size 64 --no-jit"
+QUICK_TRAINING = "--epochs 1 --epoch-size 64 --no-xla"
 QUICK_EVALUATION = "--scenes 64"
 DESCRIPTION = (
     "It learns to caption scenes of handwritten digits, which are composed from the pictures of "
@@ -111,8 +111,8 @@ def add_training(training) -> None:
         "that are right, or looks at the right place (default: %(default)s)",
     )
     shared.number(training, "--learning-rate", 2e-3, "Adam's first rate", shared.positive_number)
-    shared.number(training, "--halve-after", 10, "epochs after which the rate is halved")
-    shared.number(training, "--halve-every", 2, "epochs from one halving to the next")
+    shared.number(training, "--lr-decay-start", 10, "epochs after which the rate is halved")
+    shared.number(training, "--lr-decay-every", 2, "epochs from one halving to the next")
     text = "largest norm of the gradient, 0 for any"
     shared.number(training, "--clip-norm", 5.0, text, shared.not_negative)
 

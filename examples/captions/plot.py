@@ -12,8 +12,8 @@ from keras_attention.export.tokenizers.base import EOS_ID, SPECIAL_TOKENS
 SUMMARY = "draw where a captioner looks, word by word, over the picture"
 EPILOG = """\
 examples:
-  python -m examples plot runs/captions --out pictures         four test scenes
-  python -m examples plot runs/captions --out pictures --count 9 --part dev
+  python -m examples plot runs/captions --output-dir pictures         four test scenes
+  python -m examples plot runs/captions --output-dir pictures --count 9 --part dev
 
 Writes scene_1.png, scene_2.png, ...: the picture, and beside it for each word what was attended to
 while the word was written; of a guided captioner, one look for the whole caption.
@@ -24,7 +24,9 @@ def add_arguments(parser) -> None:
     """Adds the options of `plot`."""
     shared.add_run(parser)
     add_scenes(parser)
-    parser.add_argument("--out", required=True, metavar="DIR", help="directory for the pictures")
+    parser.add_argument(
+        "--output-dir", required=True, metavar="DIR", help="directory for the pictures"
+    )
     shared.number(parser, "--count", 4, "scenes to draw")
 
 
@@ -32,7 +34,7 @@ def run(arguments) -> None:
     """Writes the pictures and says where."""
     opened = open_run(arguments.run, arguments.beam_width)
     stream = opened.scenes(arguments.mnist, arguments.part, arguments.count, arguments.count)
-    directory = pathlib.Path(arguments.out)
+    directory = pathlib.Path(arguments.output_dir)
     directory.mkdir(parents=True, exist_ok=True)
     inputs, _ = stream.arrays(0, 0)
     written = opened.write(inputs)

@@ -83,9 +83,9 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
     }
     rate = halving_after_epoch(
         arguments.learning_rate,
-        arguments.halve_after,
+        arguments.lr_decay_start,
         batches.batches_per_epoch(),
-        arguments.halve_every,
+        arguments.lr_decay_every,
     )
     return Job(
         model,

@@ -5,7 +5,7 @@ import argparse
 from examples.commands import arguments as shared
 
 #: Appended for a look at whether everything runs: nothing is learned in so little time.
-QUICK_TRAINING = "--epochs 1 --max-sentences 3 --max-words 5 --no-jit --shapes 1"
+QUICK_TRAINING = "--epochs 1 --max-sentences 3 --max-words 5 --no-xla --num-buckets 1"
 QUICK_EVALUATION = ""
 DESCRIPTION = "It learns classes of documents from a file of JSON lines."
 EPILOG = """\
@@ -50,7 +50,7 @@ def add_data(parser) -> None:
     )
     shared.number(data, "--max-words", 50, "words of a sentence that are read, the rest is cut off")
     shared.number(data, "--batch-size", 16, "documents in a batch")
-    shared.number(data, "--shapes", 5, "numbers of sentences to pad to; each is compiled once")
+    shared.number(data, "--num-buckets", 5, "numbers of sentences to pad to; each is compiled once")
 
 
 def add_training(training) -> None:

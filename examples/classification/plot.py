@@ -11,8 +11,8 @@ from keras_attention import plotting
 SUMMARY = "shade documents by the words and sentences a model looks at"
 EPILOG = """\
 examples:
-  python -m examples plot runs/reviews --out pictures --documents D/reviews.jsonl.gz --folds 8
-  python -m examples plot runs/reviews --out pictures "a dull story . but what a cast !"
+  python -m examples plot runs/reviews --output-dir pictures --documents D/reviews.jsonl.gz --folds 8
+  python -m examples plot runs/reviews --output-dir pictures "a dull story . but what a cast !"
 
 A TEXT is a document: its words between spaces, a sentence ends at . ! ? or the line. Writes
 document_1.png and document_1.html, document_2.png, ...: words on blue and sentences beside
@@ -37,14 +37,16 @@ def add_arguments(parser) -> None:
         metavar="N",
         help="how many, spread evenly over them (default: %(default)s)",
     )
-    parser.add_argument("--out", required=True, metavar="DIR", help="directory for the pictures")
+    parser.add_argument(
+        "--output-dir", required=True, metavar="DIR", help="directory for the pictures"
+    )
 
 
 def run(arguments) -> None:
     """Writes a PNG and an HTML page a document and says where."""
     documents = _documents(arguments)
     opened = open_run(arguments.run)
-    directory = pathlib.Path(arguments.out)
+    directory = pathlib.Path(arguments.output_dir)
     directory.mkdir(parents=True, exist_ok=True)
     for number, document in enumerate(documents, start=1):
         reading = opened.read(document)

@@ -72,8 +72,8 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
     )
     parts = {}
     for name, documents, shapes in (
-        ("training", training, arguments.shapes),
-        ("dev", dev, min(3, arguments.shapes)),
+        ("training", training, arguments.num_buckets),
+        ("dev", dev, min(3, arguments.num_buckets)),
     ):
         encoded = encode_documents(
             documents, tokenizer, classes, arguments.max_sentences, arguments.max_words

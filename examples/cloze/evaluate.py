@@ -24,7 +24,7 @@ def add_arguments(parser) -> None:
     shared.add_run(parser)
     parser.add_argument("--questions", required=True, metavar="FILE", help="the questions")
     parser.add_argument(
-        "--max-questions", type=shared.positive_int, metavar="N", help="the first N (default: all)"
+        "--max-examples", type=shared.positive_int, metavar="N", help="the first N (default: all)"
     )
     parser.add_argument("--json", metavar="FILE", help="write the numbers")
 
@@ -33,7 +33,7 @@ def run(arguments) -> None:
     """Prints the accuracy beside that of the most frequent candidate."""
     opened = open_run(arguments.run)
     path = shared.check_writable(arguments.json)
-    questions = read_cloze(arguments.questions, arguments.max_questions)
+    questions = read_cloze(arguments.questions, arguments.max_examples)
     began = time.monotonic()
     numbers = {"questions": len(questions), **measure(opened, questions)}
     numbers["seconds"] = time.monotonic() - began

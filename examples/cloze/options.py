@@ -6,8 +6,8 @@ from examples.commands import arguments as shared
 from examples.commands.arguments import UsageError
 
 #: Appended for a look at whether everything runs: nothing is learned in so little time.
-QUICK_TRAINING = "--max-questions 64 --epochs 1 --max-words 99 --no-jit --shapes 1"
-QUICK_EVALUATION = "--max-questions 32"
+QUICK_TRAINING = "--max-examples 64 --epochs 1 --max-words 99 --no-xla --num-buckets 1"
+QUICK_EVALUATION = "--max-examples 32"
 DESCRIPTION = (
     "It reads cloze questions in the format of the Children's Book Test, plain or gzipped, and "
     "fills the gap with a word of the text."
@@ -29,14 +29,14 @@ def add_data(parser) -> None:
     data = parser.add_argument_group("data")
     data.add_argument("--questions", metavar="FILE", help="the training questions")
     data.add_argument("--dev-questions", metavar="FILE", help="the dev questions")
-    shared.number(data, "--max-questions", None, "read the first N of each file (default: all)")
+    shared.number(data, "--max-examples", None, "read the first N of each file (default: all)")
     shared.number(
         data, "--vocabulary-size", 20000, "words that are embedded, at most", shared.int_at_least(6)
     )
     shared.number(data, "--min-frequency", 5, "how often such a word is seen in training, at least")
     shared.number(data, "--max-words", 1000, "words of a document that are read")
     shared.number(data, "--batch-size", 32, "questions in a batch")
-    shared.number(data, "--shapes", 4, "lengths to pad to; each is compiled once")
+    shared.number(data, "--num-buckets", 4, "lengths to pad to; each is compiled once")
 
 
 def add_training(training) -> None:

@@ -12,7 +12,7 @@ from keras_attention import plotting
 SUMMARY = "draw which words of a text a query attends to"
 EPILOG = """\
 examples:
-  python -m examples plot runs/books --questions books_ne.test.txt.gz --out pictures
+  python -m examples plot runs/books --questions books_ne.test.txt.gz --output-dir pictures
 
 Writes question_1.png and question_1.html, ...: the text, each word shaded by its weight, and where
 the query has weights of its own, query_1.png. The weights of all mentions of a candidate add up to
@@ -24,7 +24,9 @@ def add_arguments(parser) -> None:
     """Adds the options of `plot`."""
     shared.add_run(parser)
     parser.add_argument("--questions", required=True, metavar="FILE", help="the questions")
-    parser.add_argument("--out", required=True, metavar="DIR", help="directory for the pictures")
+    parser.add_argument(
+        "--output-dir", required=True, metavar="DIR", help="directory for the pictures"
+    )
     parser.add_argument(
         "--count",
         type=shared.positive_int,
@@ -40,7 +42,7 @@ def run(arguments) -> None:
     found = read_cloze(arguments.questions)
     count = min(arguments.count, len(found))
     questions = [found[place * len(found) // count] for place in range(count)]
-    directory = pathlib.Path(arguments.out)
+    directory = pathlib.Path(arguments.output_dir)
     directory.mkdir(parents=True, exist_ok=True)
     for number, (question, answer) in enumerate(
         zip(questions, opened.answers(questions), strict=True), 1

@@ -24,7 +24,7 @@ def check(arguments) -> None:
 def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job:
     """Returns the training that the arguments ask for; a new run gets its words."""
     questions = {
-        name: read_cloze(path, arguments.max_questions)
+        name: read_cloze(path, arguments.max_examples)
         for name, path in (("training", arguments.questions), ("dev", arguments.dev_questions))
     }
     if is_new and workers.is_chief:
@@ -37,7 +37,7 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
     batches = {}
     for name, part in questions.items():
         groups, _ = words.encoded(
-            part, tokenizer, arguments.max_words, arguments.shapes, arguments.batch_size
+            part, tokenizer, arguments.max_words, arguments.num_buckets, arguments.batch_size
         )
         is_training = name == "training"
         batches[name] = RowBatches(

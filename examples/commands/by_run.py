@@ -1,30 +1,85 @@
 """Commands whose options depend on the run they are given."""
 
+import argparse
 import json
 import pathlib
-from types import ModuleType
 
-from examples import systems
+from examples import registry
+from examples.commands import arguments as shared
+from examples.commands.options import check_given, describe, options_of, restore, take
+from examples.recipes.base import Recipe
+from keras_attention.export.runs import read_run
 
 #: What is asked where no run is named: its errors say what is missing.
 DEFAULT = "rnnsearch"
 
 
-def part(command: str, text_arguments: list[str]) -> ModuleType:
-    """Returns the command's module in the family of the run that the arguments name."""
-    for text in text_arguments:
-        name = _system(text)
-        if name is not None:
-            return systems.find(name).part(command)
-    return systems.find(DEFAULT).part(command)
+class RunCommand:
+    """A command on a run: a method of its recipe, whose arguments are the options.
+
+    Args:
+        command: The module of the command, with `add_arguments(parser)` and
+            `finish(recipe, options, arguments)`.
+        recipe: The class of the run's recipe.
+    """
+
+    def __init__(self, command, recipe: type[Recipe]) -> None:
+        self._command = command
+        method = getattr(recipe, command.__name__.rpartition(".")[2])
+        self._options = options_of(method)
+        self.SUMMARY, self.EPILOG = describe(method)
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Adds the run, the options of the method and those of the command."""
+        shared.add_run(parser)
+        for option in self._options:
+            option.add_to(parser)
+        self._command.add_arguments(parser)
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        """Opens the run and calls the method."""
+        check_given(self._options, arguments)
+        recipe = load_recipe(arguments.run)
+        self._command.finish(recipe, take(self._options, arguments), arguments)
 
 
-def _system(text):
-    """The system of the run in a directory of that name, None if there is no such run."""
+def load_recipe(directory: str) -> Recipe:
+    """Returns the recipe of the run in a directory, with the options it was trained with.
+
+    Raises:
+        FileNotFoundError: If a file is missing.
+        ValueError: If a file is damaged, or holds an option that its recipe cannot have.
+    """
+    run = read_run(directory)
+    recipe = registry.find(run.settings["system"]).recipe
+    record = run.settings.get("training") or {}
+    recipe = recipe(**restore(options_of(recipe), record, f"{directory}/run.json"))
+    recipe.load(run)
+    return recipe
+
+
+def part(command, text_arguments: list[str]):
+    """Returns the command as the run has it that the arguments name.
+
+    Raises:
+        ValueError: If there is none for such a run.
+    """
+    names = [name for name in map(_find_model, text_arguments) if name is not None]
+    model = registry.find((names or [DEFAULT])[0])
+    name = command.__name__.rpartition(".")[2]
+    if isinstance(model.recipe, str):
+        return model.part(name)
+    if not hasattr(model.recipe, name):
+        raise ValueError(f"There is no `{name}` for a run of {model.name}.")
+    return RunCommand(command, model.recipe)
+
+
+def _find_model(text):
+    """The model of the run in a directory of that name, None if there is no such run."""
     path = pathlib.Path(text) / "run.json"
     try:
         settings = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None  # the command that opens the run says what is wrong
     name = settings.get("system") if isinstance(settings, dict) else None
-    return name if name in systems.SYSTEMS else None
+    return name if name in registry.MODELS else None

@@ -1,5 +1,10 @@
 """`python -m examples evaluate`: what it can do depends on the run."""
 
+import json
+import sys
+import time
+
+from examples.commands import arguments as shared
 from examples.commands import by_run
 
 SUMMARY = "measure a run on data it has not seen"
@@ -7,5 +12,22 @@ NOTE = "What is measured depends on the run: `python -m examples evaluate RUN --
 
 
 def for_arguments(text_arguments):
-    """Returns the module that knows the run: the evaluate command of its family."""
-    return by_run.part("evaluate", text_arguments)
+    """Returns the command as the recipe of the run has it."""
+    return by_run.part(sys.modules[__name__], text_arguments)
+
+
+def add_arguments(parser) -> None:
+    """Adds the options of every run."""
+    parser.add_argument("--json", metavar="FILE", help="write the numbers")
+
+
+def finish(recipe, options, arguments) -> None:
+    """Prints the numbers, and writes them if asked to."""
+    path = shared.check_writable(arguments.json)
+    began = time.monotonic()
+    numbers = {**recipe.evaluate(**options), "seconds": time.monotonic() - began}
+    for name, value in numbers.items():
+        shown = f"{value:.3f}" if isinstance(value, float) else f"{value:,}"
+        print(f"{name.replace('_', ' '):<18} {shown}")
+    if path is not None:
+        path.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")

@@ -1,11 +1,35 @@
 """`python -m examples export`: what it can do depends on the run."""
 
+import sys
+
+from examples.commands import arguments as shared
 from examples.commands import by_run
+from keras_attention.export import export_model, versions
 
 SUMMARY = "write a SavedModel version that a model server loads"
 NOTE = "What can be chosen depends on the run: `python -m examples export RUN --help`."
 
 
 def for_arguments(text_arguments):
-    """Returns the module that knows the run: the export command of its family."""
-    return by_run.part("export", text_arguments)
+    """Returns the command as the recipe of the run has it."""
+    return by_run.part(sys.modules[__name__], text_arguments)
+
+
+def add_arguments(parser) -> None:
+    """Adds the options of every run."""
+    shared.add_version(parser)
+
+
+def finish(recipe, options, arguments) -> None:
+    """Writes the version and says where."""
+    versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
+    served = recipe.export(**options)
+    path = export_model(
+        served.model,
+        arguments.base,
+        tokenizers=served.tokenizers,
+        version=arguments.version,
+        descriptions=served.descriptions,
+        run=recipe.run.settings,
+    )
+    print(path)

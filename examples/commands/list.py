@@ -1,12 +1,12 @@
-"""`python -m examples list`: the systems there are."""
+"""`python -m examples list`: the models there are."""
 
 import itertools
 
-from examples.systems import SYSTEMS
+from examples.registry import MODELS
 
-SUMMARY = "list the systems"
+SUMMARY = "list the models"
 EPILOG = """\
-Train one with `python -m examples train SYSTEM --run DIR`, those marked [--paper] with that option
+Train one with `python -m examples train MODEL --run DIR`, those marked [--paper] with that option
 in the sizes of their papers.
 """
 
@@ -16,13 +16,12 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    """Prints the systems of each family, a line each: its name, what it is, the paper."""
-    width = max(map(len, SYSTEMS))
-    title_width = max(len(system.module.TITLE) for system in SYSTEMS.values())
-    systems = sorted(SYSTEMS.values(), key=lambda system: system.family != "translation")
-    for family, members in itertools.groupby(systems, key=lambda system: system.family):
-        print(f"{family}:")
-        for system in members:
-            title, paper = system.module.TITLE, system.module.REFERENCE
-            mark = " [--paper]" if hasattr(system.module, "PAPER") else ""
-            print(f"  {system.name:<{width}}  {title:<{title_width}}  {paper}{mark}")
+    """Prints the models of each recipe, a line each: its name, what it is, the paper."""
+    width = max(map(len, MODELS))
+    title_width = max(len(model.module.TITLE) for model in MODELS.values())
+    for recipe, members in itertools.groupby(MODELS.values(), key=lambda model: model.recipe):
+        print(f"{recipe if isinstance(recipe, str) else recipe.__name__}:")
+        for model in members:
+            title, paper = model.module.TITLE, model.module.REFERENCE
+            mark = " [--paper]" if hasattr(model.module, "PAPER") else ""
+            print(f"  {model.name:<{width}}  {title:<{title_width}}  {paper}{mark}")

@@ -1,11 +1,32 @@
 """`python -m examples plot`: what it can do depends on the run."""
 
+import pathlib
+import sys
+
 from examples.commands import by_run
 
-SUMMARY = "draw what a run looks at"
+SUMMARY = "draw what a run attends to"
 NOTE = "What is drawn depends on the run: `python -m examples plot RUN --help`."
 
 
 def for_arguments(text_arguments):
-    """Returns the module that knows the run: the plot command of its family."""
-    return by_run.part("plot", text_arguments)
+    """Returns the command as the recipe of the run has it."""
+    return by_run.part(sys.modules[__name__], text_arguments)
+
+
+def add_arguments(parser) -> None:
+    """Adds the options of every run."""
+    parser.add_argument("--output-dir", required=True, metavar="DIR", help="folder of the figures")
+
+
+def finish(recipe, options, arguments) -> None:
+    """Writes the figures and says where."""
+    directory = pathlib.Path(arguments.output_dir)
+    for name, figure in recipe.plot(**options):
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / name
+        if isinstance(figure, str):
+            path.write_text(figure, encoding="utf-8")
+        else:
+            figure.savefig(path, dpi=150)
+        print(path)

@@ -11,9 +11,9 @@ from examples.training.fitting import BACKUP
 from keras_attention.export import atomic_files
 
 ARGUMENTS_FILE = "arguments.json"
-LIMITS = ("epochs", "minutes", "patience", "goal")
+LIMITS = ("epochs", "max_minutes", "patience", "stop_at_metric")
 # What may differ when a run goes on: when it ends, what it shows, where its data lies.
-CHANGEABLE = {*LIMITS, "checkpoint_seconds", "tensorboard", "no_jit", "on_bad_line"}
+CHANGEABLE = {*LIMITS, "checkpoint_seconds", "tensorboard", "xla", "invalid_lines"}
 TEXTS = ("source", "target", "pairs", "shards", "text")
 SOURCES = (*TEXTS, "documents", "stories", "questions", "mnist")
 FILES = {f"{prefix}{name}" for prefix in ("", "dev_") for name in SOURCES}
@@ -107,11 +107,12 @@ def finished_text(directory: pathlib.Path, record: dict, arguments: dict) -> str
                 "a run in another directory."
             )
         return None
-    flag = f"--{finished['reason']}" if finished["reason"] in LIMITS else "--epochs"
-    other = "another" if flag == "--goal" else "a larger"
+    name = finished["reason"] if finished["reason"] in LIMITS else "epochs"
+    flag = f"--{name.replace('_', '-')}"
+    other = "another" if name == "stop_at_metric" else "a larger"
     return (
         f"The run in {directory} is finished ({finished['reason']}); nothing was changed. To train "
-        f"longer, resume it with {other} {flag}. Received: {_shown(flag, arguments[flag[2:]])}"
+        f"longer, resume it with {other} {flag}. Received: {_shown(flag, arguments[name])}"
     )
 
 

@@ -1,4 +1,4 @@
-"""`python -m examples train`: a system and its data in, a run directory out."""
+"""`python -m examples train`: a model and its data in, a run directory out."""
 
 import argparse
 import contextlib
@@ -9,24 +9,25 @@ import time
 
 import keras
 
-from examples import systems
+from examples import registry
 from examples.commands import resuming, train_options
 from examples.commands.arguments import UsageError
+from examples.commands.options import check_given, options_of, take
 from examples.memory import keep_freed_memory
 from examples.training.fitting import train
 from examples.training.workers import Workers, make_strategy
 
-SUMMARY = "train a system, on the data made for it or on your own"
+SUMMARY = "train a model, on the data made for it or on your own"
 EPILOG = """\
-`python -m examples train SYSTEM --help` lists the options and shows examples.
+`python -m examples train MODEL --help` lists the options and shows examples.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds a parser for each system; it has the system's own options."""
-    parsers = parser.add_subparsers(dest="system", metavar="SYSTEM", required=True)
-    for name, system in systems.SYSTEMS.items():
-        add = functools.partial(parsers.add_parser, name, help=system.module.TITLE)
+    """Adds a parser for each model, with its own options."""
+    parsers = parser.add_subparsers(dest="system", metavar="MODEL", required=True)
+    for name, model in registry.MODELS.items():
+        add = functools.partial(parsers.add_parser, name, help=model.module.TITLE)
         train_options.make_parser(name, add)
 
 
@@ -46,11 +47,11 @@ def completed(text_arguments: list[str], arguments: argparse.Namespace) -> argpa
 def run(arguments: argparse.Namespace) -> None:
     """Trains and writes the run directory."""
     keep_freed_memory()
-    if arguments.distribute and arguments.dtype == "mixed_float16":
+    if arguments.strategy and arguments.dtype == "mixed_float16":
         raise UsageError(
-            "--distribute trains in float32 or mixed_bfloat16. Received: --dtype mixed_float16"
+            "--strategy trains in float32 or mixed_bfloat16. Received: --dtype mixed_float16"
         )
-    workers = Workers(make_strategy(arguments.distribute))
+    workers = Workers(make_strategy(arguments.strategy))
     again = f"Start all workers again with --resume; what is in {arguments.run} stays."
     with workers.quiet(), workers.watched(again):
         _run(arguments, workers)
@@ -60,14 +61,19 @@ def _run(arguments, workers):
     workers.check_same("options", resuming.plain(arguments))
     directory = pathlib.Path(arguments.run)
     was_there = directory.exists()
-    system = systems.find(arguments.system)
-    family = system.part("train")
-    family.check(arguments)
+    model, given = registry.find(arguments.system), resuming.plain(arguments)
+    if isinstance(model.recipe, str):
+        family = model.part("train")
+        family.check(arguments)
+        written_first = family.WRITTEN_FIRST
+    else:
+        options = options_of(model.recipe)
+        check_given(options, arguments)
+        recipe = model.recipe(**take(options, arguments))
+        recipe.check()
+        written_first = {f"{name}.tokenizer" for name in recipe.tokenizer_names}
     # The chief claims the directory first; the others are told what it found.
-    record = workers.told(
-        _claim(directory, arguments, family.WRITTEN_FIRST) if workers.is_chief else None
-    )
-    given = resuming.plain(arguments)
+    record = workers.told(_claim(directory, arguments, written_first) if workers.is_chief else None)
     if record is not None:
         begun = resuming.has_backup(directory)
         if begun or "finished" in record:
@@ -82,9 +88,15 @@ def _run(arguments, workers):
             record = None  # it begins anew, with what is asked for now
     keras.utils.set_random_seed(arguments.seed)
     is_ours = record is None and workers.is_chief
-    new_files = family.WRITTEN_FIRST if is_ours else ()
+    new_files = written_first if is_ours else ()
     with _taken_back(directory, new_files, is_ours and not was_there), workers.scope():
-        job = family.prepare(arguments, directory, system, record is None, workers)
+        if isinstance(model.recipe, str):
+            job = family.prepare(arguments, directory, model, record is None, workers)
+        else:
+            model_options = take(model.options, arguments)
+            job = recipe.prepare(
+                model.name, model.build, model_options, given, directory, record is None, workers
+            )
     workers.check_same("data", job.digests)
     if record is None:
         numbers = {"workers": workers.count, "replicas": workers.replicas}

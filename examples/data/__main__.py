@@ -1,4 +1,4 @@
-"""Writes the embedded data as files: `python -m examples.data dates --out DIR`."""
+"""Writes the embedded data as files: `python -m examples.data dates --output-dir DIR`."""
 
 import argparse
 import sys
@@ -12,7 +12,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.data", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     dates = commands.add_parser("dates", help="dates in many locales, to ISO 8601")
-    dates.add_argument("--out", required=True, metavar="DIR", help="folder for the TSV files")
+    dates.add_argument(
+        "--output-dir", required=True, metavar="DIR", help="folder for the TSV files"
+    )
     dates.add_argument("--seed", type=int, default=0, help="seed of the draws (default 0)")
     for split, size in DEFAULT_SIZES.items():
         text = f"texts in {split}.tsv (default {size})"
@@ -20,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         sizes = {split: getattr(options, split) for split in DEFAULT_SIZES}
-        for path in write_dates(options.out, sizes, options.seed):
+        for path in write_dates(options.output_dir, sizes, options.seed):
             print(path)
     except DataError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -67,7 +67,7 @@ class Report:
         """
         if self.left_out:
             raise DataError(
-                f"{self.told(name)}. Repair them or leave them out with --on-bad-line skip "
+                f"{self.told(name)}. Repair them or leave them out with --invalid-lines skip "
                 "(from Python, on_bad_line='skip')."
             )
 

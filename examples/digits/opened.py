@@ -19,4 +19,4 @@ def read_part(arguments, run: Run):
     folder = arguments.mnist or (run.settings.get("training") or {}).get("mnist")
     if not folder:
         raise UsageError("There are no pictures. Name the folder of the MNIST files with --mnist.")
-    return read_rows(folder, arguments.part, arguments.max_pictures)
+    return read_rows(folder, arguments.part, arguments.max_examples)

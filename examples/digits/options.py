@@ -11,7 +11,7 @@ def add_data(parser, batch_size: int) -> None:
     data = parser.add_argument_group("data")
     data.add_argument("--mnist", metavar="DIR", help=FILES)
     shared.number(
-        data, "--max-pictures", None, "take the first N pictures of each part (default: all)"
+        data, "--max-examples", None, "take the first N pictures of each part (default: all)"
     )
     shared.number(data, "--batch-size", batch_size, "pictures in a batch")
 
@@ -47,4 +47,4 @@ def add_part(parser, default: str = "test") -> None:
         help="test pictures, or of the training files the last 5,000 or the others "
         "(default: %(default)s)",
     )
-    shared.number(parser, "--max-pictures", None, "the first N of them (default: all)")
+    shared.number(parser, "--max-examples", None, "the first N of them (default: all)")

@@ -28,7 +28,7 @@ def make_job(
     """
     batches = {}
     for name, part in (("training", "train"), ("dev", "dev")):
-        group = read_rows(arguments.mnist, part, arguments.max_pictures)
+        group = read_rows(arguments.mnist, part, arguments.max_examples)
         is_training = name == "training"
         rows = RowBatches(
             [group], arguments.batch_size, arguments.seed if is_training else 0, is_training

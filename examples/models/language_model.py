@@ -9,16 +9,8 @@ from collections.abc import Callable
 
 import keras
 
-from examples.commands.arguments import fraction
-from examples.options import Option
+from examples.commands.options import Fraction
 from keras_attention import CounterDropout
-
-OPTIONS = {
-    "units": Option(256, "size of a layer"),
-    "embedding_dim": Option(256, "size of the embedding"),
-    "layers": Option(1, "layers, each reading the states of the one below"),
-    "dropout": Option(0.4, "share dropped from the embedding and from each layer", fraction),
-}
 
 
 def language_model(
@@ -27,7 +19,7 @@ def language_model(
     vocabulary_size: int,
     embedding_dim: int,
     layers: int,
-    dropout: float,
+    dropout: Fraction,
     seed: int | None,
     dtype,
 ) -> keras.Model:

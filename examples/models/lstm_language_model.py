@@ -7,11 +7,11 @@ at 0), but reads its last state where the LSTMN reads a mixture of all earlier o
 
 import keras
 
+from examples.commands.options import Fraction
 from examples.models import language_model
 
 TITLE = "LSTM language model: the control of the LSTMN"
 REFERENCE = "Cheng et al. 2016, arXiv 1601.06733, table 1"
-OPTIONS = language_model.OPTIONS
 
 
 def build(
@@ -19,13 +19,20 @@ def build(
     units: int = 256,
     embedding_dim: int = 256,
     layers: int = 1,
-    dropout: float = 0.4,
+    dropout: Fraction = 0.4,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
     """Returns a functional model from `ids` to `logits`.
 
-    The arguments are those of `examples.models.lstmn.build`; there are no weights.
+    Args:
+        vocabulary_size: Number of ids; 0 is padding.
+        units: Size of each layer.
+        embedding_dim: Size of the embedding.
+        layers: Number of layers, each reading the states of the one below.
+        dropout: Fraction dropped from the embedding and from each layer's states.
+        seed: Optional int, the seed of the dropout.
+        dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
 
     def layer(states, number):

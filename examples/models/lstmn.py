@@ -11,12 +11,12 @@ attention is `lstm_language_model`.
 
 import keras
 
+from examples.commands.options import Fraction
 from examples.models import language_model
 from keras_attention import LSTMN
 
 TITLE = "LSTMN: a language model that attends to its own earlier states"
 REFERENCE = "Cheng et al. 2016, arXiv 1601.06733"
-OPTIONS = language_model.OPTIONS
 
 
 def build(
@@ -24,7 +24,7 @@ def build(
     units: int = 256,
     embedding_dim: int = 256,
     layers: int = 1,
-    dropout: float = 0.4,
+    dropout: Fraction = 0.4,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
@@ -34,8 +34,8 @@ def build(
         vocabulary_size: Number of ids; 0 is padding.
         units: Size of each layer, and of its attention.
         embedding_dim: Size of the embedding.
-        layers: Their number.
-        dropout: Share dropped from the embedding and from each layer's states.
+        layers: Number of layers, each reading the states of the one below.
+        dropout: Fraction dropped from the embedding and from each layer's states.
         seed: Optional int, the seed of the dropout.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
 

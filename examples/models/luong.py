@@ -26,37 +26,37 @@ PAPER = {
     "units": 1000,
     "embedding_dim": 1000,
     "layers": 4,
-    "score": "general",
-    "locality": "predictive",
+    "scorer": "general",
+    "local_attention": "predictive",
     "reverse": True,
-    "uniform": 0.1,
+    "init_range": 0.1,
 }
 OPTIONS = {
     "units": Option(256, "size of each layer and of the attentional vector"),
     "embedding_dim": Option(256, "size of both embeddings"),
     "layers": Option(2, "LSTM layers of the encoder, and of the decoder"),
-    "score": Option(
+    "scorer": Option(
         "dot",
         "how a state is compared with the source's; trained with Adam, the others may end up "
         "reading one position alone, where dot learns to look (docs/results.md)",
         str,
         ("dot", "general", "concat", "location"),
     ),
-    "locality": Option(
+    "local_attention": Option(
         "global",
         "read all of the source, a window that moves on, or one whose place is predicted",
         str,
         ("global", "monotonic", "predictive"),
     ),
     "window": Option(21, "positions of the window, odd: 2 D + 1", int_at_least(3)),
-    "positions": Option(256, "source positions that --score location knows"),
+    "positions": Option(256, "source positions that --scorer location knows"),
     "input_feeding": Option(True, "feed the attentional vector to the next step"),
     "reverse": Option(False, "read the source from its end"),
     "dropout": Option(0.0, "share dropped from embeddings, between layers, from states", fraction),
-    "uniform": Option(
+    "init_range": Option(
         None, "first weights from U(-X, X); 0.1 in the paper (default: Keras')", positive_number
     ),
-    "sampling": SAMPLING,
+    "scheduled_sampling": SAMPLING,
 }
 
 
@@ -66,15 +66,15 @@ def build(
     units: int = 256,
     embedding_dim: int = 256,
     layers: int = 2,
-    score: str = "dot",
-    locality: str = "global",
+    scorer: str = "dot",
+    local_attention: str = "global",
     window: int = 21,
     positions: int = 256,
     input_feeding: bool = True,
     reverse: bool = False,
     dropout: float = 0.0,
-    uniform: float | None = None,
-    sampling: str | None = None,
+    init_range: float | None = None,
+    scheduled_sampling: str | None = None,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
@@ -86,15 +86,15 @@ def build(
         units: Size of each layer and of the attentional vector.
         embedding_dim: Size of both embeddings.
         layers: LSTM layers of the encoder, and of the decoder.
-        score: "dot", "general", "concat" or "location".
-        locality: "global", "monotonic" (local-m) or "predictive" (local-p).
+        scorer: "dot", "general", "concat" or "location".
+        local_attention: "global", "monotonic" (local-m) or "predictive" (local-p).
         window: Odd number of positions in the window of a local attention.
         positions: Source positions that "location" knows.
         input_feeding: Whether the attentional vector is fed to the next step.
         reverse: Whether the source is read from its end.
         dropout: Share dropped from embeddings, between layers and from the top states.
-        uniform: First weights are drawn from U(-uniform, uniform); None for Keras' own.
-        sampling: Scheduled sampling, see `examples.models.sampling`; None for none.
+        init_range: First weights are drawn from U(-init_range, init_range); None for Keras' own.
+        scheduled_sampling: Scheduled sampling, see `examples.models.sampling`; None for none.
         seed: Optional int, the seed of the dropout and of what is drawn here.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
@@ -114,21 +114,21 @@ def build(
         embedding_dim,
         units,
         layers,
-        attention=_attention(score, locality, window, positions, dtype),
+        attention=_attention(scorer, local_attention, window, positions, dtype),
         input_feeding=input_feeding,
         dropout=dropout,
         seed=seed,
         dtype=dtype,
         name="decoder",
     )
-    decoder = sampled(decoder, sampling, seed)
-    return draw_uniform(assembly.translator(encoder, decoder, "luong"), uniform, seed)
+    decoder = sampled(decoder, scheduled_sampling, seed)
+    return draw_uniform(assembly.translator(encoder, decoder, "luong"), init_range, seed)
 
 
-def _attention(score, locality, window, positions, dtype):
+def _attention(scorer, local_attention, window, positions, dtype):
     """Returns the mechanism; a local one scores with the same scorer inside of its window."""
-    max_length = positions if score == "location" else None
-    attention = LuongAttention(score, max_length=max_length, dtype=dtype, name="attention")
-    if locality == "global":
+    max_length = positions if scorer == "location" else None
+    attention = LuongAttention(scorer, max_length=max_length, dtype=dtype, name="attention")
+    if local_attention == "global":
         return attention
-    return LocalAttention(window, locality, attention.scorer, dtype=dtype, name="attention")
+    return LocalAttention(window, local_attention, attention.scorer, dtype=dtype, name="attention")

@@ -125,7 +125,7 @@ OPTIONS = {
     "layers": Option(2, "layers of an encoder or decoder that has several"),
     "heads": Option(4, "heads of a Transformer, a divisor of --units"),
     "dropout": Option(0.0, "share dropped, where each drops", fraction),
-    "sampling": SAMPLING,
+    "scheduled_sampling": SAMPLING,
 }
 
 
@@ -139,7 +139,7 @@ def build(
     layers: int = 2,
     heads: int = 4,
     dropout: float = 0.0,
-    sampling: str | None = None,
+    scheduled_sampling: str | None = None,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
@@ -155,7 +155,7 @@ def build(
         layers: Layers of an encoder or decoder that has several.
         heads: Heads of a Transformer.
         dropout: Share dropped, where each drops.
-        sampling: Scheduled sampling, see `examples.models.sampling`; None for none.
+        scheduled_sampling: Scheduled sampling, see `examples.models.sampling`; None for none.
         seed: Optional int, the seed of the dropout and of what is drawn here.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
@@ -168,7 +168,7 @@ def build(
     begins = isinstance(writer, BEGINNING)
     state_size = writer.recurrence.adapter.state_size if begins else None
     reader = _only_memory(reader, state_size, dtype)
-    return assembly.translator(reader, sampled(writer, sampling, seed), "mixed")
+    return assembly.translator(reader, sampled(writer, scheduled_sampling, seed), "mixed")
 
 
 def _only_memory(encoder, state_size, dtype):

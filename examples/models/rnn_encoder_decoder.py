@@ -22,7 +22,7 @@ from keras_attention import ChoDecoder
 
 TITLE = "RNN encoder-decoder: one vector sums up the source"
 REFERENCE = "Cho et al. 2014, arXiv 1406.1078"
-PAPER = {"units": 1000, "embedding_dim": 100, "maxout_units": 500, "normal": 0.01}
+PAPER = {"units": 1000, "embedding_dim": 100, "maxout_units": 500, "init_stddev": 0.01}
 OPTIONS = {
     "units": Option(512, "size of both states and of the summary"),
     "embedding_dim": Option(256, "size of both embeddings"),
@@ -33,13 +33,13 @@ OPTIONS = {
     "output_rank": Option(None, "inner size of a factored output matrix (default: a whole one)"),
     "reverse": Option(False, "read the source from its end"),
     "dropout": Option(0.0, "share dropped from embeddings, states and readout", fraction),
-    "normal": Option(
+    "init_stddev": Option(
         None,
         "first weights normal with deviation X, recurrent matrices orthogonal; 0.01 in the paper "
         "(default: Keras')",
         positive_number,
     ),
-    "sampling": SAMPLING,
+    "scheduled_sampling": SAMPLING,
 }
 
 
@@ -53,8 +53,8 @@ def build(
     output_rank: int | None = None,
     reverse: bool = False,
     dropout: float = 0.0,
-    normal: float | None = None,
-    sampling: str | None = None,
+    init_stddev: float | None = None,
+    scheduled_sampling: str | None = None,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
@@ -70,8 +70,8 @@ def build(
         output_rank: Inner size of a factored output matrix; None for a whole one.
         reverse: Whether the source is read from its end.
         dropout: Share dropped from embeddings, states and the maxout layer.
-        normal: First weights are drawn as `initial.draw_normal` says; None for Keras' own.
-        sampling: Scheduled sampling, see `examples.models.sampling`; None for none.
+        init_stddev: First weights are drawn as `initial.draw_normal` says; None for Keras' own.
+        scheduled_sampling: Scheduled sampling, see `examples.models.sampling`; None for none.
         seed: Optional int, the seed of the dropout and of what is drawn here.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
@@ -91,5 +91,7 @@ def build(
         dtype=dtype,
         name="decoder",
     )
-    decoder = sampled(decoder, sampling, seed)
-    return draw_normal(assembly.translator(encoder, decoder, "rnn_encoder_decoder"), normal, seed)
+    decoder = sampled(decoder, scheduled_sampling, seed)
+    return draw_normal(
+        assembly.translator(encoder, decoder, "rnn_encoder_decoder"), init_stddev, seed
+    )

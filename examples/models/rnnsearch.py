@@ -28,7 +28,7 @@ from keras_attention import (
 
 TITLE = "RNNsearch: bidirectional GRU, additive attention, GRU decoder"
 REFERENCE = "Bahdanau et al. 2015, arXiv 1409.0473"
-PAPER = {"units": 1000, "embedding_dim": 620, "maxout_units": 500, "normal": 0.01}
+PAPER = {"units": 1000, "embedding_dim": 620, "maxout_units": 500, "init_stddev": 0.01}
 OPTIONS = {
     "units": Option(256, "size of the decoder's state, of an encoder direction, of the attention"),
     "embedding_dim": Option(256, "size of both embeddings"),
@@ -47,13 +47,13 @@ OPTIONS = {
         ("mlp", "add", "concat"),
     ),
     "dropout": Option(0.0, "share dropped from embeddings, annotations and readout", fraction),
-    "normal": Option(
+    "init_stddev": Option(
         None,
         "first weights normal with deviation X, in the attention X / 10 and v 0, recurrent "
         "matrices orthogonal; 0.01 in the paper (default: Keras')",
         positive_number,
     ),
-    "sampling": SAMPLING,
+    "scheduled_sampling": SAMPLING,
 }
 
 
@@ -67,8 +67,8 @@ def build(
     readout_state: str = "current",
     injection: str = "mlp",
     dropout: float = 0.0,
-    normal: float | None = None,
-    sampling: str | None = None,
+    init_stddev: float | None = None,
+    scheduled_sampling: str | None = None,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
@@ -84,8 +84,8 @@ def build(
         readout_state: "current" or "previous"; see `BahdanauDecoder`.
         injection: "mlp", "add" or "concat"; see `ContextMLP`, `ContextAdd`, `ContextConcat`.
         dropout: Share dropped from embeddings, annotations and the maxout layer.
-        normal: First weights are drawn as `initial.draw_normal` says; None for Keras' own.
-        sampling: Scheduled sampling, see `examples.models.sampling`; None for none.
+        init_stddev: First weights are drawn as `initial.draw_normal` says; None for Keras' own.
+        scheduled_sampling: Scheduled sampling, see `examples.models.sampling`; None for none.
         seed: Optional int, the seed of the dropout and of what is drawn here.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
@@ -116,8 +116,8 @@ def build(
         dtype=dtype,
         name="decoder",
     )
-    decoder = sampled(decoder, sampling, seed)
-    return draw_normal(assembly.translator(encoder, decoder, "rnnsearch"), normal, seed)
+    decoder = sampled(decoder, scheduled_sampling, seed)
+    return draw_normal(assembly.translator(encoder, decoder, "rnnsearch"), init_stddev, seed)
 
 
 def _cell(injection, units, dtype):

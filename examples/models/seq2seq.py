@@ -22,7 +22,7 @@ from keras_attention import Seq2SeqDecoder
 
 TITLE = "Seq2Seq: stacked LSTMs, a reversed source, no attention"
 REFERENCE = "Sutskever et al. 2014, arXiv 1409.3215"
-PAPER = {"units": 1000, "embedding_dim": 1000, "layers": 4, "uniform": 0.08}
+PAPER = {"units": 1000, "embedding_dim": 1000, "layers": 4, "init_range": 0.08}
 OPTIONS = {
     "units": Option(256, "size of each layer"),
     "embedding_dim": Option(256, "size of both embeddings"),
@@ -30,10 +30,10 @@ OPTIONS = {
     "reverse": Option(True, "read the source from its end"),
     "feed_twice": Option(False, "read the source twice"),
     "dropout": Option(0.0, "share dropped from embeddings and between layers", fraction),
-    "uniform": Option(
+    "init_range": Option(
         None, "first weights from U(-X, X); 0.08 in the paper (default: Keras')", positive_number
     ),
-    "sampling": SAMPLING,
+    "scheduled_sampling": SAMPLING,
 }
 
 
@@ -46,8 +46,8 @@ def build(
     reverse: bool = True,
     feed_twice: bool = False,
     dropout: float = 0.0,
-    uniform: float | None = None,
-    sampling: str | None = None,
+    init_range: float | None = None,
+    scheduled_sampling: str | None = None,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
@@ -62,8 +62,8 @@ def build(
         reverse: Whether the source is read from its end.
         feed_twice: Whether it is read twice.
         dropout: Share dropped from embeddings and between layers.
-        uniform: First weights are drawn from U(-uniform, uniform); None for Keras' own.
-        sampling: Scheduled sampling, see `examples.models.sampling`; None for none.
+        init_range: First weights are drawn from U(-init_range, init_range); None for Keras' own.
+        scheduled_sampling: Scheduled sampling, see `examples.models.sampling`; None for none.
         seed: Optional int, the seed of the dropout and of what is drawn here.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
@@ -89,5 +89,5 @@ def build(
         dtype=dtype,
         name="decoder",
     )
-    decoder = sampled(decoder, sampling, seed)
-    return draw_uniform(assembly.translator(encoder, decoder, "seq2seq"), uniform, seed)
+    decoder = sampled(decoder, scheduled_sampling, seed)
+    return draw_uniform(assembly.translator(encoder, decoder, "seq2seq"), init_range, seed)

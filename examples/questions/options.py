@@ -7,7 +7,7 @@ from examples.commands.arguments import UsageError
 from examples.questions.stories import JOINT
 
 #: Appended for a look at whether everything runs: nothing is learned in so little time.
-QUICK_TRAINING = "--epochs 1 --no-jit"
+QUICK_TRAINING = "--epochs 1 --no-xla"
 QUICK_EVALUATION = ""
 DESCRIPTION = (
     "It reads stories with questions, the bAbI tasks or yours in their format; of each task every "
@@ -22,7 +22,7 @@ examples:
     python -m examples train {0} --stories tasks_1-20_v1-2.tar.gz:en --task 1 --run runs/task1
   all tasks together, larger, as the paper has it, by the schedule of its authors' code:
     python -m examples train {0} --stories babi_en_1k.tar.xz --units 50 --epochs 90 \\
-        --halve-every 15 --learning-rate 0.005 --linear-epochs 30 --linear-patience 30 \\
+        --lr-decay-every 15 --learning-rate 0.005 --linear-epochs 30 --linear-patience 30 \\
         --run runs/joint
   your own stories:
     python -m examples train {0} --stories mine.txt --run runs/mine
@@ -97,7 +97,7 @@ def add_training(training) -> None:
         shared.positive_number,
     )
     text = "epochs with softmax after which the rate is halved, again and again"
-    shared.number(training, "--halve-every", 25, text)
+    shared.number(training, "--lr-decay-every", 25, text)
     shared.number(
         training,
         "--clip-norm",

@@ -13,9 +13,9 @@ from keras_attention import plotting
 SUMMARY = "draw which sentences each reading of a story attends to"
 EPILOG = """\
 examples:
-  python -m examples plot runs/task1 --out pictures              four test questions
-  python -m examples plot runs/task1 --out pictures --count 9
-  python -m examples plot runs/task1 --out pictures --question "Where is Mary?" \\
+  python -m examples plot runs/task1 --output-dir pictures              four test questions
+  python -m examples plot runs/task1 --output-dir pictures --count 9
+  python -m examples plot runs/task1 --output-dir pictures --question "Where is Mary?" \\
       --sentences "Mary went to the garden." "John went to the kitchen."
 
 Writes story_1.png, story_2.png, ...: the sentences from the oldest to the most recent, a column a
@@ -29,7 +29,9 @@ def add_arguments(parser) -> None:
     """Adds the options of `plot`."""
     shared.add_run(parser)
     add_stories(parser)
-    parser.add_argument("--out", required=True, metavar="DIR", help="directory for the pictures")
+    parser.add_argument(
+        "--output-dir", required=True, metavar="DIR", help="directory for the pictures"
+    )
     parser.add_argument(
         "--count",
         type=shared.positive_int,
@@ -52,7 +54,7 @@ def run(arguments) -> None:
     length = opened.length(questions)
     if length.is_cut:
         print(length)
-    directory = pathlib.Path(arguments.out)
+    directory = pathlib.Path(arguments.output_dir)
     directory.mkdir(parents=True, exist_ok=True)
     answers = opened.answers(questions)
     for number, (question, said, probability, weights) in enumerate(

@@ -60,7 +60,7 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
         directory,
         reader,
         arguments.learning_rate or options.OPTIMIZERS[arguments.optimizer],
-        arguments.halve_every,
+        arguments.lr_decay_every,
         arguments.linear_patience,
         arguments.linear_epochs,
     )

@@ -6,7 +6,7 @@ import pathlib
 import re
 import shlex
 
-from examples import systems
+from examples import registry
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,8 +92,8 @@ class Experiment:
     def train(self, data, runs, part: str = "", quick: bool = False) -> list[list[str]]:
         """Returns for each run the arguments of `python -m examples` that train it."""
         minutes = self.minutes / max(1, len(self.parts)) / len(self.seeds)
-        line = f"{_filled(self.training, data, runs, part)} --minutes {minutes:g}"
-        words = _words(line, self._options().QUICK_TRAINING, quick)
+        line = f"{_filled(self.training, data, runs, part)} --max-minutes {minutes:g}"
+        words = _words(line, self._quick()[0], quick)
         return [
             ["train", self.system, "--run", str(run), "--seed", str(seed), *words]
             for run, seed in zip(self.runs_of(runs, part), self.seeds, strict=True)
@@ -102,12 +102,16 @@ class Experiment:
     def evaluate(self, data, runs, part: str = "", quick: bool = False) -> list[str]:
         """Returns the arguments of `python -m examples` that measure it."""
         line = _filled(self.evaluation, data, runs, part)
-        words = _words(line, self._options().QUICK_EVALUATION, quick)
+        words = _words(line, self._quick()[1], quick)
         run, *others = map(str, self.runs_of(runs, part))
         return ["evaluate", run, *words, *(["--others", *others] if others else [])]
 
-    def _options(self):
-        return systems.find(self.system).part("options")
+    def _quick(self):
+        recipe = registry.find(self.system).recipe
+        if isinstance(recipe, str):
+            options = registry.find(self.system).part("options")
+            return options.QUICK_TRAINING, options.QUICK_EVALUATION
+        return recipe.quick_training, recipe.quick_evaluation
 
 
 def _filled(line, data, runs, part):
@@ -118,6 +122,6 @@ def _filled(line, data, runs, part):
 
 def _words(line, quickly, quick):
     words = shlex.split(f"{line} {quickly}" if quick else line)
-    if quick and "--cool-down" in words:  # one epoch has no six to cool down in
-        words += ["--cool-down", "1"]
+    if quick and "--decay-epochs" in words:  # one epoch has no six to cool down in
+        words += ["--decay-epochs", "1"]
     return words

@@ -15,7 +15,7 @@ def _multi30k(source, target):
         f"--source {tok}/train.lc.norm.tok.{source}.gz --target {tok}/train.lc.norm.tok.{target}.gz"
         f" --dev-source {tok}/val.lc.norm.tok.{source}.gz"
         f" --dev-target {tok}/val.lc.norm.tok.{target}.gz"
-        " --tokens words --min-frequency 2 --batch-size 64 --shapes 6 --label-smoothing 0.1"
+        " --tokenizer words --min-frequency 2 --batch-size 64 --num-buckets 6 --label-smoothing 0.1"
     )
 
 
@@ -25,22 +25,22 @@ def _multi30k_test(source, target):
 
 
 GERMAN, GERMAN_TEST = _multi30k("de", "en"), _multi30k_test("de", "en")
-RECURRENT = "--learning-rate 0.0015 --average 0.999 --epochs 20"
-TRANSFORMER = "--schedule noam --warmup 2000 --epochs 40"
+RECURRENT = "--learning-rate 0.0015 --ema-decay 0.999 --epochs 20"
+TRANSFORMER = "--schedule inverse-sqrt --warmup 2000 --epochs 40"
 # Products in bfloat16: in graph mode faster than float32 under XLA, where the processor has them.
 SMALL_TRANSFORMER = (
-    "--units 256 --feed-forward-dim 512 --layers 3 --dropout 0.3 --schedule noam --warmup 2000"
-    " --learning-rate 0.7 --average 0.999 --dtype mixed_bfloat16 --no-jit --epochs 30"
+    "--units 256 --feed-forward-dim 512 --layers 3 --dropout 0.3 --schedule inverse-sqrt --warmup 2000"
+    " --learning-rate 0.7 --ema-decay 0.999 --dtype mixed_bfloat16 --no-xla --epochs 30"
 )
 CMUDICT = (
     "--pairs {data}/g2p_cmudict/train.tsv.gz --dev-pairs {data}/g2p_cmudict/dev.tsv.gz"
-    " --source-tokens characters --target-tokens words --shapes 6 --monitor wer"
+    " --source-tokenizer characters --target-tokenizer words --num-buckets 6 --monitor wer"
 )
 CMUDICT_TEST = "--pairs {data}/g2p_cmudict/test.tsv.gz --format targets --beam-width 4"
 SIGMORPHON = (
     "--pairs {data}/g2p_sigmorphon2020/{part}_train.tsv.gz"
     " --dev-pairs {data}/g2p_sigmorphon2020/{part}_dev.tsv.gz"
-    " --source-tokens characters --target-tokens words --shapes 3 --monitor wer"
+    " --source-tokenizer characters --target-tokenizer words --num-buckets 3 --monitor wer"
 )
 SIGMORPHON_TEST = "--pairs {data}/g2p_sigmorphon2020/{part}_test.tsv.gz --beam-width 4"
 LANGUAGES = ("arm", "bul", "dut", "fre", "geo", "gre", "hun", "jpn")
@@ -59,7 +59,7 @@ LANGUAGE = (
 )
 LETTERS = (  # of the recurrent systems on CMUdict
     "--units 256 --embedding-dim 128 --dropout 0.3 --batch-size 128 --label-smoothing 0.1 "
-    "--learning-rate 0.002 --average 0.999 --epochs 18 --cool-down 9"
+    "--learning-rate 0.002 --ema-decay 0.999 --epochs 18 --decay-epochs 9"
 )
 LANGUAGE_TEST = "--text {data}/multi30k/tok/test_2016_flickr.lc.norm.tok.en.gz"
 EASY_TASKS = Goal("error", at_most=5, tasks=("1", "4", "12", "15", "20"))
@@ -70,7 +70,7 @@ NOTEBOOKS = "bentrevett/pytorch-seq2seq, greedy"
 
 def _scan(split):
     pairs = f"--pairs {{data}}/scan/tasks_train_{split}.txt.gz"
-    return f"{pairs} --format scan --tokens words --shapes 6"
+    return f"{pairs} --format scan --tokenizer words --num-buckets 6"
 
 
 def _scan_test(split):
@@ -132,8 +132,8 @@ _TABLE = (
         "multi30k-convs2s",
         "Multi30k de-en",
         "convs2s",
-        f"{GERMAN} --dropout 0.25 --learning-rate 0.0007 --average 0.999 --epochs 30"
-        " --dtype mixed_bfloat16 --no-jit",
+        f"{GERMAN} --dropout 0.25 --learning-rate 0.0007 --ema-decay 0.999 --epochs 30"
+        " --dtype mixed_bfloat16 --no-xla",
         GERMAN_TEST,
         45,
         (Goal("bleu", at_least=33),),
@@ -163,7 +163,7 @@ _TABLE = (
         "cmudict-luong",
         "CMUdict, letters to phonemes",
         "luong",
-        f"{CMUDICT} --score dot {LETTERS}",
+        f"{CMUDICT} --scorer dot {LETTERS}",
         CMUDICT_TEST,
         120,
         (Goal("wer", at_most=24), Goal("per", at_most=5.6)),
@@ -184,8 +184,8 @@ _TABLE = (
         "CMUdict, letters to phonemes",
         "transformer",
         f"{CMUDICT} --units 128 --feed-forward-dim 512 --layers 4 --dropout 0.1 --batch-size 128 "
-        "--label-smoothing 0.1 --learning-rate 0.7 --average 0.999 --dtype mixed_bfloat16 --no-jit "
-        "--schedule noam --warmup 2000 --epochs 46 --cool-down 6",
+        "--label-smoothing 0.1 --learning-rate 0.7 --ema-decay 0.999 --dtype mixed_bfloat16 --no-xla "
+        "--schedule inverse-sqrt --warmup 2000 --epochs 46 --decay-epochs 6",
         CMUDICT_TEST,
         150,
         (Goal("wer", at_most=22), Goal("per", at_most=5.2)),
@@ -195,7 +195,7 @@ _TABLE = (
         "cmudict-local-p",
         "CMUdict, letters to phonemes",
         "luong",
-        f"{CMUDICT} --locality predictive --window 11 --score dot {LETTERS}",
+        f"{CMUDICT} --local-attention predictive --window 11 --scorer dot {LETTERS}",
         f"{CMUDICT_TEST} --aligned-by {{runs}}/cmudict-luong",
         120,
         (Goal("wer", at_most=1, above="cmudict-luong"),),
@@ -267,7 +267,7 @@ _TABLE = (
         "SIGMORPHON 2020, macro of 8 languages",
         "rnnsearch",
         f"{SIGMORPHON} --units 128 --embedding-dim 64 --dropout 0.3 --batch-size 32 "
-        "--label-smoothing 0.1 --learning-rate 0.003 --average 0.99 --epochs 40",
+        "--label-smoothing 0.1 --learning-rate 0.003 --ema-decay 0.99 --epochs 40",
         SIGMORPHON_TEST,
         64,
         (Goal("wer", at_most=18),),
@@ -279,7 +279,7 @@ _TABLE = (
         "Movie reviews, fold 8",
         "han",
         f"--documents {REVIEWS} --folds 0-6 --dev-folds 7 --embedding-dim 100 --dropout 0.5"
-        " --word-dropout 0.3 --shapes 3 --learning-rate 0.0005 --average 0.98 --epochs 15"
+        " --word-dropout 0.3 --num-buckets 3 --learning-rate 0.0005 --ema-decay 0.98 --epochs 15"
         " --patience 5",
         f"--documents {REVIEWS} --folds 8 --naive-bayes-folds 0-7",
         30,
@@ -315,7 +315,7 @@ _TABLE = (
         "bAbI 1k, all tasks together",
         "memory-network",
         # The schedule of the authors' code.
-        "--stories {data}/babi/babi_en_1k.tar.xz --units 50 --epochs 90 --halve-every 15"
+        "--stories {data}/babi/babi_en_1k.tar.xz --units 50 --epochs 90 --lr-decay-every 15"
         " --learning-rate 0.005 --linear-epochs 30 --linear-patience 30",
         "",
         120,
@@ -375,7 +375,7 @@ _TABLE = (
         f"{SCENES}, a sentence names one",
         "text-guided",
         "--mnist {data}/mnist --digits 1:4 --pictures-from {runs}/scenes-soft --epochs 20"
-        " --halve-after 14 --average 0.995",
+        " --lr-decay-start 14 --ema-decay 0.995",
         "--mnist {data}/mnist --digits 2:4",
         30,
         (Goal("looks", at_least=0.99),),
@@ -402,7 +402,7 @@ _TABLE = (
         "digits-ram",
         "MNIST",
         "ram",
-        "--mnist {data}/mnist --average 0.999 --plateau 4 --epochs 50",
+        "--mnist {data}/mnist --ema-decay 0.999 --plateau 4 --epochs 50",
         "",
         60,
         (Goal("error", at_most=3),),

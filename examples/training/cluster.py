@@ -44,7 +44,7 @@ def read_cluster(environment: Mapping[str, str] = os.environ) -> Cluster:
     text = environment.get(VARIABLE, "").strip()
     if not text:
         raise ClusterError(
-            f"--distribute multi-worker needs {VARIABLE}, which says where the workers are. Set it "
+            f"--strategy multi-worker needs {VARIABLE}, which says where the workers are. Set it "
             f"in every worker, each with its own index, like this: {EXAMPLE}"
         )
     try:

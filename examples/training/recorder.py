@@ -65,10 +65,11 @@ class RunRecorder(keras.callbacks.Callback):
         settings, value = self.settings, self.best_value()
         if value is None:
             return None
-        if settings.goal is not None:
+        if settings.stop_at_metric is not None:
             is_larger = settings.monitor in LARGER_IS_BETTER
-            if value >= settings.goal if is_larger else value <= settings.goal:
-                return "goal"
+            wanted = settings.stop_at_metric
+            if value >= wanted if is_larger else value <= wanted:
+                return "stop_at_metric"
         waited = self.rows[-1]["epoch"] - self.best["epoch"]
         if settings.patience is not None and waited >= settings.patience:
             return "patience"
@@ -95,11 +96,11 @@ class RunRecorder(keras.callbacks.Callback):
                 f"{logs['loss']}. The backup in the run's folder is from before that. Lower the "
                 "learning rate, warm up longer or clip harder (--clip-norm)."
             )
-        minutes = self.settings.minutes
+        minutes = self.settings.max_minutes
         if minutes is None or (self.workers.count > 1 and batch % STEPS_BETWEEN_MESSAGES):
             return
         if self.workers.any(self._seconds() > 60 * minutes)[0]:
-            self.reason = "minutes"
+            self.reason = "max_minutes"
             self.model.stop_training = True
 
     def on_epoch_end(self, epoch, logs=None):

@@ -18,10 +18,10 @@ class TrainingSettings:
         epochs: Positive int, epochs at most.
         monitor: Name of the metric whose best value on the dev data decides which weights are
             kept.
-        minutes: None, or the wall time the training may take, all resumptions together. The epoch
-            in which it ends is cut short and measured.
+        max_minutes: None, or the wall time the training may take, all resumptions together. The
+            epoch in which it ends is cut short and measured.
         patience: None, or the epochs without improvement after which the training stops.
-        goal: None, or the value of the metric at which the training stops.
+        stop_at_metric: None, or the value of the metric at which the training stops.
         jit_compile: Whether to compile with XLA.
         checkpoint_seconds: Seconds from one backup to the next within an epoch.
         tensorboard: Whether to write files for TensorBoard.
@@ -31,9 +31,9 @@ class TrainingSettings:
 
     epochs: int
     monitor: str
-    minutes: float | None = None
+    max_minutes: float | None = None
     patience: int | None = None
-    goal: float | None = None
+    stop_at_metric: float | None = None
     jit_compile: bool = True
     checkpoint_seconds: float = 60.0
     tensorboard: bool = False
@@ -42,11 +42,18 @@ class TrainingSettings:
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> "TrainingSettings":
         """Returns the settings that the options of `python -m examples train` ask for."""
-        same = ("epochs", "monitor", "minutes", "patience", "goal", "checkpoint_seconds")
+        same = (
+            "epochs",
+            "monitor",
+            "max_minutes",
+            "patience",
+            "stop_at_metric",
+            "checkpoint_seconds",
+        )
         return cls(
             **{name: getattr(arguments, name) for name in (*same, "tensorboard")},
-            jit_compile=not arguments.no_jit,
-            uses_average=arguments.average is not None,
+            jit_compile=arguments.xla,
+            uses_average=arguments.ema_decay is not None,
         )
 
 
@@ -55,8 +62,8 @@ def optimizer_options(arguments: argparse.Namespace) -> dict[str, object]:
     options = {"global_clipnorm": arguments.clip_norm or None}
     if getattr(arguments, "clip_value", None):
         options["clipvalue"] = arguments.clip_value
-    if arguments.average is not None:
-        options |= {"use_ema": True, "ema_momentum": arguments.average}
+    if arguments.ema_decay is not None:
+        options |= {"use_ema": True, "ema_momentum": arguments.ema_decay}
     return options
 
 
@@ -82,7 +89,7 @@ class TrainingResult:
     """How a training ended.
 
     Args:
-        reason: `"epochs"`, `"patience"`, `"goal"` or `"minutes"`.
+        reason: `"epochs"`, `"patience"`, `"stop_at_metric"` or `"max_minutes"`.
         history: The rows of history.csv.
         best: The best value of the monitored metric, None if no epoch ended.
         best_epoch: Its epoch, counted from 1.

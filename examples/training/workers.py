@@ -40,7 +40,7 @@ class WorkerLost(ConnectionError):
 
 
 def make_strategy(kind: str | None) -> tf.distribute.Strategy | None:
-    """Returns the strategy of `--distribute`; call it before anything else of TensorFlow.
+    """Returns the strategy of `--strategy`; call it before anything else of TensorFlow.
 
     Args:
         kind: `"mirrored"`, all devices of this machine; `"multi-worker"`, this process and

@@ -112,7 +112,7 @@ def held_out(pairs: list[tuple[str, str]], share: float) -> tuple[list, list]:
     if not out or len(out) == len(sources):
         raise DataError(
             f"{len(sources)} different sources are too few to hold {float(part):g} of them out for "
-            "evaluation. Name dev files, change --dev-share, or give more training data."
+            "evaluation. Name dev files, change --validation-fraction, or give more training data."
         )
     training = [pair for pair in pairs if pair[0] not in out]
     return training, [pair for pair in pairs if pair[0] in out]

@@ -51,14 +51,14 @@ def add_arguments(parser) -> None:
     hint = " (default: unseen dates, for a run on dates)"
     add_files(parser, "test", hint=hint, default_format="that of the training, or tsv")
     parser.add_argument(
-        "--on-bad-line",
+        "--invalid-lines",
         choices=("refuse", "skip"),
         default="refuse",
         help="what to do with empty, overlong or undecodable lines of the files; skip measures "
         "without them, and --output has an empty line in the place of each (default: %(default)s)",
     )
     parser.add_argument(
-        "--max-pairs",
+        "--max-examples",
         type=shared.positive_int,
         metavar="N",
         help="take only the first N pairs (default: all)",
@@ -105,9 +105,9 @@ def run(arguments) -> None:
     make_search_options(arguments, opened)  # refused before the work
     paths = [shared.check_writable(path) for path in (arguments.output, arguments.json)]
     if files:
-        corpus = files.read("test", arguments.on_bad_line)
+        corpus = files.read("test", arguments.invalid_lines)
     else:
-        pairs = corpora.date_pairs("test", arguments.max_pairs)
+        pairs = corpora.date_pairs("test", arguments.max_examples)
     other = _aligned_by(opened, arguments.aligned_by)
     began = time.monotonic()
     if files:
@@ -118,13 +118,13 @@ def run(arguments) -> None:
                 "Leave it out, or add --measure bleu."
             )
         several = measure == "wer" or files.form == "targets"
-        texts, references, lines = _rows(corpus, several, arguments.max_pairs)
+        texts, references, lines = _rows(corpus, several, arguments.max_examples)
         names = [f"{corpus.name}:{line}" for line in lines]
         batches = _reference_batches(opened, other, _with_lines(corpus, texts, references, lines))
         tell_cut_sources(opened, texts, names)
         measured, outputs = _on_files(opened, arguments, measure, texts, references)
         if corpus.report.left_out:
-            whole = arguments.max_pairs is None or len(lines) < arguments.max_pairs
+            whole = arguments.max_examples is None or len(lines) < arguments.max_examples
             last = files.count_lines() if whole else lines[-1]
             outputs = _in_place(outputs, lines, corpus, last)
     else:

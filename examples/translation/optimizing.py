@@ -2,7 +2,7 @@
 
 | name     | parameters                                  | paper                                |
 |----------|---------------------------------------------|--------------------------------------|
-| adam     | beta_1 0.9, beta_2 0.999 (with noam: 0.98)  | Kingma & Ba 2015, Vaswani et al. 2017 |
+| adam     | beta_1 0.9, beta_2 0.999 (with inverse-sqrt: 0.98)  | Kingma & Ba 2015, Vaswani et al. 2017 |
 | sgd      | rate 1, halved                              | Luong et al. 2015                    |
 | nesterov | rate 0.25, momentum 0.99                    | Gehring et al. 2017                  |
 | adadelta | rho 0.95, epsilon 1e-6, rate 1              | Cho et al. 2014, Bahdanau et al. 2015 |
@@ -19,15 +19,15 @@ from examples.training.settings import optimizer_options
 
 #: The names of the optimizers and the rates they begin with.
 OPTIMIZERS = {"adam": 1e-3, "sgd": 1.0, "nesterov": 0.25, "adadelta": 1.0, "rmsprop": 1e-3}
-SCHEDULES = ("constant", "plateau", "halving", "noam")
+SCHEDULES = ("constant", "plateau", "halving", "inverse-sqrt")
 #: Options that belong to one optimizer or schedule.
 BELONGS_TO = {
     "beta_2": ("optimizer", "adam"),
-    "warmup": ("schedule", "noam"),
+    "warmup": ("schedule", "inverse-sqrt"),
     "plateau_factor": ("schedule", "plateau"),
     "plateau_patience": ("schedule", "plateau"),
-    "halve_after": ("schedule", "halving"),
-    "halve_every": ("schedule", "halving"),
+    "lr_decay_start": ("schedule", "halving"),
+    "lr_decay_every": ("schedule", "halving"),
 }
 
 
@@ -40,16 +40,16 @@ def check(arguments: argparse.Namespace) -> None:
                 f"{flag} is for --{owner} {value}. Leave it out, or choose that. Received: "
                 f"{flag} {getattr(arguments, name)} --{owner} {getattr(arguments, owner)}"
             )
-    cooling = arguments.cool_down
+    cooling = arguments.decay_epochs
     if cooling is not None and (arguments.schedule == "plateau" or cooling > arguments.epochs):
         raise UsageError(
-            "--cool-down takes its epochs from the end of --epochs, and is not for --schedule "
-            f"plateau. Received: --cool-down {cooling:g} --epochs {arguments.epochs} "
+            "--decay-epochs takes its epochs from the end of --epochs, and is not for --schedule "
+            f"plateau. Received: --decay-epochs {cooling:g} --epochs {arguments.epochs} "
             f"--schedule {arguments.schedule}"
         )
-    if arguments.schedule == "noam" and not getattr(arguments, "units", None):
+    if arguments.schedule == "inverse-sqrt" and not getattr(arguments, "units", None):
         raise UsageError(
-            "--schedule noam needs the width of the model, and this system has no --units. "
+            "--schedule inverse-sqrt needs the width of the model, and this system has no --units. "
             "Choose another schedule."
         )
 
@@ -61,12 +61,12 @@ def make_optimizer(
 
     Args:
         arguments: The options of `train`.
-        batches_per_epoch: What an epoch is to `--schedule halving` and `--cool-down`.
+        batches_per_epoch: What an epoch is to `--schedule halving` and `--decay-epochs`.
     """
     rate = _rate(arguments, batches_per_epoch)
     name, options = arguments.optimizer, optimizer_options(arguments)
     if name == "adam":
-        is_noam = arguments.schedule == "noam"
+        is_noam = arguments.schedule == "inverse-sqrt"
         beta_2 = arguments.beta_2
         if beta_2 is None:
             beta_2 = 0.98 if is_noam else 0.999
@@ -81,20 +81,20 @@ def make_optimizer(
 
 def _rate(arguments, batches_per_epoch):
     rate = _rate_before_cooling(arguments, batches_per_epoch)
-    if arguments.cool_down is None:
+    if arguments.decay_epochs is None:
         return rate
-    epochs = (arguments.epochs, arguments.cool_down)
+    epochs = (arguments.epochs, arguments.decay_epochs)
     total, cooling = (max(1, round(number * batches_per_epoch)) for number in epochs)
     return schedules.CoolDownSchedule(rate, total, cooling)
 
 
 def _rate_before_cooling(arguments, batches_per_epoch):
-    if arguments.schedule == "noam":
+    if arguments.schedule == "inverse-sqrt":
         scale = arguments.learning_rate or 1.0
         return schedules.NoamSchedule(arguments.units, arguments.warmup or 4000, scale)
     rate = arguments.learning_rate or OPTIMIZERS[arguments.optimizer]
     if arguments.schedule != "halving":
         return rate
     return schedules.halving_after_epoch(
-        rate, arguments.halve_after or 5.0, batches_per_epoch, arguments.halve_every or 1.0
+        rate, arguments.lr_decay_start or 5.0, batches_per_epoch, arguments.lr_decay_every or 1.0
     )

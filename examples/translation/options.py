@@ -6,24 +6,24 @@ from examples.translation.optimizing import OPTIMIZERS, SCHEDULES
 from keras_attention.export.tokenizers import TOKENIZER_CLASSES
 
 #: Appended for a look at whether everything runs: nothing is learned in so little time.
-QUICK_TRAINING = "--max-pairs 256 --epochs 1 --no-jit --shapes 1"
-QUICK_EVALUATION = "--max-pairs 32 --beam-width 1 --max-length 12"
+QUICK_TRAINING = "--max-examples 256 --epochs 1 --no-xla --num-buckets 1"
+QUICK_EVALUATION = "--max-examples 32 --beam-width 1 --max-length 12"
 DESCRIPTION = "Without data it learns to write dates as ISO 8601."
 EPILOG = """\
 examples:
   the embedded dates, a small model, in some minutes:
     python -m examples train {0} --run runs/dates --units 128
   a quick look, on a few of them:
-    python -m examples train {0} --run runs/try --units 32 --max-pairs 2000 --epochs 2
+    python -m examples train {0} --run runs/try --units 32 --max-examples 2000 --epochs 2
   your own sentence pairs, in SentencePiece subwords:
     python -m examples train {0} --run runs/mine --source train.de --target train.en \\
-        --dev-source dev.de --dev-target dev.en --dropout 0.3 --minutes 60
+        --dev-source dev.de --dev-target dev.en --dropout 0.3 --max-minutes 60
   pairs in many files, more than fit into memory:
     python -m examples train {0} --run runs/large --shards 'data/*.tsv.gz' \\
         --epoch-batches 10000 --dev-pairs dev.tsv
   go on after an interruption, or train longer:
     python -m examples train {0} --run runs/mine --resume
-    python -m examples train {0} --run runs/mine --resume --minutes 120
+    python -m examples train {0} --run runs/mine --resume --max-minutes 120
 """
 
 
@@ -54,31 +54,31 @@ def _add_shards(data):
 
 def _add_reading(data):
     text = "share of the sources held out with all their targets where no dev files are named"
-    shared.number(data, "--dev-share", 0.02, text, shared.share)
+    shared.number(data, "--validation-fraction", 0.02, text, shared.share)
     shared.number(
         data,
-        "--max-pairs",
+        "--max-examples",
         None,
         "take only the first N pairs of each part, to try things out (default: all)",
     )
     data.add_argument(
-        "--on-bad-line",
+        "--invalid-lines",
         choices=("skip", "refuse"),
         default="skip",
         help="what to do with empty, overlong or undecodable lines; all are counted, the first "
         "of each kind told by line number (default: %(default)s)",
     )
     data.add_argument(
-        "--tokens",
+        "--tokenizer",
         choices=tuple(TOKENIZER_CLASSES),
         help="what a token is; words are what stands between spaces (default: characters for "
         "the dates, sentencepiece for your files)",
     )
     for side in ("source", "target"):
         data.add_argument(
-            f"--{side}-tokens",
+            f"--{side}-tokenizer",
             choices=tuple(TOKENIZER_CLASSES),
-            help=f"what a token of the {side} is (default: what --tokens says)",
+            help=f"what a token of the {side} is (default: what --tokenizer says)",
         )
     data.add_argument(
         "--joint-vocabulary",
@@ -112,7 +112,7 @@ def _add_reading(data):
         "instead of --batch-size (default: do not)",
     )
     text = "batch shapes at most; each is compiled once, more have less padding"
-    shared.number(data, "--shapes", 6, text)
+    shared.number(data, "--num-buckets", 6, text)
 
 
 def add_training(training) -> None:
@@ -152,14 +152,14 @@ def _add_optimizer(training):
         training,
         "--learning-rate",
         None,
-        f"the first one; for --schedule noam a factor on it (default: {rates}; 1 for noam)",
+        f"the first one; for --schedule inverse-sqrt a factor on it (default: {rates}; 1 for it)",
         shared.positive_number,
     )
     shared.number(
         training,
         "--beta-2",
         None,
-        "of adam (default: 0.999; 0.98 for --schedule noam)",
+        "of adam (default: 0.999; 0.98 for --schedule inverse-sqrt)",
         shared.fraction,
     )
     training.add_argument(
@@ -167,7 +167,7 @@ def _add_optimizer(training):
         choices=SCHEDULES,
         default="constant",
         help="plateau lowers the rate when --monitor stops improving, halving halves it after so "
-        "many epochs; noam is the Transformer's, for a system with --units (default: %(default)s)",
+        "many epochs; inverse-sqrt is the Transformer's, for a system with --units (default: %(default)s)",
     )
     shared.number(
         training,
@@ -180,23 +180,25 @@ def _add_optimizer(training):
     shared.number(training, "--plateau-patience", None, text)
     shared.number(
         training,
-        "--cool-down",
+        "--decay-epochs",
         None,
         "the last epochs of --epochs, in which the rate falls to nothing in a line; stop the run "
         "by nothing else then (default: none)",
         shared.positive_number,
     )
-    shared.number(training, "--warmup", None, "updates until noam's highest rate (default: 4000)")
+    shared.number(
+        training, "--warmup", None, "updates until inverse-sqrt's highest rate (default: 4000)"
+    )
     shared.number(
         training,
-        "--halve-after",
+        "--lr-decay-start",
         None,
         "epochs at the full rate of --schedule halving (default: 5)",
         shared.positive_number,
     )
     shared.number(
         training,
-        "--halve-every",
+        "--lr-decay-every",
         None,
         "epochs from one halving to the next (default: 1)",
         shared.positive_number,

@@ -19,8 +19,8 @@ from keras_attention.export.search_arguments import add_search_arguments
 SUMMARY = "draw the alignments of texts"
 EPILOG = """\
 examples:
-  python -m examples plot runs/dates --out pictures
-  python -m examples plot runs/mine --out pictures "ein hund schläft ." "zwei katzen spielen ."
+  python -m examples plot runs/dates --output-dir pictures
+  python -m examples plot runs/mine --output-dir pictures "ein hund schläft ." "zwei katzen spielen ."
 
 Writes alignment_1.png, alignment_2.png, ... and, of several texts, alignments.png with all of
 them. Rows are the output's tokens, columns the text's; dark is where the model looked.
@@ -49,7 +49,9 @@ def add_arguments(parser) -> None:
         metavar="TEXT",
         help="texts to draw (default, for a run on dates: unseen dates of several scripts)",
     )
-    parser.add_argument("--out", required=True, metavar="DIR", help="directory for the pictures")
+    parser.add_argument(
+        "--output-dir", required=True, metavar="DIR", help="directory for the pictures"
+    )
     add_search_arguments(parser, add_max_source_length=False)
 
 
@@ -72,7 +74,7 @@ def run(arguments) -> None:
             f"{arguments.run} is a run of {opened.settings['system']} whose decoder has no "
             "attention to draw. Draw one of a system with attention, such as rnnsearch."
         )
-    directory = pathlib.Path(arguments.out)
+    directory = pathlib.Path(arguments.output_dir)
     directory.mkdir(parents=True, exist_ok=True)
     texts = texts or drawn_dates()
     tell_cut_sources(opened, texts, [f"text {number}" for number in range(1, len(texts) + 1)])

@@ -9,7 +9,7 @@ SUMMARY = "tell log p(target | source) of given pairs"
 EPILOG = """\
 examples:
   python -m examples score runs/mine --pairs phrases.tsv
-  python -m examples score runs/mine --source test.de --target test.en --tokens
+  python -m examples score runs/mine --source test.de --target test.en --tokenizer
 
 A line for a pair: the log-probability in nats of the target and its end mark, not divided by the
 length. Cho et al. 2014 give such numbers to a translation system that looks up phrases.
@@ -21,7 +21,7 @@ def add_arguments(parser) -> None:
     shared.add_run(parser)
     add_files(parser, "scored", default_format="that of the training, or tsv")
     parser.add_argument(
-        "--tokens",
+        "--tokenizer",
         action="store_true",
         help="then a tab and the log-probability of each token, the end mark last",
     )
@@ -37,4 +37,4 @@ def run(arguments) -> None:
     scorer = PairScorer(opened.model, opened.source_tokenizer, opened.target_tokenizer)
     for tokens in scorer.log_probs(pairs):
         told = " ".join(f"{one:.4f}" for one in tokens)
-        print(f"{sum(tokens):.4f}" + (f"\t{told}" if arguments.tokens else ""))
+        print(f"{sum(tokens):.4f}" + (f"\t{told}" if arguments.tokenizer else ""))

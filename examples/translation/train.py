@@ -42,14 +42,14 @@ def prepare(arguments, directory, system, is_new: bool, workers: Workers) -> Job
     """Returns the training that the arguments ask for; a new run gets its tokenizers."""
     files, shards = _files(arguments), None
     if arguments.shards:
-        shards = Shards(arguments.shards, files[0].form, arguments.on_bad_line)
+        shards = Shards(arguments.shards, files[0].form, arguments.invalid_lines)
         sample, report = shards.sample(arguments.sample_pairs)
         if report.left_out:
             print(f"sample: {report}")
-        pairs = sample, files[1].read("dev", arguments.on_bad_line).pairs
+        pairs = sample, files[1].read("dev", arguments.invalid_lines).pairs
     else:
         pairs = corpora.training_pairs(
-            *files, arguments.dev_share, arguments.on_bad_line, arguments.max_pairs
+            *files, arguments.validation_fraction, arguments.invalid_lines, arguments.max_examples
         )
     if is_new and workers.is_chief:
         sides = _new_tokenizers(arguments, pairs[0])
@@ -156,10 +156,10 @@ def _check_shards(arguments, files, dev_files):
             f"--target and --pairs. Received: --shards {' '.join(arguments.shards)} "
             f"{'--pairs' if files.pairs else '--source'} {files.pairs or files.source}"
         )
-    if arguments.max_pairs is not None:
+    if arguments.max_examples is not None:
         raise UsageError(
-            "--max-pairs is for data in memory. Leave it out, or read fewer --epoch-batches. "
-            f"Received: --max-pairs {arguments.max_pairs}"
+            "--max-examples is for data in memory. Leave it out, or read fewer --epoch-batches. "
+            f"Received: --max-examples {arguments.max_examples}"
         )
     if arguments.epoch_batches is None or not dev_files:
         raise UsageError(
@@ -180,13 +180,13 @@ def _files(arguments):
 def _kinds(arguments):
     """What a token of each side is."""
     own_data = arguments.source or arguments.pairs or arguments.shards
-    default = arguments.tokens or ("sentencepiece" if own_data else "characters")
-    kinds = [arguments.source_tokens or default, arguments.target_tokens or default]
+    default = arguments.tokenizer or ("sentencepiece" if own_data else "characters")
+    kinds = [arguments.source_tokenizer or default, arguments.target_tokenizer or default]
     if tokenizers.SUBWORD_KINDS.keys() >= set(kinds) and arguments.min_frequency > 1:
         named = " and ".join(sorted({tokenizers.SUBWORD_KINDS[kind] for kind in kinds}))
         raise UsageError(
             f"--min-frequency is for characters and words; {named} has --vocabulary-size. "
-            "Leave it out, or choose --tokens words."
+            "Leave it out, or choose --tokenizer words."
         )
     if arguments.joint_vocabulary and kinds[0] != kinds[1]:
         raise UsageError(
@@ -225,8 +225,8 @@ def _batches(arguments, pairs, sides, first):
     """The training and dev batches, by name; says what they are."""
     parts = {}
     for name, part, shapes in (
-        ("training", pairs[0], arguments.shapes),
-        ("dev", pairs[1], min(3, arguments.shapes)),
+        ("training", pairs[0], arguments.num_buckets),
+        ("dev", pairs[1], min(3, arguments.num_buckets)),
     ):
         parts[name] = Batches.from_pairs(
             part,

@@ -3,8 +3,8 @@
 from examples.digits import options
 
 #: Appended for a look at whether everything runs: nothing is learned in so little time.
-QUICK_TRAINING = "--max-pictures 200 --epochs 1 --steps 2 --no-jit"
-QUICK_EVALUATION = "--max-pictures 100"
+QUICK_TRAINING = "--max-examples 200 --epochs 1 --steps 2 --no-xla"
+QUICK_EVALUATION = "--max-examples 100"
 DESCRIPTION = (
     "It reads the MNIST files, handwritten digits; the last 5,000 training pictures are held out "
     "as dev data. A pixel is ink with the probability of its grey, drawn anew in every epoch."
@@ -13,7 +13,7 @@ EPILOG = """\
 examples:
   python -m examples train {0} --mnist mnist --run runs/drawn
   a small one, for a first look:
-    python -m examples train {0} --mnist mnist --steps 5 --units 64 --max-pictures 5000 \\
+    python -m examples train {0} --mnist mnist --steps 5 --units 64 --max-examples 5000 \\
         --epochs 3 --run runs/try
 """
 check = options.check

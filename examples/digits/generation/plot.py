@@ -13,8 +13,8 @@ from examples.digits.options import add_part
 SUMMARY = "draw new digits, and how they come about"
 EPILOG = """\
 examples:
-  python -m examples plot runs/drawn --out pictures
-  python -m examples plot runs/drawn --out pictures --count 12 --samples 100 --sample-seed 7
+  python -m examples plot runs/drawn --output-dir pictures
+  python -m examples plot runs/drawn --output-dir pictures --count 12 --samples 100 --sample-seed 7
 
 Writes samples.png and samples.gif, new digits, the window red where ink is added; and
 drawing.png and drawing.gif, digits of the data: above, where the model reads, below, what it has
@@ -28,7 +28,9 @@ def add_arguments(parser) -> None:
     """Adds the options of `plot`."""
     shared.add_run(parser)
     add_part(parser)
-    parser.add_argument("--out", required=True, metavar="DIR", help="directory for the pictures")
+    parser.add_argument(
+        "--output-dir", required=True, metavar="DIR", help="directory for the pictures"
+    )
     shared.number(parser, "--count", 4, "digits of the data to draw again, spread over the part")
     shared.number(parser, "--samples", 64, "new digits to draw")
     shared.number(parser, "--sample-seed", 1, "seed of the new digits", shared.seed)
@@ -41,7 +43,7 @@ def run(arguments) -> None:
     count = min(arguments.count, len(inputs["image"]))
     places = np.arange(count) * len(inputs["image"]) // count
     group = {"image": inputs["image"][places]}, {"digit": labels["digit"][places]}
-    directory = pathlib.Path(arguments.out)
+    directory = pathlib.Path(arguments.output_dir)
     directory.mkdir(parents=True, exist_ok=True)
     new = opened.samples(arguments.samples, arguments.sample_seed)
     _save(directory, "samples", _in_rows(map(Cell, new["image"])), sample_frames(opened, new))

@@ -4,8 +4,8 @@ from examples.commands import arguments as shared
 from examples.digits import options
 
 #: Appended for a look at whether everything runs: nothing is learned in so little time.
-QUICK_TRAINING = "--max-pictures 200 --epochs 1 --no-jit"
-QUICK_EVALUATION = "--max-pictures 100"
+QUICK_TRAINING = "--max-examples 200 --epochs 1 --no-xla"
+QUICK_EVALUATION = "--max-examples 100"
 DESCRIPTION = (
     "It reads the MNIST files, handwritten digits; the last 5,000 training pictures are held out "
     "as dev data. It chooses where to look, and learns that from being right."

@@ -13,8 +13,8 @@ from examples.digits.recognition.opened import open_run
 SUMMARY = "draw where a model looks"
 EPILOG = """\
 examples:
-  python -m examples plot runs/digits --out pictures
-  python -m examples plot runs/digits --out pictures --part dev --count 12
+  python -m examples plot runs/digits --output-dir pictures
+  python -m examples plot runs/digits --output-dir pictures --part dev --count 12
 
 Writes glimpses.png, a row a picture and a column a glimpse, the latest one red; what has not been
 seen yet is pale. The last column is the whole picture with all glimpses and the answer.
@@ -27,7 +27,9 @@ def add_arguments(parser) -> None:
     """Adds the options of `plot`."""
     shared.add_run(parser)
     add_part(parser)
-    parser.add_argument("--out", required=True, metavar="DIR", help="directory for the pictures")
+    parser.add_argument(
+        "--output-dir", required=True, metavar="DIR", help="directory for the pictures"
+    )
     shared.number(parser, "--count", 8, "pictures to draw, spread over the part")
 
 
@@ -43,7 +45,7 @@ def run(arguments) -> None:
         cells(opened.retina, *each)
         for each in zip(images / 255.0, digits, probabilities, locations, strict=True)
     ]
-    directory = pathlib.Path(arguments.out)
+    directory = pathlib.Path(arguments.output_dir)
     directory.mkdir(parents=True, exist_ok=True)
     sheet(rows).savefig(directory / "glimpses.png", dpi=150)
     print(directory / "glimpses.png")

@@ -5,7 +5,7 @@ import io
 
 from examples.__main__ import main
 
-TINY = "--units 8 --embedding-dim 7 --maxout-units 5 --no-jit --shapes 1".split()
+TINY = "--units 8 --embedding-dim 7 --maxout-units 5 --no-xla --num-buckets 1".split()
 WORDS = {
     "ein": "a", "kein": "no", "hund": "dog", "mann": "man", "vogel": "bird", "baum": "tree",
     "schläft": "sleeps", "läuft": "runs", "singt": "sings", "fällt": "falls", "nie": "never",

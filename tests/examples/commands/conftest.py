@@ -38,7 +38,7 @@ def parallel_files(tmp_path_factory):
 def dates_run(tmp_path_factory):
     """A run of one epoch on 96 dates. Tests copy it before they change it."""
     directory = tmp_path_factory.mktemp("dates") / "run"
-    options = ["--max-pairs", 96, "--epochs", 1, "--batch-size", 32]
+    options = ["--max-examples", 96, "--epochs", 1, "--batch-size", 32]
     status, out, err = answer("train", "rnnsearch", "--run", directory, *TINY, *options)
     assert (status, err) == (0, ""), out
     return directory
@@ -50,7 +50,7 @@ def words_run(tmp_path_factory, parallel_files):
     directory = tmp_path_factory.mktemp("words") / "run"
     source, target = parallel_files
     files = ["--source", source, "--target", target, "--dev-source", source, "--dev-target", target]
-    options = ["--tokens", "words", "--epochs", 16, "--batch-size", 8, "--learning-rate", "0.02"]
+    options = ["--tokenizer", "words", "--epochs", 16, "--batch-size", 8, "--learning-rate", "0.02"]
     larger = ["--units", 16, "--monitor", "exact_match"]
     status, out, err = answer(
         "train", "rnnsearch", "--run", directory, *TINY, *larger, *files, *options

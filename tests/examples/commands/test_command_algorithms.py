@@ -11,7 +11,7 @@ from examples.training.history import read_history
 
 pytestmark = pytest.mark.thorough
 
-TINY = "--units 7 --no-jit --shapes 2 --epochs 2 --epoch-size 24 --batch-size 6".split()
+TINY = "--units 7 --no-xla --num-buckets 2 --epochs 2 --epoch-size 24 --batch-size 6".split()
 MACHINE = "--memory-size 11 --word-size 5 --size length=1:3".split()
 
 
@@ -69,7 +69,7 @@ def test_evaluate_compares_with_the_best_predictor(command, tmp_path):
 
 
 def test_pictures_are_drawn_of_outputs_and_of_the_memory(command, copy_run, tmp_path):
-    status, out, err = command("plot", copy_run, "--out", tmp_path)
+    status, out, err = command("plot", copy_run, "--output-dir", tmp_path)
     assert (status, err) == (0, "")
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["memory_1.png", "memory_2.png", "memory_3.png", "memory_4.png", "outputs.png"]
@@ -79,7 +79,7 @@ def test_pictures_are_drawn_of_outputs_and_of_the_memory(command, copy_run, tmp_
 def test_a_baseline_has_no_memory_to_draw(command, tmp_path):
     options = ["--layers", 1, "--run", tmp_path / "run", "--size", "length=1:3"]
     assert command("train", "lstm", *TINY, *options)[0] == 0
-    status, out, err = command("plot", tmp_path / "run", "--out", tmp_path / "pictures")
+    status, out, err = command("plot", tmp_path / "run", "--output-dir", tmp_path / "pictures")
     assert (status, err) == (0, "")
     assert [path.name for path in (tmp_path / "pictures").iterdir()] == ["outputs.png"]
 
@@ -115,11 +115,11 @@ def test_a_run_goes_on_to_the_same_numbers(command, copy_run, tmp_path):
 @pytest.mark.slow
 def test_a_goal_ends_a_run(command, tmp_path):
     run = tmp_path / "run"
-    status, out, _ = command("train", "ntm", "--run", run, *TINY, *MACHINE, "--goal", 1e6)
+    status, out, _ = command("train", "ntm", "--run", run, *TINY, *MACHINE, "--stop-at-metric", 1e6)
     assert status == 0
     assert "(goal)" in out
     status, out, _ = command("train", "ntm", "--run", run, "--resume")
-    assert (status, "resume it with another --goal" in out) == (0, True)
+    assert (status, "resume it with another --stop-at-metric" in out) == (0, True)
 
 
 @pytest.mark.slow

@@ -103,7 +103,7 @@ def test_evaluation_on_files(command, words_run, parallel_files, tmp_path):
     output, numbers = tmp_path / "new" / "out.en", tmp_path / "numbers.json"
     status, out, err = command(
         *("evaluate", words_run, "--source", source, "--target", target, *GREEDY),
-        *("--output", output, "--json", numbers, "--max-pairs", 40),
+        *("--output", output, "--json", numbers, "--max-examples", 40),
     )
     assert (status, err) == (0, "")
     told = json.loads(numbers.read_text())
@@ -122,7 +122,7 @@ def test_evaluation_on_files(command, words_run, parallel_files, tmp_path):
 
 def test_bleu_is_measured_as_asked(command, words_run, parallel_files, monkeypatch):
     monkeypatch.setattr(evaluate, "translator", lambda *_: Echo())
-    files = ("--source", parallel_files[0], "--target", parallel_files[0], "--max-pairs", 2)
+    files = ("--source", parallel_files[0], "--target", parallel_files[0], "--max-examples", 2)
     status, out, _ = command("evaluate", words_run, *files, "--bleu-tokenize", "intl")
     assert status == 0
     assert "tok:intl" in out
@@ -144,7 +144,7 @@ def test_raw_text_is_tokenized_for_bleu_and_tokenized_text_is_not():
 
 def test_evaluation_on_dates(command, dates_run):
     status, out, err = command(
-        "evaluate", dates_run, "--max-pairs", 40, *GREEDY, "--max-length", 11
+        "evaluate", dates_run, "--max-examples", 40, *GREEDY, "--max-length", 11
     )
     assert (status, err) == (0, "")
     for name in (
@@ -161,14 +161,16 @@ def test_evaluation_on_dates(command, dates_run):
 def test_a_run_without_attention_is_not_asked_where_it_looked(command, dates_run, monkeypatch):
     monkeypatch.setattr(evaluate, "has_attention", lambda model: False)
     monkeypatch.setattr(evaluate, "translator", lambda *_: Echo())
-    status, out, _ = command("evaluate", dates_run, "--max-pairs", 8, *GREEDY, "--max-length", 11)
+    status, out, _ = command(
+        "evaluate", dates_run, "--max-examples", 8, *GREEDY, "--max-length", 11
+    )
     assert status == 0
     assert "exact match" in out and "year" not in out
 
 
 def test_pictures_of_texts(command, words_run, tmp_path):
     texts = ["ein hund schläft .", "kein vogel singt ."]
-    status, out, err = command("plot", words_run, "--out", tmp_path / "new", *texts, *GREEDY)
+    status, out, err = command("plot", words_run, "--output-dir", tmp_path / "new", *texts, *GREEDY)
     assert (status, err) == (0, "")
     names = ["alignment_1.png", "alignment_2.png", "alignments.png"]
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == names
@@ -183,7 +185,7 @@ def test_characters_without_a_font_are_noted_once_and_plainly(
     monkeypatch.setattr(plot, "translator", lambda *_: Echo())
     monkeypatch.setattr(_fonts, "_advised_fonts", set())
     monkeypatch.setattr(_fonts, "choose_families", lambda texts: (drawn, {"龘"}))
-    status, _, err = command("plot", words_run, "--out", tmp_path, "ein", "kein")
+    status, _, err = command("plot", words_run, "--output-dir", tmp_path, "ein", "kein")
     assert status == 0
     assert err.startswith("note: No installed font contains 龘 (U+9F98): drawn as □.")
     assert err.count("\n") == 1

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.thorough
 
 TINY = (
     "--grid 2 --digits 1:2 --units 16 --embedding-dim 8 --annotation-dim 16 --batch-size 16 "
-    "--epoch-size 320 --dev-size 64 --epochs 2 --learning-rate 0.01 --no-jit --seed 1"
+    "--epoch-size 320 --dev-size 64 --epochs 2 --learning-rate 0.01 --no-xla --seed 1"
 ).split()
 SYSTEMS = ("show-attend-tell", "text-guided")
 
@@ -151,13 +151,13 @@ def test_evaluate_and_plot_know_a_guided_run(command, guided_run, tmp_path):
     status, out, _ = command("evaluate", guided_run, "--scenes", 32, "--part", "dev")
     assert status == 0 and "next look" in out
     pictures = tmp_path / "pictures"
-    status, _, err = command("plot", guided_run, "--out", pictures, "--count", 2)
+    status, _, err = command("plot", guided_run, "--output-dir", pictures, "--count", 2)
     assert (status, err) == (0, "")
     assert sorted(path.name for path in pictures.iterdir()) == ["scene_1.png", "scene_2.png"]
 
 
 def test_pictures_show_each_word(command, captions_run, tmp_path):
-    assert command("plot", captions_run, "--out", tmp_path, "--count", 3)[0] == 0
+    assert command("plot", captions_run, "--output-dir", tmp_path, "--count", 3)[0] == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         f"scene_{number}.png" for number in (1, 2, 3)
     ]
@@ -236,5 +236,5 @@ def test_a_run_without_its_words_or_scenes_is_refused(command, captions_run, tmp
     assert (status, "expected to hold locations" in err) == (1, True)
     (run / "run.json").write_text(json.dumps(settings))
     shutil.rmtree(run / "words.tokenizer")
-    status, _, err = command("plot", run, "--out", tmp_path / "pictures")
+    status, _, err = command("plot", run, "--output-dir", tmp_path / "pictures")
     assert (status, "words.tokenizer" in err) == (1, True)

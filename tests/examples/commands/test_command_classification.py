@@ -15,7 +15,7 @@ from examples.training.history import read_history
 pytestmark = pytest.mark.thorough
 
 TINY = (
-    "--embedding-dim 5 --units 3 --attention-units 7 --no-jit --shapes 1 --batch-size 8"
+    "--embedding-dim 5 --units 3 --attention-units 7 --no-xla --num-buckets 1 --batch-size 8"
     " --min-frequency 1 --dropout 0 --learning-rate 0.05"
 ).split()
 WORDS = ("film", "plot", "cast", "scene", "it", "was", "the", "a")
@@ -137,19 +137,19 @@ def test_a_batch_measures_as_documents_one_by_one(han_run):
 
 
 def test_documents_and_texts_are_drawn(command, han_run, documents, tmp_path):
-    line = ["plot", han_run, "--out", tmp_path / "file", "--documents", documents]
+    line = ["plot", han_run, "--output-dir", tmp_path / "file", "--documents", documents]
     status, out, err = command(*line, "--folds", 4, "--count", 3)
     assert (status, err) == (0, "")
     names = sorted(path.name for path in (tmp_path / "file").iterdir())
     assert names == sorted(f"document_{n}.{end}" for n in (1, 2, 3) for end in ("html", "png"))
     assert "labeled neg" in "".join(p.read_text() for p in (tmp_path / "file").glob("*.html"))
-    line = ["plot", han_run, "--out", tmp_path / "text", "a <b>good</b> film . it was bad"]
+    line = ["plot", han_run, "--output-dir", tmp_path / "text", "a <b>good</b> film . it was bad"]
     status, out, err = command(*line)
     assert (status, err) == (0, "")
     page = (tmp_path / "text" / "document_1.html").read_text()
     assert "&lt;b&gt;good&lt;/b&gt;" in page and page.count("<p ") == 3
     for line in (["--documents", documents, "a text"], [], [" "]):
-        assert command("plot", han_run, "--out", tmp_path, *line)[0] == 2
+        assert command("plot", han_run, "--output-dir", tmp_path, *line)[0] == 2
 
 
 def test_the_export_answers_texts_as_the_run_does(command, han_run, tmp_path):

@@ -10,7 +10,9 @@ from examples.training.history import read_history
 
 pytestmark = pytest.mark.thorough
 
-TINY = "--units 12 --embedding-dim 12 --dropout 0 --no-jit --shapes 1 --min-frequency 1".split()
+TINY = (
+    "--units 12 --embedding-dim 12 --dropout 0 --no-xla --num-buckets 1 --min-frequency 1".split()
+)
 TRAINING = "--epochs 20 --batch-size 8 --learning-rate 0.02 --embedding-l2 0 --seed 1".split()
 THINGS = ("ball", "book", "hat", "key")
 
@@ -68,7 +70,7 @@ def test_people_it_never_met_are_found(command, cloze_run, questions, tmp_path):
 
 
 def test_pictures_show_the_text_and_the_query(command, cloze_run, questions, tmp_path):
-    files = ["--questions", questions / "dev.txt", "--out", tmp_path, "--count", 2]
+    files = ["--questions", questions / "dev.txt", "--output-dir", tmp_path, "--count", 2]
     status, _, err = command("plot", cloze_run, *files)
     assert (status, err) == (0, "")
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -119,7 +121,9 @@ def test_the_attention_sum_reader_trains_and_has_no_weights_of_the_query(
     files = ["--questions", questions / "train.txt", "--dev-questions", questions / "dev.txt"]
     options = [*TINY, *TRAINING, "--names", "words", "--epochs", 1, "--run", run]
     assert command("train", "attention-sum", *files, *options)[0] == 0
-    assert command("plot", run, *files[:2], "--out", tmp_path / "drawn", "--count", 1)[0] == 0
+    assert (
+        command("plot", run, *files[:2], "--output-dir", tmp_path / "drawn", "--count", 1)[0] == 0
+    )
     names = sorted(path.name for path in (tmp_path / "drawn").iterdir())
     assert names == ["question_1.html", "question_1.png"]
 

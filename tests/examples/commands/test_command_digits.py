@@ -12,7 +12,7 @@ from examples.training.history import read_history
 
 pytestmark = pytest.mark.thorough
 
-SMALL = "--no-jit --max-pictures 240 --batch-size 16 --seed 1".split()
+SMALL = "--no-xla --max-examples 240 --batch-size 16 --seed 1".split()
 LOOKING = "--glimpses 2 --units 24 --glimpse-units 12 --learning-rate 0.01 --epochs 8".split()
 DRAWING = "--steps 2 --units 12 --latent-dim 3 --learning-rate 0.02 --epochs 3".split()
 
@@ -70,7 +70,7 @@ def test_unseen_digits_are_recognized(command, looking_run, tmp_path):
 
 
 def test_pictures_show_each_glimpse(command, looking_run, tmp_path):
-    status, _, err = command("plot", looking_run, "--out", tmp_path, "--count", 2)
+    status, _, err = command("plot", looking_run, "--output-dir", tmp_path, "--count", 2)
     assert (status, err) == (0, "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["glimpses.gif", "glimpses.png"]
 
@@ -104,7 +104,7 @@ def test_the_bound_falls_and_is_the_sum_of_its_parts(command, drawing_run, tmp_p
 
 
 def test_samples_and_drawings_are_pictures_and_frames(command, drawing_run, tmp_path):
-    options = ["--count", 1, "--samples", 9, "--out", tmp_path]
+    options = ["--count", 1, "--samples", 9, "--output-dir", tmp_path]
     status, _, err = command("plot", drawing_run, *options)
     assert (status, err) == (0, "")
     names = {f"{name}.{kind}" for name in ("samples", "drawing") for kind in ("png", "gif")}

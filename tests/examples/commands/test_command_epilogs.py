@@ -1,13 +1,15 @@
 """Every command that a `--help` shows is one that the command line takes; none is run."""
 
 import argparse
+import importlib
 import re
 import shlex
 
 import pytest
 
-from examples import systems
-from examples.commands import train_options
+from examples import registry
+from examples.commands import by_run, train_options
+from examples.commands.options import check_given, describe, options_of, take
 
 COMMANDS = ("evaluate", "plot", "export", "score", "translate")
 
@@ -20,25 +22,43 @@ def commands(epilog):
     return [shlex.split(re.split("  | <", line)[0]) for line in found]
 
 
+def run_command(name, command):
+    """Returns a command on a run of a model."""
+    model = registry.find(name)
+    if isinstance(model.recipe, str):
+        return model.part(command)
+    return by_run.RunCommand(importlib.import_module(f"examples.commands.{command}"), model.recipe)
+
+
 def shown(name, command):
-    """Returns the commands in the help of a system's command, none if it has no such command."""
+    """Returns the commands in the help of a model's command, none if it has no such command."""
+    recipe = registry.find(name).recipe
+    if command == "train" and not isinstance(recipe, str):
+        return commands(describe(recipe)[1].format(name))
     try:
-        module = systems.find(name).part("options" if command == "train" else command)
-    except ValueError:
+        if command != "train":
+            return commands(run_command(name, command).EPILOG)
+        module = registry.find(name).part("options")
+    except (AttributeError, ValueError):
         return []
-    epilog = getattr(module, "EPILOGS", {}).get(name, module.EPILOG)
-    return commands(epilog.format(name) if command == "train" else epilog)
+    return commands(getattr(module, "EPILOGS", {}).get(name, module.EPILOG).format(name))
 
 
 def parse(name, words):
-    """Parses the words after `python -m examples`, of a command shown for a system."""
+    """Parses the words after `python -m examples`, of a command shown for a model."""
     command, *rest = words
     if command == "train":
         arguments = train_options.parse(rest[0], rest[1:])
-        systems.find(rest[0]).part("train").check(arguments)
+        recipe = registry.find(rest[0]).recipe
+        if isinstance(recipe, str):
+            registry.find(rest[0]).part("train").check(arguments)
+            return
+        options = options_of(recipe)
+        check_given(options, arguments)
+        recipe(**take(options, arguments)).check()
         return
     parser = argparse.ArgumentParser(command)
-    systems.find(name).part(command).add_arguments(parser)
+    run_command(name, command).add_arguments(parser)
     arguments, texts = parser.parse_known_args(rest)  # texts may follow an option
     assert not texts or "texts" in arguments, texts
     assert not [text for text in texts if text.startswith("-")]
@@ -49,7 +69,7 @@ def test_commands_are_found_over_several_lines_and_without_remarks():
     assert commands(text) == [["a", "runs", "--b", "c d"], ["e", "f"]]
 
 
-@pytest.mark.parametrize("name", systems.SYSTEMS)
+@pytest.mark.parametrize("name", registry.MODELS)
 def test_the_commands_that_help_shows_are_taken(name):
     assert shown(name, "train") and shown(name, "evaluate")
     for command in ("train", *COMMANDS):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from examples import ask, systems
+from examples import ask, registry
 from examples.__main__ import COMMANDS
 from keras_attention.export import tokenizers
 
@@ -28,7 +28,7 @@ def assert_one_line(err, told):
         ("train rnnsearch", "the following arguments are required: --run"),
         ("train rnnsearch --run x --foo", "unrecognized arguments: --foo"),
         ("list more", "unrecognized arguments: more"),
-        ("plot x", "the following arguments are required: --out"),
+        ("plot x", "the following arguments are required: --output-dir"),
         ("translate x --max-length 0", "--max-length: expected a positive integer, got '0'"),
         ("translate x --beam-width 0", "--beam-width: expected a positive integer, got '0'"),
         (
@@ -48,21 +48,21 @@ def test_wrong_usage_ends_with_status_2(command, line, told):
 @pytest.mark.parametrize(
     ("option", "told"),
     [
-        ("--minutes 0", "expected a positive number, got '0'"),
-        ("--minutes -3", "expected a positive number, got '-3'"),
-        ("--minutes nan", "expected a positive number, got 'nan'"),
+        ("--max-minutes 0", "expected a positive number, got '0'"),
+        ("--max-minutes -3", "expected a positive number, got '-3'"),
+        ("--max-minutes nan", "expected a positive number, got 'nan'"),
         ("--learning-rate -1", "expected a positive number, got '-1'"),
         ("--dropout 2", "expected a number from 0 to below 1, got '2'"),
         ("--label-smoothing 1", "expected a number from 0 to below 1, got '1'"),
-        ("--average 1.5", "expected a number between 0 and 1, got '1.5'"),
-        ("--dev-share 0", "expected a number between 0 and 1, got '0'"),
+        ("--ema-decay 1.5", "expected a number between 0 and 1, got '1.5'"),
+        ("--validation-fraction 0", "expected a number between 0 and 1, got '0'"),
         ("--units 0", "expected a positive whole number, got '0'"),
         ("--epochs 1.5", "expected a positive whole number, got '1.5'"),
         ("--seed -1", "expected a whole number of at least 0"),
         ("--vocabulary-size 4", "expected a whole number of at least 5, got '4'"),
-        ("--goal nan", "expected a finite number, got 'nan'"),
-        ("--goal inf", "expected a finite number, got 'inf'"),
-        ("--sampling linear:inf", "Scheduled sampling is "),
+        ("--stop-at-metric nan", "expected a finite number, got 'nan'"),
+        ("--stop-at-metric inf", "expected a finite number, got 'inf'"),
+        ("--scheduled-sampling linear:inf", "Scheduled sampling is "),
     ],
 )
 def test_numbers_out_of_range_are_refused(command, tmp_path, option, told):
@@ -125,7 +125,7 @@ def test_directories_that_cannot_be_used(command, dates_run, tmp_path):
         ((*train, tmp_path, "--resume"), f"{tmp_path} holds files, but no run to resume"),
         (("translate", empty, "x"), f"{empty} is not a run directory"),
         (("translate", tmp_path / "no", "x"), f"There is no run directory {tmp_path / 'no'}"),
-        (("plot", dates_run, "--out", file), f"{file}: File exists. A file is in the way"),
+        (("plot", dates_run, "--output-dir", file), f"{file}: File exists. A file is in the way"),
         (("export", dates_run, file), f"{file} is a file. Choose a directory"),
         (("evaluate", dates_run, "--json", file / "x"), f"{file}: File exists. A file is in"),
     ):
@@ -177,8 +177,11 @@ def test_tokenizers_that_do_not_fit_the_model(command, dates_run, tmp_path):
 
 def test_a_run_on_files_has_no_default_texts(command, words_run, tmp_path):
     for line, told in (
-        (("plot", words_run, "--out", tmp_path), "Name the texts to draw: "),
-        (("plot", words_run, "--out", tmp_path, "ein", " "), "Leave it out. Received: text 2 of 2"),
+        (("plot", words_run, "--output-dir", tmp_path), "Name the texts to draw: "),
+        (
+            ("plot", words_run, "--output-dir", tmp_path, "ein", " "),
+            "Leave it out. Received: text 2 of 2",
+        ),
         (("evaluate", words_run), "trained on your own data. Name test files"),
     ):
         status, _, err = command(*line)
@@ -260,7 +263,7 @@ def test_the_module_runs_as_a_command():
     lines = asked.stdout.splitlines()
     assert lines[0] == "translation:"
     told = [line.split() for line in lines if not line.endswith(":")]
-    assert sorted(words[0] for words in told) == sorted(systems.SYSTEMS)
+    assert sorted(words[0] for words in told) == sorted(registry.MODELS)
     assert "rnnsearch RNNsearch: bidirectional GRU," in [" ".join(words[:4]) for words in told]
     assert lines[lines.index("algorithms:") + 1].split()[0] == "ntm"
 
@@ -282,7 +285,7 @@ def test_the_module_runs_as_a_command():
         (
             True,
             "convs2s",
-            "--units 4 --embedding-dim 4 --max-length 10 --max-source-tokens 10 --dev-share 0.2",
+            "--units 4 --embedding-dim 4 --max-length 10 --max-source-tokens 10 --validation-fraction 0.2",
             "convs2s learns 10 positions of the target, fewer than the training data needs. "
             "Give a larger --max-length, or leave out what is longer with --max-target-tokens 10. "
             "Received: a target of 11 tokens, the end mark counted",
@@ -295,7 +298,7 @@ def test_a_run_that_cannot_be_built_leaves_nothing(
     directory = tmp_path / "run"
     if was_there:
         directory.mkdir()
-    options = [*sizes.split(), "--max-pairs", 400]
+    options = [*sizes.split(), "--max-examples", 400]
     status, _, err = command("train", system, "--run", directory, *options)
     assert status == 1
     assert_one_line(err, told)

@@ -6,12 +6,14 @@ import pytest
 import tensorflow as tf
 from command_line import answer, sentences
 
-from examples.language.opened import open_run
+from examples.commands.by_run import load_recipe
 from examples.training.history import read_history
 
 pytestmark = pytest.mark.thorough
 
-TINY = "--units 12 --embedding-dim 8 --dropout 0 --no-jit --shapes 1 --learning-rate 0.03".split()
+TINY = (
+    "--units 12 --embedding-dim 8 --dropout 0 --no-xla --num-buckets 1 --learning-rate 0.03".split()
+)
 
 
 @pytest.fixture(scope="module")
@@ -54,20 +56,20 @@ def test_evaluate_measures_every_token_and_the_end(command, language_run, texts,
 
 
 def test_pictures_are_of_texts_or_of_a_file(command, language_run, texts, tmp_path):
-    status, out, err = command("plot", language_run, "--out", tmp_path, "a dog sleeps .")
+    status, out, err = command("plot", language_run, "--output-dir", tmp_path, "a dog sleeps .")
     assert (status, err) == (0, "")
     assert [path.name for path in tmp_path.iterdir()] == ["text_1.png"]
-    tokens, weights = open_run(language_run).weights("a dog sleeps .")
+    tokens, weights = load_recipe(language_run).get_weights("a dog sleeps .")
     assert tokens == ["<s>", "a", "dog", "sleeps", "."]
     assert weights.shape == (1, 5, 5)
     np.testing.assert_allclose(weights.sum(axis=-1), 1.0, rtol=1e-5)
-    found, _, err = command("plot", language_run, "--out", tmp_path)
+    found, _, err = command("plot", language_run, "--output-dir", tmp_path)
     assert found == 2
     assert "Name the texts to draw" in err
 
 
 def test_unknown_words_are_drawn_as_they_were_written(language_run):
-    tokens, weights = open_run(language_run).weights("a  zebra sleeps in Übersee .")
+    tokens, weights = load_recipe(language_run).get_weights("a  zebra sleeps in Übersee .")
     assert tokens == ["<s>", "a", "zebra", "sleeps", "in", "Übersee", "."]
     assert weights.shape == (1, 7, 7)
 
@@ -78,9 +80,9 @@ def test_the_export_tells_what_a_text_costs(command, language_run, tmp_path):
     served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures["serving_default"]
     texts = ["a dog sleeps .", "sleeps dog ."]
     answers = {name: value.numpy() for name, value in served(text=tf.constant(texts)).items()}
-    opened = open_run(language_run)
+    recipe = load_recipe(language_run)
     for row, text in enumerate(texts):
-        numbers = opened.numbers([text])
+        numbers = recipe.measure([text])
         cost = numbers["loss"] * numbers["tokens"]
         assert answers["log_probability"][row] == pytest.approx(-cost, rel=1e-4)
     assert answers["log_probability"][0] > answers["log_probability"][1]
@@ -92,7 +94,8 @@ def test_the_export_tells_what_a_text_costs(command, language_run, tmp_path):
 def test_a_text_that_is_cut_off_has_no_end_and_is_told(command, language_run, tmp_path):
     run = shutil.copytree(language_run, tmp_path / "run")
     settings = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps({**settings, "max_tokens": 3}))
+    settings["training"]["max_tokens"] = 3
+    (run / "run.json").write_text(json.dumps(settings))
     lines = tmp_path / "lines"
     lines.write_text("a dog sleeps .\na dog .\n")
     status, out, err = command("evaluate", run, "--text", lines, "--json", tmp_path / "numbers")
@@ -114,7 +117,7 @@ def test_a_text_that_is_cut_off_has_no_end_and_is_told(command, language_run, tm
     )
     card = (tmp_path / "served" / "1" / "assets.extra" / "model_card.md").read_text()
     assert "of which the first 3 are read" in card and "more than 3 tokens" in card
-    assert command("plot", run, "--out", tmp_path / "drawn", "a dog sleeps .")[0] == 0
+    assert command("plot", run, "--output-dir", tmp_path / "drawn", "a dog sleeps .")[0] == 0
 
 
 @pytest.mark.slow
@@ -132,7 +135,7 @@ def test_the_control_trains_and_has_nothing_to_draw(command, options, tmp_path):
     run = tmp_path / "run"
     status, _, err = command("train", "lstm-language-model", *options, "--epochs", 1, "--run", run)
     assert (status, err) == (0, "")
-    status, _, err = command("plot", run, "--out", tmp_path / "drawn", "a dog .")
+    status, _, err = command("plot", run, "--output-dir", tmp_path / "drawn", "a dog .")
     assert status == 1
     assert "has no attention" in err
     assert not (tmp_path / "drawn").exists()
@@ -147,7 +150,7 @@ def test_the_control_trains_and_has_nothing_to_draw(command, options, tmp_path):
         (["--text", "{dev}", "--dev-text", "{dev}.none"], 1, "does not exist"),
         (["--text", "{bad}", "--dev-text", "{dev}"], 1, "bad:2: expected UTF-8"),
         (
-            "--text {dev} --dev-text {dev} --tokens sentencepiece --min-frequency 2".split(),
+            "--text {dev} --dev-text {dev} --tokenizer sentencepiece --min-frequency 2".split(),
             2,
             "--min-frequency is for",
         ),

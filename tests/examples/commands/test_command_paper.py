@@ -4,15 +4,15 @@ import argparse
 
 import pytest
 
-from examples import systems
+from examples import registry
 from examples.commands import resuming, train, train_options
 
-PAPERS = [name for name, one in systems.SYSTEMS.items() if hasattr(one.module, "PAPER")]
+PAPERS = [name for name, one in registry.MODELS.items() if hasattr(one.module, "PAPER")]
 
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_sizes_that_are_not_given_are_the_papers(name):
-    sizes = systems.find(name).module.PAPER
+    sizes = registry.find(name).module.PAPER
     plain, paper = (train_options.parse(name, ["--run", "x", *more]) for more in ([], ["--paper"]))
     assert {size: getattr(paper, size) for size in sizes} == sizes
     same = set(vars(plain)) - {*sizes, "paper"}

@@ -14,7 +14,9 @@ from keras_attention.export.runs import read_run
 
 pytestmark = pytest.mark.thorough
 
-TINY = "--units 16 --embedding-dim 7 --maxout-units 5 --no-jit --shapes 1 --batch-size 8".split()
+TINY = (
+    "--units 16 --embedding-dim 7 --maxout-units 5 --no-xla --num-buckets 1 --batch-size 8".split()
+)
 MONITORED = 7  # of 64 words
 PHONEMES = {"A": "AH", "B": "B IY", "C": "S", "D": "D IY"}
 
@@ -40,8 +42,8 @@ def words(tmp_path_factory):
     lines += [f"{word}\tX" for word in names[::4]]
     (folder / "train.tsv").write_text("".join(f"{line}\n" for line in lines))
     pairs = ["--pairs", folder / "train.tsv", "--dev-pairs", folder / "train.tsv"]
-    kinds = ["--source-tokens", "characters", "--target-tokens", "words", "--monitor", "wer"]
-    more = ["--epochs", 3, "--learning-rate", 0.02, "--average", 0.5, "--batch-tokens", 64]
+    kinds = ["--source-tokenizer", "characters", "--target-tokenizer", "words", "--monitor", "wer"]
+    more = ["--epochs", 3, "--learning-rate", 0.02, "--ema-decay", 0.5, "--batch-tokens", 64]
     more += ["--monitor-texts", MONITORED]
     status, out, err = answer(
         "train", "rnnsearch", "--run", folder / "run", *TINY, *pairs, *kinds, *more
@@ -84,7 +86,7 @@ def test_error_rates_count_words_once_and_any_pronunciation(command, words, tmp_
     told = json.loads(numbers.read_text())
     assert (told["wer"], told["pairs"]) == (100.0, 3)
     assert told["per"] == phoneme_error_rate(list(answers.values()), references)
-    assert command(*line, "--max-pairs", 2, "--measure", "bleu")[0] == 0
+    assert command(*line, "--max-examples", 2, "--measure", "bleu")[0] == 0
     told = json.loads(numbers.read_text())
     assert (told["pairs"], "bleu" in told, "wer" in told) == (2, True, False)
 
@@ -98,17 +100,17 @@ def test_commands_and_actions(command, tmp_path):
     ]
     file, run, numbers = (tmp_path / name for name in ("scan.txt", "run", "numbers"))
     file.write_text("".join(lines * 4) + "jump I_JUMP\n")
-    options = ["--pairs", file, "--format", "scan", "--tokens", "words", "--epochs", 1]
+    options = ["--pairs", file, "--format", "scan", "--tokenizer", "words", "--epochs", 1]
     options += ["--joint-vocabulary"]
     status, out, err = command("train", "rnnsearch", "--run", run, *TINY, *options)
     assert (status, err) == (
         1,
         "error: 9 different sources are too few to hold 0.02 of them out for evaluation. "
-        "Name dev files, change --dev-share, or give more training data.\n",
+        "Name dev files, change --validation-fraction, or give more training data.\n",
     )
     assert not run.exists()
     status, out, err = command(
-        *("train", "rnnsearch", "--run", run, *TINY, *options, "--dev-share", 0.2)
+        *("train", "rnnsearch", "--run", run, *TINY, *options, "--validation-fraction", 0.2)
     )
     assert (status, err) == (0, "")
     assert f"{file}:37: without a partner (expected IN: source OUT: target)" in out
@@ -128,7 +130,7 @@ def test_commands_and_actions(command, tmp_path):
         5,
     )
     assert command(*line)[0] == 1  # for its last line, which the training left out
-    line = (*line, "--on-bad-line", "skip")
+    line = (*line, "--invalid-lines", "skip")
     status, out, err = command(*line)
     assert (status, err) == (0, "")
     assert set(json.loads(numbers.read_text())) >= {"exact_match", "perplexity"}
@@ -139,7 +141,7 @@ def test_commands_and_actions(command, tmp_path):
 
 @pytest.mark.parametrize("kind", ["words", "characters", "sentencepiece"])
 def test_a_joint_vocabulary_is_made_from_both_sides(kind):
-    line = ["--run", "x", "--pairs", "y", "--joint-vocabulary", "--tokens", kind]
+    line = ["--run", "x", "--pairs", "y", "--joint-vocabulary", "--tokenizer", kind]
     line += ["--vocabulary-size", "60"] if kind == "sentencepiece" else []
     arguments = make_parser("rnnsearch").parse_args(line)
     pairs = [("ein hund schläft .", "a dog sleeps ."), ("ein baum fällt nie .", "never !")] * 9
@@ -154,10 +156,16 @@ def test_a_joint_vocabulary_is_made_from_both_sides(kind):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ("--joint-vocabulary --target-tokens words", "same tokens on both sides. Received: sente"),
-        ("--average 1", "expected a number between 0 and 1, got '1'"),
-        ("--min-frequency 2 --source-tokens sentencepiece", "SentencePiece has --vocabulary-size"),
-        ("--warmup 9", "--warmup is for --schedule noam"),
+        (
+            "--joint-vocabulary --target-tokenizer words",
+            "same tokens on both sides. Received: sente",
+        ),
+        ("--ema-decay 1", "expected a number between 0 and 1, got '1'"),
+        (
+            "--min-frequency 2 --source-tokenizer sentencepiece",
+            "SentencePiece has --vocabulary-size",
+        ),
+        ("--warmup 9", "--warmup is for --schedule inverse-sqrt"),
     ],
 )
 def test_options_that_do_not_go_together(command, tmp_path, parallel_files, options, told):
@@ -169,6 +177,6 @@ def test_options_that_do_not_go_together(command, tmp_path, parallel_files, opti
 
 
 def test_a_batch_of_too_few_tokens_is_refused(command, words, tmp_path):
-    options = ("--pairs", words / "train.tsv", "--tokens", "characters", "--batch-tokens", 3)
+    options = ("--pairs", words / "train.tsv", "--tokenizer", "characters", "--batch-tokens", 3)
     status, _, err = command("train", "rnnsearch", "--run", tmp_path / "run", *TINY, *options)
     assert (status, "`batch_tokens` must hold the longest row" in err) == (1, True)

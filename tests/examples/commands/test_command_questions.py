@@ -84,7 +84,7 @@ def test_evaluate_measures_each_task_on_unseen_questions(command, stories_run, t
 def test_of_several_seeds_the_dev_error_chooses(command, stories_run, tasks, tmp_path):
     untrained = tmp_path / "untrained"
     options = [*TINY, "--task", 1, "--epochs", 1, "--no-linear-start", "--learning-rate", 1e-9]
-    options += ["--no-jit", "--stories", tasks]
+    options += ["--no-xla", "--stories", tasks]
     assert command("train", "memory-network", *options, "--run", untrained)[0] == 0
     status, out, err = command(
         *("evaluate", untrained, "--others", stories_run, "--json", tmp_path / "numbers.json"),
@@ -112,14 +112,14 @@ def test_a_file_that_was_learned_from_is_no_test(command, stories_run, tasks, tm
 
 
 def test_pictures_show_the_sentences_of_a_question(command, stories_run, tmp_path):
-    status, out, err = command("plot", stories_run, "--out", tmp_path, "--count", 3)
+    status, out, err = command("plot", stories_run, "--output-dir", tmp_path, "--count", 3)
     assert (status, err) == (0, "")
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         f"story_{number}.png" for number in (1, 2, 3)
     ]
     own = ["--sentences", "Ann went to the pond.", "--question", "Where is Ann?"]
-    assert command("plot", stories_run, "--out", tmp_path / "own", *own)[0] == 0
-    status, _, err = command("plot", stories_run, "--out", tmp_path, *own[:2])
+    assert command("plot", stories_run, "--output-dir", tmp_path / "own", *own)[0] == 0
+    status, _, err = command("plot", stories_run, "--output-dir", tmp_path, *own[:2])
     assert (status, "needs both --sentences and --question" in err) == (2, True)
 
 
@@ -127,7 +127,7 @@ def test_weights_of_the_linear_start_are_told_and_neither_drawn_nor_served(
     command, tasks, tmp_path
 ):
     run, text = tmp_path / "run", "are of the linear start, in which sentences have scores"
-    options = [*TINY, "--epochs", 1, "--no-jit", "--stories", tasks, "--run", run]
+    options = [*TINY, "--epochs", 1, "--no-xla", "--stories", tasks, "--run", run]
     status, out, err = command("train", "memory-network", *options)
     assert (status, err) == (0, "")
     assert "may last for all of --epochs 1, as --linear-epochs is 5" in out
@@ -137,7 +137,7 @@ def test_weights_of_the_linear_start_are_told_and_neither_drawn_nor_served(
     status, _, err = command("export", run, tmp_path / "served")
     assert (status, text in err, err.count("\n")) == (1, True, 1)
     assert not (tmp_path / "served").exists()
-    status, _, err = command("plot", run, "--out", tmp_path / "pictures")
+    status, _, err = command("plot", run, "--output-dir", tmp_path / "pictures")
     assert (status, text in err) == (1, True)
     assert command("train", "memory-network", "--run", run, "--resume", "--epochs", 6)[0] == 0
     status, out, err = command("evaluate", run)
@@ -162,7 +162,7 @@ def test_what_is_not_read_is_told(command, stories_run, tmp_path):
     assert f"{stories_run}: {told}" in out
     numbers = json.loads((tmp_path / "numbers.json").read_text())
     assert [numbers[name] for name in cut] == [1, 3, 50, 50]
-    line = ("plot", stories_run, "--out", tmp_path / "drawn")
+    line = ("plot", stories_run, "--output-dir", tmp_path / "drawn")
     status, out, _ = command(*line, "--stories", long)
     assert (status, out.splitlines()[0]) == (0, told)
     status, out, _ = command(*line, "--count", 1)

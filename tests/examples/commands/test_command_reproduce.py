@@ -13,14 +13,14 @@ import time
 
 import pytest
 
-from examples import systems
+from examples import registry
 from examples.commands import reproduce, resuming, train_options
 from examples.reproduce import experiments, results, running
 from examples.reproduce.experiment import Experiment, Goal
 
 ROOT = pathlib.Path(__file__).parents[3]
 TINY = (
-    "--pairs {data}/{part}.tsv --source-tokens characters --target-tokens words --no-jit --shapes 1"
+    "--pairs {data}/{part}.tsv --source-tokenizer characters --target-tokenizer words --no-xla --num-buckets 1"
     " --units 5 --embedding-dim 7 --maxout-units 3 --epochs 2 --batch-size 8"
 )
 TEST = "--pairs {data}/{part}.test.tsv --format targets --beam-width 1 --max-length 6"
@@ -320,10 +320,10 @@ def test_every_experiment_has_options_that_its_commands_know(name, tmp_path):
     for quick in (False, True):
         for line in experiment.train(tmp_path, tmp_path, part, quick):
             told = train_options.make_parser(line[1]).parse_args(line[2:])
-            systems.find(line[1]).part("train").check(told)
+            registry.find(line[1]).part("train").check(told)
             runs = len(experiment.parts or ("",)) * len(experiment.seeds)
-            assert told.minutes == pytest.approx(experiment.minutes / runs)
-        module = systems.find(experiment.system).part("evaluate")
+            assert told.max_minutes == pytest.approx(experiment.minutes / runs)
+        module = registry.find(experiment.system).part("evaluate")
         parser = argparse.ArgumentParser(exit_on_error=False)
         module.add_arguments(parser)
         parser.parse_args(experiment.evaluate(tmp_path, tmp_path, part, quick)[1:])
@@ -334,7 +334,9 @@ def test_experiments_are_told_without_running_them(command, calls, data, tmp_pat
     lines = out.splitlines()
     assert (status, len(lines), calls) == (0, 4, [])
     assert "quick/halves/x --seed 1 " in lines[0]
-    assert lines[0].endswith("--minutes 2 --max-pairs 256 --epochs 1 --no-jit --shapes 1")
+    assert lines[0].endswith(
+        "--max-minutes 2 --max-examples 256 --epochs 1 --no-xla --num-buckets 1"
+    )
     assert f"--pairs '{data}/y.test.tsv'" in lines[3]
     status, out, _, _ = start(command, data, tmp_path, "--list")
     assert [line.split()[:3] for line in out.splitlines()] == [

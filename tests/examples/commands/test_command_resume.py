@@ -145,8 +145,8 @@ def test_a_run_that_lost_a_part_is_not_overwritten(command, copied, lost, told):
 def test_a_killed_run_resumes_to_the_same_history(tmp_path, parallel_files):
     source, target = map(str, parallel_files)
     options = [
-        *("--source", source, "--target", target, "--tokens", "words", "--no-jit"),
-        *("--units", "8", "--embedding-dim", "8", "--dropout", "0.3", "--average", "0.9"),
+        *("--source", source, "--target", target, "--tokenizer", "words", "--no-xla"),
+        *("--units", "8", "--embedding-dim", "8", "--dropout", "0.3", "--ema-decay", "0.9"),
         *("--batch-size", "4", "--epochs", "60", "--checkpoint-seconds", "0.2"),
     ]
 

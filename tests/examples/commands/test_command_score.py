@@ -40,7 +40,7 @@ def full_call(directory):
 
 
 def test_each_pair_has_its_log_probability_in_its_place(command, words_run, tmp_path):
-    lines = scored(command, words_run, tmp_path, "--tokens")
+    lines = scored(command, words_run, tmp_path, "--tokenizer")
     for (total, tokens), expected in zip(lines, full_call(words_run), strict=True):
         np.testing.assert_allclose([float(x) for x in tokens.split()], expected, atol=2e-4)
         assert float(total) == pytest.approx(expected.sum(), abs=2e-4)
@@ -49,7 +49,7 @@ def test_each_pair_has_its_log_probability_in_its_place(command, words_run, tmp_
 
 def test_a_decoder_that_reads_the_end_id_first_is_trained_and_scored_so(command, tmp_path):
     (tmp_path / "train.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in PAIRS * 4))
-    sizes = "--units 8 --embedding-dim 5 --layers 1 --tokens words --epochs 1 --no-jit --shapes 1"
+    sizes = "--units 8 --embedding-dim 5 --layers 1 --tokenizer words --epochs 1 --no-xla --num-buckets 1"
     status, _, err = command(
         "train", "seq2seq", "--run", tmp_path / "run", "--pairs", tmp_path / "train.tsv",
         "--dev-pairs", tmp_path / "train.tsv", *sizes.split(),
@@ -65,7 +65,7 @@ def test_a_line_that_is_no_pair_is_told_with_a_remedy_that_score_has(command, wo
     status, _, err = command("score", words_run, "--pairs", tmp_path / "pairs.tsv")
     assert status == 1
     assert "1 bad line in" in err and "pairs.tsv:2: not UTF-8" in err
-    assert "repair them." in err and "--on-bad-line" not in err
+    assert "repair them." in err and "--invalid-lines" not in err
 
 
 def test_nothing_to_score_is_told(command, words_run):

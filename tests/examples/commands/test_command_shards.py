@@ -8,7 +8,7 @@ import shutil
 import pytest
 from command_line import TINY, sentences
 
-SHARDS = ["--tokens", "words", "--batch-size", 8, "--epoch-batches", 5, "--shuffle-buffer", 16]
+SHARDS = ["--tokenizer", "words", "--batch-size", 8, "--epoch-batches", 5, "--shuffle-buffer", 16]
 
 
 def write(path, pairs):
@@ -39,7 +39,10 @@ def history(directory):
         ("--shards x --dev-pairs y", "--shards needs --epoch-batches N.*epoch_batches=None"),
         ("--shards x --epoch-batches 3", "needs --epoch-batches N.*no dev files"),
         ("--epoch-batches 3", "--epoch-batches is for --shards"),
-        ("--shards x --dev-pairs y --epoch-batches 3 --max-pairs 9", "--max-pairs is for data in"),
+        (
+            "--shards x --dev-pairs y --epoch-batches 3 --max-examples 9",
+            "--max-examples is for data in",
+        ),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(command, tmp_path, options, told):

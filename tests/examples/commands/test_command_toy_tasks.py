@@ -22,7 +22,7 @@ def trained(command, tmp_path):
         files = {"train": lines, "test": test_lines}
         for part, text in files.items():
             (tmp_path / f"{part}.tsv").write_text("".join(text))
-        tokens = ["--source-tokens", "characters", "--target-tokens", "characters"]
+        tokens = ["--source-tokenizer", "characters", "--target-tokenizer", "characters"]
         line = ["train", system, "--run", run, "--pairs", tmp_path / "train.tsv", *tokens]
         status, out, err = command(*line, "--embedding-dim", 32, "--layers", 1, *options)
         assert (status, err) == (0, ""), out
@@ -38,7 +38,7 @@ def trained(command, tmp_path):
 def test_a_network_without_attention_learns_to_add(trained):
     sums = np.random.default_rng(1).permutation(10_000)[:6000]
     lines = [f"{n // 100}+{n % 100}\t{n // 100 + n % 100}\n" for n in sums]
-    options = ["--units", 128, "--batch-size", 32, "--epochs", 55, "--cool-down", 20]
+    options = ["--units", 128, "--batch-size", 32, "--epochs", 55, "--decay-epochs", 20]
     options += ["--learning-rate", 0.002]
     numbers = trained("sums", "seq2seq", lines[:5000], lines[5000:], *options)[1]
     assert numbers["token_accuracy"] >= 0.99
@@ -59,8 +59,19 @@ def test_windows_serve_a_monotone_task_as_well_as_the_whole_source(trained):
     }
     lines = [f"{word}\t{spelled(word)}\n" for word in sorted(words)]
     generator.shuffle(lines)
-    options = ["--units", 64, "--batch-size", 64, "--epochs", 10, "--cool-down", 5, "--shapes", 2]
-    options += ["--learning-rate", 0.005, "--score", "dot"]
+    options = [
+        "--units",
+        64,
+        "--batch-size",
+        64,
+        "--epochs",
+        10,
+        "--decay-epochs",
+        5,
+        "--num-buckets",
+        2,
+    ]
+    options += ["--learning-rate", 0.005, "--scorer", "dot"]
 
     def train(name, *more, evaluation=()):
         parts = lines[:-500], lines[-500:]
@@ -70,7 +81,7 @@ def test_windows_serve_a_monotone_task_as_well_as_the_whole_source(trained):
     assert expected["token_accuracy"] >= 0.99
     for locality in ("monotonic", "predictive"):
         compared = ["--aligned-by", whole] if locality == "predictive" else []
-        window = ["--locality", locality, "--window", 5]
+        window = ["--local-attention", locality, "--window", 5]
         numbers = train(locality, *window, evaluation=compared)[1]
         assert numbers["token_accuracy"] >= expected["token_accuracy"] - 0.01
     assert numbers["position_within_one"] >= 0.95

@@ -6,7 +6,7 @@ import pytest
 
 pytestmark = pytest.mark.thorough
 
-TINY = "--units 8 --embedding-dim 7 --maxout-units 5 --no-jit --shapes 1 --epochs 1".split()
+TINY = "--units 8 --embedding-dim 7 --maxout-units 5 --no-xla --num-buckets 1 --epochs 1".split()
 
 
 def write_pairs(path, pairs):
@@ -46,7 +46,15 @@ def test_training_reads_compressed_pairs(command, tmp_path):
     pairs = [(f"{n} äpfel", f"{n} apples") for n in range(101)]
     file = write_pairs(tmp_path / "pairs.tsv.gz", [*pairs, ("leer", " ")])
     run = tmp_path / "run"
-    options = ["--pairs", file, "--tokens", "characters", "--dev-share", 0.1, "--lowercase"]
+    options = [
+        "--pairs",
+        file,
+        "--tokenizer",
+        "characters",
+        "--validation-fraction",
+        0.1,
+        "--lowercase",
+    ]
     status, out, err = command("train", "rnnsearch", "--run", run, *TINY, *options)
     assert (status, err) == (0, "")
     assert "101 pairs used, 1 left out: 1 empty" in out
@@ -63,8 +71,8 @@ def test_the_users_files_are_split_into_subwords_by_default(command, tmp_path, p
     status, out, err = command(
         *("train", "rnnsearch", "--run", run, *TINY, "--source", source, "--target", target),
         *("--dev-source", source, "--dev-target", target, "--vocabulary-size", 40),
-        *("--monitor", "bleu", "--dropout", 0.2, "--average", 0.9, "--label-smoothing", 0.1),
-        *("--schedule", "plateau", "--minutes", 5, "--max-pairs", 48, "--tensorboard"),
+        *("--monitor", "bleu", "--dropout", 0.2, "--ema-decay", 0.9, "--label-smoothing", 0.1),
+        *("--schedule", "plateau", "--max-minutes", 5, "--max-examples", 48, "--tensorboard"),
     )
     assert (status, err) == (0, "")
     assert "training: 48 pairs" in out

@@ -234,7 +234,7 @@ def test_year_span_holds_the_year(all_rows):
 
 def test_written_files_are_read_back(tmp_path, capsys):
     sizes = ["--train", "61", "--dev", "11", "--test", "7"]
-    assert command.main(["dates", "--out", str(tmp_path / "new"), *sizes]) == 0
+    assert command.main(["dates", "--output-dir", str(tmp_path / "new"), *sizes]) == 0
     paths = capsys.readouterr().out.split()
     assert [path.rsplit("/", 1)[1] for path in paths] == ["train.tsv", "dev.tsv", "test.tsv"]
     for path, split, size in zip(paths, dates.DEFAULT_SIZES, (61, 11, 7), strict=True):
@@ -243,10 +243,10 @@ def test_written_files_are_read_back(tmp_path, capsys):
 
 def test_command_says_what_is_wrong(tmp_path, capsys):
     (tmp_path / "file").write_text("in the way")
-    assert command.main(["dates", "--out", str(tmp_path / "file")]) == 1
+    assert command.main(["dates", "--output-dir", str(tmp_path / "file")]) == 1
     assert "cannot be written" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
-        command.main(["dates", "--out", str(tmp_path), "--dev", "0"])
+        command.main(["dates", "--output-dir", str(tmp_path), "--dev", "0"])
     assert "a positive number is expected, not 0" in capsys.readouterr().err
 
 

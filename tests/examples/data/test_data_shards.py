@@ -142,7 +142,7 @@ def test_bad_lines_are_counted_or_refused(tmp_path):
     assert "2 pairs used, 4 left out" in report
     for told in ("a.tsv:2: without a partner (no tab)", "a.tsv:3: empty", "b.tfrecord:2: empty"):
         assert told in report
-    with pytest.raises(DataError, match=r"bad line.*a.tsv:2: without .*--on-bad-line skip"):
+    with pytest.raises(DataError, match=r"bad line.*a.tsv:2: without .*--invalid-lines skip"):
         list(Shards([f"{tmp_path}/*"], on_bad_line="refuse"))
     write_lines(tmp_path / "a.tsv", ["s0.0\tt0", "s0.0"])  # the last line is told too
     with pytest.raises(DataError, match="1 bad line in .*a.tsv"):

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from benchmarks.decode import searcher
-from examples.systems import SYSTEMS
+from examples.registry import MODELS
 
 pytestmark = pytest.mark.slow
 
@@ -66,14 +66,14 @@ def lower(model, function, *arguments):
 
 
 def test_every_system_has_a_row():
-    assert BUILDS.keys() == SYSTEMS.keys()
+    assert BUILDS.keys() == MODELS.keys()
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", BUILDS)
 def test_a_gradient_lowers(name, policy):
     sizes, options = BUILDS[name]
-    model = SYSTEMS[name].build(*sizes, **options, dtype=policy)
+    model = MODELS[name].build(*sizes, **options, dtype=policy)
 
     def gradient(values, inputs):
         trained = [values[id(variable)] for variable in model.trainable_variables]
@@ -94,6 +94,6 @@ def test_a_gradient_lowers(name, policy):
 @pytest.mark.parametrize("name", TRANSLATORS)
 def test_a_search_lowers(name, policy, beam):
     sizes, options = BUILDS[name]
-    model = SYSTEMS[name].build(*sizes, **options, dtype=policy)
+    model = MODELS[name].build(*sizes, **options, dtype=policy)
     search = searcher(model, beam, 7)
     assert "ENTRY" in lower(model, lambda _, ids: search(ids), tf.ones((3, 11), tf.int32))

@@ -33,9 +33,9 @@ SYSTEMS = {
     "seq2seq": (seq2seq, {"layers": 2}),
     "seq2seq-twice": (seq2seq, {"layers": 2, "reverse": False, "feed_twice": True}),
     "luong": (luong, {}),
-    "luong-reversed": (luong, {"reverse": True, "score": "location", "input_feeding": False}),
-    "luong-monotonic": (luong, {"locality": "monotonic", "window": 3, "score": "dot"}),
-    "luong-predictive": (luong, {"locality": "predictive", "window": 5, "score": "concat"}),
+    "luong-reversed": (luong, {"reverse": True, "scorer": "location", "input_feeding": False}),
+    "luong-monotonic": (luong, {"local_attention": "monotonic", "window": 3, "scorer": "dot"}),
+    "luong-predictive": (luong, {"local_attention": "predictive", "window": 5, "scorer": "concat"}),
     "rnnsearch-add": (rnnsearch, {"injection": "add"}),
     "rnnsearch-concat": (rnnsearch, {"injection": "concat", "readout_state": "previous"}),
     "mixed-cnn": (mixed, {"encoder": "cnn", "decoder": "rnnsearch"}),
@@ -119,7 +119,7 @@ def test_a_source_fed_twice_is_the_source_behind_itself():
 
 def test_weights_are_drawn_as_the_paper_says():
     set_seed(1)
-    model = seq2seq.build(11, 13, **SMALL, layers=2, uniform=0.08)
+    model = seq2seq.build(11, 13, **SMALL, layers=2, init_range=0.08)
     values = np.concatenate([np.ravel(weight) for weight in model.trainable_weights])
     assert np.abs(values).max() <= 0.08 and abs(values.std() - 0.08 / 3**0.5) < 0.002
     assert all(np.any(np.array(w) != 0) for w in model.trainable_weights if "bias" in w.name)
@@ -128,7 +128,7 @@ def test_weights_are_drawn_as_the_paper_says():
 @pytest.mark.parametrize(
     ("name", "more"),
     [
-        ("rnnsearch", {"sampling": "constant:0.5"}),
+        ("rnnsearch", {"scheduled_sampling": "constant:0.5"}),
         ("rnnsearch-concat", {"dtype": "mixed_bfloat16"}),
         ("summary", {"output_rank": 32}),
     ],
@@ -136,7 +136,7 @@ def test_weights_are_drawn_as_the_paper_says():
 def test_weights_are_normal_as_the_paper_says(name, more):
     module, own = SYSTEMS.get(name, (rnnsearch, {}))
     sizes = {"units": 48, "embedding_dim": 40, "seed": 3}
-    model = module.build(60, 70, **{**sizes, **own, **more}, normal=0.01)
+    model = module.build(60, 70, **{**sizes, **own, **more}, init_stddev=0.01)
     found = {variable.path: np.array(variable) for variable in model.trainable_variables}
     assert len(found) > 15 and len({value.std() for value in found.values()}) > 9
     for path, value in found.items():
@@ -156,7 +156,7 @@ def test_weights_are_normal_as_the_paper_says(name, more):
 
 
 def test_the_papers_attention_begins_with_the_same_weight_everywhere():
-    model = rnnsearch.build(11, 13, **SMALL, normal=0.01)
+    model = rnnsearch.build(11, 13, **SMALL, init_stddev=0.01)
     memory = model.get_layer("encoder")(SOURCE)["memory"]
     _, alignment = model.get_layer("decoder")(TARGET, memory, return_attention_scores=True)
     kept = SOURCE != 0
@@ -185,7 +185,7 @@ def test_local_attention_tells_the_positions_it_predicts():
 
 @pytest.mark.parametrize("name", ["summary", "seq2seq", "luong", "rnnsearch-add"])
 def test_scheduled_sampling_is_a_decoder_like_the_one_inside(name):
-    plain, sampled = build(name), build(name, sampling="linear:0.01,0.25")
+    plain, sampled = build(name), build(name, scheduled_sampling="linear:0.01,0.25")
     np.testing.assert_array_equal(logits(sampled), logits(plain))
     decoder = sampled.get_layer("decoder")
     assert decoders.get_decoder_start_id(decoder) == decoders.get_decoder_start_id(
@@ -209,7 +209,7 @@ def test_scheduled_sampling_is_a_decoder_like_the_one_inside(name):
 def test_a_schedule_says_how_true_tokens_get_fewer_and_how_others_are_chosen(
     text, first, later, choice
 ):
-    layer = build("summary", sampling=text).get_layer("decoder")
+    layer = build("summary", scheduled_sampling=text).get_layer("decoder")
     assert layer.choice == choice
     shares = [layer.schedule(n) if callable(layer.schedule) else layer.schedule for n in (0, 3)]
     np.testing.assert_allclose(shares, [first, later], rtol=1e-6)
@@ -285,7 +285,7 @@ def test_no_system_takes_the_cudnn_road():
 def test_all_systems_reload_where_examples_cannot_be_imported(tmp_path):
     data = {"source": SOURCE, "target": TARGET}
     for name in ("summary", "seq2seq-twice", "luong-predictive", "rnnsearch-concat", "mixed-lstmn"):
-        model = build(name, sampling="inverse-sigmoid:20", dropout=0.1)
+        model = build(name, scheduled_sampling="inverse-sigmoid:20", dropout=0.1)
         model.save(tmp_path / f"{name}.keras")
         data[name] = logits(model)
     np.savez(tmp_path / "data.npz", **data)

@@ -4,7 +4,7 @@ import pytest
 from seeds import set_seed
 
 from examples.models import transformer
-from examples.systems import find
+from examples.registry import find
 
 SOURCE = np.array([[5, 7, 4, 3, 0, 0], [9, 3, 0, 0, 0, 0], [6, 6, 8, 10, 4, 3]], "int32")
 TARGET = np.array([[2, 5, 6, 4, 0], [2, 4, 0, 0, 0], [2, 7, 4, 4, 9]], "int32")

@@ -134,8 +134,8 @@ def test_averaged_weights_are_measured_and_saved(tmp_path):
     [
         ({"patience": 2}, [1.0, 2.0, 3.0, 0.5], "patience", 3),
         ({"patience": 2}, [1.0, 2.0, 0.5, 2.0, 2.0], "patience", 5),
-        ({"goal": 1.5}, [2.0, 1.5, 1.0], "goal", 2),
-        ({"minutes": 0.0}, [1.0], "minutes", 1),
+        ({"stop_at_metric": 1.5}, [2.0, 1.5, 1.0], "stop_at_metric", 2),
+        ({"max_minutes": 0.0}, [1.0], "max_minutes", 1),
         ({"epochs": 2}, [1.0, 2.0], "epochs", 2),
     ],
 )
@@ -146,7 +146,7 @@ def test_why_a_training_ends(tmp_path, settings, values, reason, epochs):
     result = train(job, tmp_path)
     assert (result.reason, len(result.history)) == (reason, epochs)
     job, _ = make_job(tmp_path, measures=measures, **{"epochs": 9, "monitor": "wer"} | settings)
-    if reason != "minutes":
+    if reason != "max_minutes":
         assert train(job, tmp_path).history == result.history, "what is over trains no more"
 
 

@@ -17,13 +17,13 @@ from keras_attention.export.runs import read_run
 
 ROOT = pathlib.Path(__file__).parents[3]
 TRANSLATION = (
-    *("rnnsearch", "--units", "8", "--embedding-dim", "7", "--maxout-units", "5", "--no-jit"),
-    *("--shapes", "1", "--max-pairs", "60", "--batch-size", "10", "--optimizer", "sgd"),
+    *("rnnsearch", "--units", "8", "--embedding-dim", "7", "--maxout-units", "5", "--no-xla"),
+    *("--num-buckets", "1", "--max-examples", "60", "--batch-size", "10", "--optimizer", "sgd"),
     *("--learning-rate", "0.5"),
 )
 ALGORITHM = (
     *("ntm", "--task", "copy", "--size", "length=3", "--batch-size", "4", "--epoch-size", "12"),
-    *("--shapes", "1", "--no-jit"),
+    *("--num-buckets", "1", "--no-xla"),
 )
 TWO_DEVICES = """
 import sys
@@ -97,7 +97,7 @@ class Started:
         self.processes = []
         for index, output in enumerate(self.outputs):
             task = {"type": "worker", "index": index}
-            joined = ("--distribute", "multi-worker") if count > 1 else ()
+            joined = ("--strategy", "multi-worker") if count > 1 else ()
             line = [*code, "train", *options, "--run", str(directory), *joined, *own[index]]
             with open(output, "w") as file:
                 self.processes.append(
@@ -153,7 +153,7 @@ def test_two_workers_and_two_devices_equal_one_process(tmp_path, options):
     assert "Epoch 2/2" in told[0]
     assert "poch" not in told[1], "only the chief reports"
     check_close(tmp_path / "one", tmp_path / "two", rtol=1e-4, atol=1e-5)
-    mirrored = (*options, "--distribute", "mirrored")
+    mirrored = (*options, "--strategy", "mirrored")
     (status,), (told,) = Started(
         tmp_path / "mirrored", mirrored, count=1, code=("-c", TWO_DEVICES)
     ).ends()
@@ -166,7 +166,7 @@ def test_two_workers_and_two_devices_equal_one_process(tmp_path, options):
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_worker_ends_the_run_and_all_resume_to_the_same_weights(tmp_path, victim):
     options = (*TRANSLATION, "--dropout", "0.3", "--checkpoint-seconds", "0.2")
-    options = (*options, "--max-pairs", "1200", "--epochs", "2")
+    options = (*options, "--max-examples", "1200", "--epochs", "2")
     whole = Started(tmp_path / "whole", options).ends()
     assert whole[0] == [0, 0], whole[1]
     run = Started(tmp_path / "killed", options)

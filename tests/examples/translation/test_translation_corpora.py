@@ -31,7 +31,7 @@ def test_of_distinct_sources_every_so_manieth_is_held_out():
 
 @pytest.mark.parametrize("share", [0.01, 1.0])
 def test_too_few_sources_are_refused(share):
-    with pytest.raises(DataError, match="3 different sources are too few.*--dev-share"):
+    with pytest.raises(DataError, match="3 different sources are too few.*--validation-fraction"):
         held_out([("a", "1"), ("a", "2"), ("b", "1"), ("c", "1")], share)
 
 

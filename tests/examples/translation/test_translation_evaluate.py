@@ -120,7 +120,7 @@ def test_test_files_with_a_bad_line_are_refused_unless_told_otherwise(any_length
 def test_outputs_stand_on_the_lines_of_the_test_file(any_length, echo, tmp_path, capsys):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text(BAD)
-    outputs, numbers = evaluated(any_length, pairs, "--on-bad-line", "skip")
+    outputs, numbers = evaluated(any_length, pairs, "--invalid-lines", "skip")
     assert outputs == ["a", "", "c", "", ""]
     assert (numbers["pairs"], numbers["exact_match"]) == (2, 0.5)
     assert capsys.readouterr().out.startswith("test: 2 pairs used, 2 left out: 2 empty\n")
@@ -132,14 +132,16 @@ def test_outputs_of_the_first_pairs_end_with_the_last_one(
 ):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text(BAD)
-    outputs, _ = evaluated(any_length, pairs, "--on-bad-line", "skip", "--max-pairs", most)
+    outputs, _ = evaluated(any_length, pairs, "--invalid-lines", "skip", "--max-examples", most)
     assert outputs == [*expected, ""]
 
 
 def test_outputs_of_joined_lines_keep_the_place_of_what_is_left_out(any_length, echo, tmp_path):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a\ta\tb\nb\t\nc\td\t" + 3000 * "d" + "\n\te\nb\tb\n")
-    outputs, numbers = evaluated(any_length, pairs, "--format", "targets", "--on-bad-line", "skip")
+    outputs, numbers = evaluated(
+        any_length, pairs, "--format", "targets", "--invalid-lines", "skip"
+    )
     assert outputs == ["a", "", "c", "", "b", ""]
     assert numbers["pairs"] == 3
 
@@ -151,7 +153,7 @@ def test_parallel_files_have_an_empty_output_for_a_line_left_out(any_length, ech
     parser = argparse.ArgumentParser()
     evaluate.add_arguments(parser)
     files = ["--source", str(source), "--target", str(target), "--output", str(output)]
-    arguments = parser.parse_args([str(any_length), *files, "--on-bad-line", "skip"])
+    arguments = parser.parse_args([str(any_length), *files, "--invalid-lines", "skip"])
     evaluate.run(arguments)
     assert output.read_text() == "a\nb\n\n"
     target.write_text("a\nb\n")

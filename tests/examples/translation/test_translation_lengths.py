@@ -101,7 +101,7 @@ def test_lines_that_are_cut_are_named_by_number_and_counted(run, capsys, echo, m
 
 
 def test_pictures_of_texts_that_are_cut_are_named(run, tmp_path, capsys, echo):
-    called(plot, run, "b", LONG, "--out", tmp_path)
+    called(plot, run, "b", LONG, "--output-dir", tmp_path)
     assert capsys.readouterr().err == f"{NOTE}text 2 (9 tokens).\n"
 
 
@@ -131,5 +131,5 @@ def test_pairs_that_are_too_long_are_not_scored(model, run, tmp_path):
 def test_pairs_of_all_learned_positions_are_scored(run, tmp_path, capsys):
     path = tmp_path / "pairs.tsv"
     path.write_text(f"{READ}\t{READ}\n")
-    called(score, run, "--pairs", path, "--tokens")
+    called(score, run, "--pairs", path, "--tokenizer")
     assert len(capsys.readouterr().out.split("\t")[1].split()) == POSITIONS

@@ -47,7 +47,7 @@ def test_a_run_without_attention_is_not_drawn(module, options, tmp_path):
     run = runs.write_run(tmp_path / "run", build(module, options), settings, WORDS, WORDS)
     parser = argparse.ArgumentParser()
     plot.add_arguments(parser)
-    arguments = parser.parse_args([str(run), "a b", "--out", str(tmp_path / "pictures")])
+    arguments = parser.parse_args([str(run), "a b", "--output-dir", str(tmp_path / "pictures")])
     with pytest.raises(ValueError, match="seq2seq whose decoder has no attention to draw"):
         plot.run(arguments)
     assert not (tmp_path / "pictures").exists()

@@ -25,8 +25,8 @@ def rates(line, steps, batches_per_epoch=10):
     [
         ("", keras.optimizers.Adam, {"learning_rate": 1e-3, "beta_2": 0.999}),
         ("--beta-2 0.98", keras.optimizers.Adam, {"beta_2": 0.98}),
-        ("--schedule noam", keras.optimizers.Adam, {"beta_2": 0.98, "epsilon": 1e-9}),
-        ("--schedule noam --beta-2 0.9", keras.optimizers.Adam, {"beta_2": 0.9}),
+        ("--schedule inverse-sqrt", keras.optimizers.Adam, {"beta_2": 0.98, "epsilon": 1e-9}),
+        ("--schedule inverse-sqrt --beta-2 0.9", keras.optimizers.Adam, {"beta_2": 0.9}),
         ("--optimizer sgd", keras.optimizers.SGD, {"learning_rate": 1.0, "momentum": 0.0}),
         (
             "--optimizer nesterov",
@@ -51,7 +51,7 @@ def test_optimizers_have_the_papers_parameters(line, kind, config):
 
 
 def test_the_optimizer_clips_and_averages_as_asked():
-    found = optimizing.make_optimizer(asked("--clip-norm 0.3 --average 0.9"), 10).get_config()
+    found = optimizing.make_optimizer(asked("--clip-norm 0.3 --ema-decay 0.9"), 10).get_config()
     assert (found["global_clipnorm"], found["use_ema"], found["ema_momentum"]) == (0.3, True, 0.9)
 
 
@@ -60,9 +60,11 @@ def test_the_rate_given_is_the_rate():
 
 
 def test_noam_is_the_papers_curve_for_the_width_of_the_model():
-    found = rates("--schedule noam --warmup 40 --units 64", [0, 39, 159])
+    found = rates("--schedule inverse-sqrt --warmup 40 --units 64", [0, 39, 159])
     assert found == pytest.approx([40**-1.5 / 8, 40**-0.5 / 8, 160**-0.5 / 8])
-    doubled = rates("--schedule noam --warmup 40 --units 64 --learning-rate 2", [0, 39, 159])
+    doubled = rates(
+        "--schedule inverse-sqrt --warmup 40 --units 64 --learning-rate 2", [0, 39, 159]
+    )
     assert doubled == pytest.approx([2 * rate for rate in found])
 
 
@@ -70,17 +72,17 @@ def test_halving_counts_in_epochs():
     line = "--optimizer sgd --schedule halving --learning-rate 0.7"
     steps = [0, 49, 50, 59, 60]
     assert rates(line, steps) == pytest.approx([0.7, 0.7, 0.35, 0.35, 0.175])
-    line += " --halve-after 2 --halve-every 0.5"
+    line += " --lr-decay-start 2 --lr-decay-every 0.5"
     assert rates(line, [19, 20, 24, 25]) == pytest.approx([0.7, 0.35, 0.35, 0.175])
 
 
 def test_the_rate_cools_down_at_the_end_of_the_epochs():
-    line = "--epochs 9 --cool-down 2.5 --learning-rate 0.4"
+    line = "--epochs 9 --decay-epochs 2.5 --learning-rate 0.4"
     steps = [0, 64, 65, 70, 89, 90, 99]
     expected = [0.4, 0.4, 0.4, 0.32, 0.016, 0, 0]
     assert rates(line, steps) == pytest.approx(expected)
-    noam = "--epochs 9 --schedule noam --warmup 40 --units 64"
-    cooled, plain = rates(f"{noam} --cool-down 9", steps), rates(noam, steps)
+    noam = "--epochs 9 --schedule inverse-sqrt --warmup 40 --units 64"
+    cooled, plain = rates(f"{noam} --decay-epochs 9", steps), rates(noam, steps)
     left = [max(0, 90 - step) / 90 for step in steps]
     assert cooled == pytest.approx([rate * share for rate, share in zip(plain, left, strict=True)])
 
@@ -104,13 +106,19 @@ def test_a_plateau_lowers_the_rate_as_asked(tmp_path, line, expected):
     ("line", "told"),
     [
         ("--beta-2 0.9 --optimizer sgd", "--beta-2 is for --optimizer adam. Leave it out"),
-        ("--warmup 9", "--warmup is for --schedule noam. .* --warmup 9 --schedule constant"),
-        ("--halve-after 2 --schedule plateau", "--halve-after is for --schedule halving"),
-        ("--halve-every 2", "--halve-every is for --schedule halving"),
+        (
+            "--warmup 9",
+            "--warmup is for --schedule inverse-sqrt. .* --warmup 9 --schedule constant",
+        ),
+        ("--lr-decay-start 2 --schedule plateau", "--lr-decay-start is for --schedule halving"),
+        ("--lr-decay-every 2", "--lr-decay-every is for --schedule halving"),
         ("--plateau-factor 0.1", "--plateau-factor is for --schedule plateau"),
-        ("--plateau-patience 1 --schedule noam", "--plateau-patience is for --schedule plateau"),
-        ("--cool-down 2 --schedule plateau", "not for --schedule plateau. .* --cool-down 2"),
-        ("--cool-down 3 --epochs 2", "from the end of --epochs, .* --cool-down 3 --epochs 2"),
+        (
+            "--plateau-patience 1 --schedule inverse-sqrt",
+            "--plateau-patience is for --schedule plateau",
+        ),
+        ("--decay-epochs 2 --schedule plateau", "not for --schedule plateau. .* --decay-epochs 2"),
+        ("--decay-epochs 3 --epochs 2", "from the end of --epochs, .* --decay-epochs 3 --epochs 2"),
     ],
 )
 def test_options_without_what_they_belong_to_are_refused(line, told):
@@ -119,7 +127,7 @@ def test_options_without_what_they_belong_to_are_refused(line, told):
 
 
 def test_noam_needs_a_width():
-    arguments = asked("--schedule noam")
+    arguments = asked("--schedule inverse-sqrt")
     optimizing.check(arguments)
     del arguments.units
     with pytest.raises(optimizing.UsageError, match="noam needs the width of the model"):

@@ -12,7 +12,7 @@ OPTIONS = dict(units=5, embedding_dim=3, layers=1, window=3, seed=1)
 
 @pytest.fixture(scope="module")
 def local():
-    return luong.build(11, 13, locality="predictive", **OPTIONS)
+    return luong.build(11, 13, local_attention="predictive", **OPTIONS)
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +27,11 @@ def batch():
 def test_only_a_decoder_that_predicts_positions_has_any(local):
     assert predicts_positions(local)
     assert not predicts_positions(luong.build(11, 13, **OPTIONS))
-    assert not predicts_positions(luong.build(11, 13, locality="monotonic", **OPTIONS))
+    assert not predicts_positions(luong.build(11, 13, local_attention="monotonic", **OPTIONS))
     assert not predicts_positions(rnnsearch.build(11, 13, 5, 3, 4))
-    sampled = luong.build(11, 13, locality="predictive", sampling="constant:0.5", **OPTIONS)
+    sampled = luong.build(
+        11, 13, local_attention="predictive", scheduled_sampling="constant:0.5", **OPTIONS
+    )
     assert predicts_positions(sampled)
 
 
@@ -58,7 +60,9 @@ def test_distances_are_those_of_real_tokens(local, batch):
 
 
 def test_a_sampled_decoder_is_measured_as_the_one_it_holds(local, batch):
-    sampled = luong.build(11, 13, locality="predictive", sampling="constant:0.5", **OPTIONS)
+    sampled = luong.build(
+        11, 13, local_attention="predictive", scheduled_sampling="constant:0.5", **OPTIONS
+    )
     for one, other in zip(sampled.trainable_weights, local.trainable_weights, strict=True):
         one.assign(other)
     found = predicted_positions(sampled, [batch], sampled)

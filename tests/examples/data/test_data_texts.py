@@ -1,14 +1,9 @@
 import gzip
 
-import keras
-import numpy as np
 import pytest
-import tensorflow as tf
 
+from examples.data import texts
 from examples.data.report import DataError
-from examples.language import texts
-from examples.language.train import make_loss, make_metrics
-from examples.training.fitting import evaluate
 from keras_attention.export.tokenizers import WordTokenizer
 
 
@@ -57,17 +52,3 @@ def test_a_line_of_just_as_many_tokens_as_are_read_has_its_end(tokenizer):
     groups, _, length = texts.encoded(["a dog runs ."], tokenizer, 4, max_shapes=1, batch_size=1)
     assert groups[0][1]["logits"].tolist() == [[4, 5, 6, 7, 3]]
     assert (length.tokens, length.cut_texts, length.cut_tokens) == (4, 0, 0)
-
-
-def test_the_loss_is_a_mean_over_tokens_and_leaves_padding_out():
-    logits = np.random.default_rng(1).normal(size=(2, 3, 5)).astype("float32")
-    target = np.array([[4, 1, 3], [3, 0, 0]])
-    inputs = {"logits": keras.Input([None, 5], name="logits")}
-    model = keras.Model(inputs, {**inputs, "weights": 2 * inputs["logits"]})
-    batch = {"logits": logits}, {"logits": target}
-    found = evaluate(model, tf.data.Dataset.from_tensors(batch), make_loss(), make_metrics())
-    log_probs = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-    kept = [log_probs[row, step, target[row, step]] for row, step in np.argwhere(target)]
-    assert len(kept) == 4
-    np.testing.assert_allclose(found["loss"], -np.mean(kept), rtol=1e-5)
-    np.testing.assert_allclose(found["perplexity"], np.exp(-np.mean(kept)), rtol=1e-5)

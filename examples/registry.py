@@ -1,0 +1,107 @@
+"""The models that the command line knows: a row each."""
+
+import dataclasses
+import importlib.util
+from types import ModuleType
+
+import keras
+
+from examples.commands.options import REQUIRED, Option, options_of
+from examples.models import (
+    attention_over_attention,
+    attention_sum,
+    convs2s,
+    draw,
+    han,
+    lstm,
+    lstm_language_model,
+    lstmn,
+    luong,
+    memory_network,
+    mixed,
+    ntm,
+    ram,
+    rnn_encoder_decoder,
+    rnnsearch,
+    seq2seq,
+    show_attend_tell,
+    text_guided,
+    transformer,
+)
+from examples.recipes.base import Recipe
+from examples.recipes.language import Language
+
+
+@dataclasses.dataclass(frozen=True)
+class RegisteredModel:
+    """A model that `python -m examples train NAME` builds.
+
+    Attributes:
+        name: What the command line calls it.
+        module: The module that builds it, with `TITLE`, `REFERENCE`, `build` and, if the paper's
+            sizes are others, `PAPER`.
+        recipe: The `Recipe` that trains it.
+    """
+
+    name: str
+    module: ModuleType
+    recipe: type[Recipe] | str
+
+    @property
+    def options(self) -> list[Option]:
+        """What can be said of the model: the parameters of `build` that have a default."""
+        found = options_of(self.module.build, ("seed", "dtype"), required=False)
+        return [option for option in found if option.default is not REQUIRED]
+
+    def build(self, *sizes: int, **options) -> keras.Model:
+        """Returns the model; `options` are those above, `seed` and `dtype`."""
+        return self.module.build(*sizes, **options)
+
+    def part(self, name: str) -> ModuleType:
+        """Returns a module of the family: `train`, or the name of a command.
+
+        Raises:
+            ValueError: If the family has no such command.
+        """
+        path = f"examples.{self.recipe}.{name}"
+        if importlib.util.find_spec(path) is None:
+            raise ValueError(f"There is no `{name}` for {self.name}, which is of {self.recipe}.")
+        return importlib.import_module(path)
+
+
+ROWS = (
+    ("rnnsearch", rnnsearch, "translation"),
+    ("rnn-encoder-decoder", rnn_encoder_decoder, "translation"),
+    ("seq2seq", seq2seq, "translation"),
+    ("luong", luong, "translation"),
+    ("transformer", transformer, "translation"),
+    ("convs2s", convs2s, "translation"),
+    ("mixed", mixed, "translation"),
+    ("ntm", ntm, "algorithms"),
+    ("lstm", lstm, "algorithms"),
+    ("han", han, "classification"),
+    ("memory-network", memory_network, "questions"),
+    ("attention-over-attention", attention_over_attention, "cloze"),
+    ("attention-sum", attention_sum, "cloze"),
+    ("show-attend-tell", show_attend_tell, "captions"),
+    ("text-guided", text_guided, "captions"),
+    ("lstmn", lstmn, Language),
+    ("lstm-language-model", lstm_language_model, Language),
+    ("ram", ram, "digits.recognition"),
+    ("draw", draw, "digits.generation"),
+)
+MODELS = {name: RegisteredModel(name, module, recipe) for name, module, recipe in ROWS}
+
+
+def find(name: str) -> RegisteredModel:
+    """Returns the model of that name.
+
+    Raises:
+        ValueError: If there is none; the error lists those there are.
+    """
+    if name not in MODELS:
+        raise ValueError(
+            f"There is no model {name!r}. Choose one of {', '.join(sorted(MODELS))}; "
+            "`python -m examples list` says what they are."
+        )
+    return MODELS[name]
