@@ -2,45 +2,22 @@
 
 import importlib.util
 import json
+import pathlib
+import re
 
 import pytest
 
 from examples import registry
 from examples.recipes.language import Language
 
-FILE = '''
-"""A bag of words as a language model: the mean of the embeddings so far."""
-
-import keras
-from keras import ops
-
-TITLE = "Bag of words: the mean of what was read"
-REFERENCE = "nobody"
-
-
-def build(vocabulary_size: int, units: int = 8, seed: int | None = None, dtype=None):
-    """Returns the model.
-
-    Args:
-        vocabulary_size: Number of ids.
-        units: Size of the embedding.
-        seed: Not used.
-        dtype: Optional dtype policy.
-    """
-    ids = keras.Input([None], dtype="int32", name="ids")
-    states = keras.layers.Embedding(vocabulary_size, units, dtype=dtype)(ids)
-    count = ops.cumsum(ops.ones_like(states), axis=1)
-    states = ops.cumsum(states, axis=1) / count
-    logits = keras.layers.Dense(vocabulary_size, dtype=dtype)(states)
-    logits = keras.layers.Activation("linear", dtype="float32", name="logits")(logits)
-    return keras.Model({"ids": ids}, {"logits": logits})
-'''
+PAGE = pathlib.Path(__file__).parents[3] / "examples" / "README.md"
 
 
 @pytest.fixture
 def bag(tmp_path, monkeypatch):
     path = tmp_path / "bag_of_words.py"
-    path.write_text(FILE)
+    code = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    path.write_text(code[0], encoding="utf-8")
     spec = importlib.util.spec_from_file_location("bag_of_words", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
