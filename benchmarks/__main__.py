@@ -15,6 +15,7 @@ SUITES = {
     "attention": "one attention layer, forward and backward, beside Keras' own: time and memory",
     "heads": "multi-head attention, forward and backward, beside Keras' and PyTorch's",
     "windows": "windowed attention at two lengths: how time and memory grow",
+    "gpu": "layers, training steps and searches on JAX on a GPU, beside Keras' and PyTorch",
     "ntm": "a training step of the Neural Turing Machine, beside eager PyTorch; how it grows",
     "serve": "latency and throughput of the development server, every answer checked",
     "choices": "what the library chooses by itself, beside the plain form, on sampled sizes",
@@ -43,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         report = suite.run(arguments, command, progress)
         progress("")
-        print(reports.render(report))
+        print(getattr(suite, "render", reports.render)(report))
         if arguments.json:
             reports.write_json(arguments.json, report)
     except (BenchmarkError, OSError) as error:

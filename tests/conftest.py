@@ -10,7 +10,10 @@ import keras
 import pytest
 
 BACKEND = keras.backend.backend()
-collect_ignore = [] if BACKEND == "tensorflow" else ["benchmarks", "examples", "export"]
+collect_ignore, collect_ignore_glob = [], []
+if BACKEND != "tensorflow":
+    collect_ignore = ["examples", "export"]
+    collect_ignore_glob = ["benchmarks/test_[!g]*"]  # all but the GPU's, which runs on JAX
 if BACKEND == "torch":  # whose tensors are no arrays while they have a gradient
     import torch
 
