@@ -23,12 +23,13 @@ from collections.abc import Callable
 from keras import ops
 
 from keras_attention._utils.dtypes import at_least_float32
-from keras_attention._utils.tensor_types import Structure, Tensor, TensorLike
+from keras_attention._utils.tensor_types import Tensor, TensorLike
 from keras_attention.kernels import blocks, execution
 from keras_attention.kernels.blocks import Tiles, count_values, fold_blocks, map_blocks, split_axis
 from keras_attention.kernels.custom_gradients import custom_gradient
+from keras_attention.kernels.fused_additive import fused_gradients, fused_scores
+from keras_attention.kernels.tanh_forms import RootTanh, TanhForm, choose_tanh
 
-MAX_QUOTIENT_ARGUMENT = 20.0  # with the shift |2a| and |2b| reach 80, and e^80 fits float32
 MAX_MATRICES_PER_BLOCK = 8  # matrices added at a time; more are no faster
 BLOCKWISE_CHOICES = ("auto", True, False)
 #: Minimum number of queries and keys of a long row. The time per value of t is 0.64 instead of
@@ -42,7 +43,8 @@ MIN_MATMUL_UNITS = 64
 MAX_DENSE_VALUES = {"eager": 2**26, "graph": 2**24, "xla": 2**26}
 #: The same for long rows under XLA, which are computed faster by blocks.
 MAX_DENSE_LONG_ROW_VALUES = 2**22
-MAX_DENSE_VALUES_ON_GPU = 2**28
+#: On a GPU, where XLA computes fused sums.
+MAX_DENSE_VALUES_ON_GPU = {"eager": 2**28, "graph": 2**28, "xla": 2**23}
 #: XLA computes scores without a gradient equally fast at once, so up to this size only the
 #: gradient is computed in blocks.
 MAX_DENSE_FORWARD_VALUES = {"eager": 0, "graph": 0, "xla": 2**26}
@@ -72,7 +74,10 @@ def blockwise_additive_scores(
 
     @custom_gradient
     def run(query, key, vector):
-        tensors, is_long = (query, key, vector), has_long_rows(query, key)
+        tensors = query, key, vector
+        if execution.has_gpu() and execution.get_execution_mode(query) == "xla":
+            return run_fused(*tensors)
+        is_long = has_long_rows(query, key)
 
         def compute_blockwise():
             return blocks.smart_cond(
@@ -97,6 +102,16 @@ def blockwise_additive_scores(
 
         return scores, gradient
 
+    def run_fused(*tensors):
+        def choose(compute):
+            return choose_tanh(compute, *tensors[:2], form=RootTanh)
+
+        def gradient(*arguments, upstream=None):
+            cotangent = blocks.get_cotangent(arguments, upstream)
+            return choose(lambda form: fused_gradients(form, *tensors, cotangent))
+
+        return choose(lambda form: fused_scores(form, *tensors)), gradient
+
     return ops.cast(run(query, key, vector), dtype)
 
 
@@ -105,9 +120,9 @@ def should_use_blocks(query: TensorLike, key: TensorLike) -> bool | Tensor:
     if not blocks.supports_loops() or query.shape[1] == 1:  # one decoder step
         return False
     num_values = _num_values(query, key)
-    if execution.has_gpu():
-        return num_values > MAX_DENSE_VALUES_ON_GPU
     mode = execution.get_execution_mode(query)
+    if execution.has_gpu():
+        return num_values > MAX_DENSE_VALUES_ON_GPU[mode]
     if mode == "xla":
         if not isinstance(num_values, int):
             return True  # it compiles for each size, and a single block costs nothing
@@ -226,7 +241,7 @@ def long_row_gradients(
 
 
 def row_scores(
-    form: "type[PlainTanh] | type[QuotientTanh]",
+    form: TanhForm,
     query: TensorLike,
     key: TensorLike,
     vector: TensorLike,
@@ -254,7 +269,7 @@ def row_scores(
 
 
 def row_sums(
-    form: "type[PlainTanh] | type[QuotientTanh]",
+    form: TanhForm,
     query: TensorLike,
     key: TensorLike,
     cotangent: TensorLike,
@@ -277,7 +292,7 @@ def row_sums(
 
 
 def pair_sums(
-    form: "type[PlainTanh] | type[QuotientTanh]",
+    form: TanhForm,
     cotangent: TensorLike,
     summed_side: TensorLike,
     kept_side: TensorLike,
@@ -309,72 +324,6 @@ def pair_sums(
 def tanh_slope(hidden: TensorLike) -> Tensor:
     """Returns the derivative of the hyperbolic tangent as a function of its value `hidden`."""
     return 1.0 - hidden * hidden
-
-
-class PlainTanh:
-    """tanh(a + b), for sides `(units, ...)` of any size."""
-
-    @staticmethod
-    def shift(side: TensorLike) -> Tensor:
-        """Returns the shift that is subtracted from b and added to a, `(units, 1)`."""
-        return ops.zeros_like(side[:, :1])
-
-    @staticmethod
-    def left(side: TensorLike) -> tuple[Tensor, ...]:
-        """Returns the terms that depend on a alone, for `combine`."""
-        return (side,)
-
-    @staticmethod
-    def right(side: TensorLike) -> tuple[Tensor, ...]:
-        """Returns the terms that depend on b alone, for `combine`."""
-        return (side,)
-
-    @staticmethod
-    def combine(left: TensorLike, right: TensorLike) -> Tensor:
-        """Returns tanh(a + b)."""
-        return ops.tanh(left + right)
-
-
-class QuotientTanh:
-    """tanh(a + b) as a quotient; the exponentials are computed once for each side.
-
-        tanh(a + b) = s / (s + 2)       s = e^(2a + 2b) - 1 = (e^(2a) - 1) e^(2b) + (e^(2b) - 1)
-
-    It is accurate near zero, where e^(2a + 2b) - 1 would cancel, and elsewhere if no b is
-    positive. So the largest b of each unit is moved to a. It is valid while |a| and |b| are at
-    most MAX_QUOTIENT_ARGUMENT.
-    """
-
-    @staticmethod
-    def shift(side: TensorLike) -> Tensor:
-        """Returns the shift that is subtracted from b and added to a, `(units, 1)`."""
-        return ops.max(side, axis=1, keepdims=True)
-
-    @staticmethod
-    def left(side: TensorLike) -> tuple[Tensor, ...]:
-        """Returns the terms that depend on a alone, for `combine`."""
-        return (ops.expm1(2.0 * side),)
-
-    @staticmethod
-    def right(side: TensorLike) -> tuple[Tensor, ...]:
-        """Returns the terms that depend on b alone, for `combine`."""
-        return (ops.exp(2.0 * side), ops.expm1(2.0 * side))
-
-    @staticmethod
-    def combine(left: TensorLike, factor: TensorLike, right: TensorLike) -> Tensor:
-        """Returns tanh(a + b)."""
-        power = left * factor + right
-        return power / (power + 2.0)
-
-
-def choose_tanh(
-    compute: "Callable[[type[PlainTanh] | type[QuotientTanh]], Structure]", *sides: TensorLike
-) -> Structure:
-    """Returns `compute(form)`, with `QuotientTanh` if these sides permit it."""
-    largest = ops.maximum(*(ops.max(ops.abs(side)) for side in sides))
-    return ops.cond(
-        largest <= MAX_QUOTIENT_ARGUMENT, lambda: compute(QuotientTanh), lambda: compute(PlainTanh)
-    )
 
 
 def _choose_block_size(count, rows, columns):

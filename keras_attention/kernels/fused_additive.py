@@ -1,47 +1,55 @@
-"""Additive attention scores for XLA on a GPU: every sum is one kernel, and nothing is stored.
+"""Additive attention scores for XLA on a GPU: every sum is one kernel, and no pair is stored.
 
     s[q, k] = sum_u v[u] * t[q, k, u]          t[q, k, u] = tanh(a[q, u] + b[k, u])
 
 XLA fuses such a sum with all that is summed. The gradient has three of them, over k, q and both
 (see `blocked_additive`). Given all three, XLA would compute t once, for all pairs, and store it:
-8.6 GB for 8 x 1,024 x 1,024 x 256, which take longer to write and read than to compute. So a
-barrier gives each sum inputs of its own.
+8.6 GB for 8 x 1,024 x 1,024 x 256, which take longer to write and read than to compute again. So
+a barrier gives each sum inputs of its own.
 
 On a CPU this is slower than blocks: XLA sums there in one thread for each result.
 """
+
+from collections.abc import Callable
 
 import keras
 from keras import ops
 
 from keras_attention._utils.tensor_types import Tensor, TensorLike
+from keras_attention.kernels.tanh_forms import TanhForm
 
 
-def fused_scores(query: TensorLike, key: TensorLike, vector: TensorLike) -> Tensor:
+def fused_scores(form: TanhForm, query: TensorLike, key: TensorLike, vector: TensorLike) -> Tensor:
     """Returns the scores, `(batch, query, key)`."""
-    return ops.sum(_pairwise_tanh(query, key) * vector, axis=-1)
+    return ops.sum(form.combine(*separate(_sides(form, query, key))) * vector, axis=-1)
 
 
 def fused_gradients(
-    query: TensorLike, key: TensorLike, vector: TensorLike, cotangent: TensorLike
+    form: TanhForm,
+    query: TensorLike,
+    key: TensorLike,
+    vector: TensorLike,
+    cotangent: TensorLike,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the gradients of query, key and vector; `cotangent` is that of the scores."""
+    sides = _sides(form, query, key)
 
-    def weighted(function):
-        a, b, g = separate([query, key, cotangent])
-        return g[..., None] * function(_pairwise_tanh(a, b))
+    def weigh(function: Callable[[Tensor], TensorLike]) -> TensorLike:
+        *own_sides, weights = separate([*sides, cotangent])
+        return weights[..., None] * function(form.combine(*own_sides))
 
     def slope(hidden):
         return 1.0 - hidden * hidden
 
-    grad_query = ops.sum(weighted(slope), axis=2) * vector
-    grad_key = ops.sum(weighted(slope), axis=1) * vector
+    grad_query = ops.sum(weigh(slope), axis=2) * vector
+    grad_key = ops.sum(weigh(slope), axis=1) * vector
     # Two steps: a sum over all pairs at once leaves most of the GPU idle.
-    grad_vector = ops.sum(ops.sum(weighted(lambda hidden: hidden), axis=2), axis=(0, 1))
+    grad_vector = ops.sum(ops.sum(weigh(lambda hidden: hidden), axis=2), axis=(0, 1))
     return grad_query, grad_key, grad_vector
 
 
 def separate(tensors: list[TensorLike]) -> list[Tensor]:
-    """Returns the tensors as values that XLA does not take for those given, or for one another."""
+    """Returns the tensors as values that XLA takes for no others."""
     if keras.backend.backend() == "jax":
         import jax
 
@@ -51,5 +59,8 @@ def separate(tensors: list[TensorLike]) -> list[Tensor]:
     return gen_xla_ops.xla_optimization_barrier(input=tensors)
 
 
-def _pairwise_tanh(query, key):
-    return ops.tanh(query[:, :, None, :] + key[:, None, :, :])
+def _sides(form, query, key):
+    """What depends on one side alone: the terms of a, then those of b."""
+    shift = form.shift(key)
+    left, right = form.left(query + shift), form.right(key - shift)
+    return [*(side[:, :, None] for side in left), *(side[:, None] for side in right)]

@@ -11,7 +11,7 @@ from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import AdditiveScorer, Attention, BahdanauAttention, ConcatScorer
-from keras_attention.kernels import blocked_additive, blocks, execution
+from keras_attention.kernels import blocked_additive, blocks, execution, tanh_forms
 from keras_attention.scorers.additive import additive_scores
 
 SIZES = (3, 11, 13, 19)  # batch, query, key, units: none is a multiple of a block
@@ -94,26 +94,51 @@ def test_scores_and_gradients_are_those_of_the_equations(dtype, tolerance):
 @pytest.mark.parametrize("scale", [1e-6, 1e-3, 0.1, 1.0, 3.0, 5.0])
 def test_small_and_large_projections_are_exact(scale):
     data = arrays(scale, "float32")
-    assert max(np.abs(array).max() for array in data[:2]) < blocked_additive.MAX_QUOTIENT_ARGUMENT
+    assert max(np.abs(array).max() for array in data[:2]) < tanh_forms.MAX_QUOTIENT_ARGUMENT
     assert_close(with_gradients(blockwise, *data), truth(data), 1e-5)
 
 
 @pytest.mark.parametrize("scale", [30.0, 1e3, 1e6])
 def test_huge_projections_are_those_of_the_plain_form(scale):
     data = arrays(scale, "float32")
-    assert np.abs(data[0]).max() > blocked_additive.MAX_QUOTIENT_ARGUMENT
+    assert np.abs(data[0]).max() > tanh_forms.MAX_QUOTIENT_ARGUMENT
     assert_close(with_gradients(blockwise, *data), with_gradients(plain, *data), 1e-5)
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_the_quotient_is_exact_up_to_its_limit(sign):
     query, key, vector, given = arrays(dtype="float32")
-    limit = np.float32(sign * blocked_additive.MAX_QUOTIENT_ARGUMENT)
+    limit = np.float32(sign * tanh_forms.MAX_QUOTIENT_ARGUMENT)
     query, key = limit * np.ones_like(query), -limit * np.ones_like(key)
     query[:, ::2] *= np.float32(0.99)  # sums near 0 from large terms
     key[:, ::3] = -key[:, ::3]  # and the largest sums
     data = (query, key, vector, given)
     assert_close(with_gradients(blockwise, *data), truth(data), 1e-5)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """The forms that the library chooses on a GPU."""
+    monkeypatch.setattr(execution, "has_gpu", lambda: True)
+    monkeypatch.setattr(blocks, "has_gpu", lambda: True)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-6, 1e-3, 0.1, 1.0, 5.0, 30.0, 1e3])
+def test_fused_sums_of_a_gpu_are_exact_at_every_size(gpu, scale):
+    data = arrays(scale, "float32")
+    found = compiled("xla", with_gradients, blockwise, *data)
+    assert_close(found, truth(data), 1e-5)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_fused_sums_are_exact_up_to_the_limit_of_the_quotient(gpu, sign):
+    query, key, vector, given = arrays(dtype="float32")
+    limit = np.float32(sign * tanh_forms.MAX_QUOTIENT_ARGUMENT)
+    query, key = limit * np.ones_like(query), -limit * np.ones_like(key)
+    query[:, ::2] *= np.float32(0.99)
+    key[:, ::3] = -key[:, ::3]
+    data = (query, key, vector, given)
+    assert_close(compiled("xla", with_gradients, blockwise, *data), truth(data), 1e-5)
 
 
 def test_zeros_have_zero_scores_and_finite_gradients():
