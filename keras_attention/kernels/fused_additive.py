@@ -13,10 +13,10 @@ one thread for each result.
 
 from collections.abc import Callable
 
-import keras
 from keras import ops
 
 from keras_attention._utils.tensor_types import Tensor, TensorLike
+from keras_attention.kernels.execution import separate
 from keras_attention.kernels.tanh_forms import QuotientTanh
 
 
@@ -46,17 +46,6 @@ def fused_gradients(
     # Two steps: a sum over all pairs at once leaves most of the GPU idle.
     grad_vector = ops.sum(ops.sum(weigh(lambda hidden: hidden), axis=2), axis=(0, 1))
     return grad_query, grad_key, grad_vector
-
-
-def separate(tensors: list[TensorLike]) -> list[Tensor]:
-    """Returns the tensors as values that XLA takes for no others."""
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return list(jax.lax.optimization_barrier(tuple(tensors)))
-    from tensorflow.compiler.tf2xla.ops import gen_xla_ops  # only TensorFlow itself has it
-
-    return gen_xla_ops.xla_optimization_barrier(input=tensors)
 
 
 def _sides(query, key):
