@@ -292,9 +292,9 @@ class AttentionMechanism(Layer):
         Returns the context, the weights and the dict of auxiliary outputs. The weights are None
         if they were not requested and would be too large to store.
         """
-        if blocked_dot.can_use_blocks(self, request, query, prepared["value"]):
+        if blocked_dot.can_avoid_scores(self, request, query, prepared["value"]):
             tensors = query, prepared["key"], prepared["value"]
-            return blocked_dot.attend_blockwise(self.scorer, *tensors, request), None, {}
+            return blocked_dot.attend_without_scores(self.scorer, *tensors, request), None, {}
         # A step has few queries, but their number may be unknown while tracing.
         score = self.scorer.score if request.has_all_queries else self.scorer.score_step
         scores = score(query, prepared["key"], request.previous_weights)

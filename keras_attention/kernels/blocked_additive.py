@@ -23,12 +23,16 @@ from collections.abc import Callable
 from keras import ops
 
 from keras_attention._utils.dtypes import at_least_float32
-from keras_attention._utils.tensor_types import Tensor, TensorLike
+from keras_attention._utils.tensor_types import Size, Tensor, TensorLike
 from keras_attention.kernels import blocks, execution
 from keras_attention.kernels.blocks import Tiles, count_values, fold_blocks, map_blocks, split_axis
 from keras_attention.kernels.custom_gradients import custom_gradient
 from keras_attention.kernels.fused_additive import fused_gradients, fused_scores
-from keras_attention.kernels.tanh_forms import RootTanh, TanhForm, choose_tanh
+from keras_attention.kernels.tanh_forms import (
+    TanhForm,
+    choose_tanh,
+    permits_quotient,
+)
 
 MAX_MATRICES_PER_BLOCK = 8  # matrices added at a time; more are no faster
 BLOCKWISE_CHOICES = ("auto", True, False)
@@ -43,8 +47,11 @@ MIN_MATMUL_UNITS = 64
 MAX_DENSE_VALUES = {"eager": 2**26, "graph": 2**24, "xla": 2**26}
 #: The same for long rows under XLA, which are computed faster by blocks.
 MAX_DENSE_LONG_ROW_VALUES = 2**22
+#: Values in a block where quotients are not valid on a GPU: XLA reserves memory for them in any
+#: case, 64 MB for each array.
+FALLBACK_BLOCK_VALUES = 2**24
 #: On a GPU, where XLA computes fused sums.
-MAX_DENSE_VALUES_ON_GPU = {"eager": 2**28, "graph": 2**28, "xla": 2**23}
+MAX_DENSE_VALUES_ON_GPU = {"eager": 2**28, "graph": 2**28, "xla": 2**24}
 #: XLA computes scores without a gradient equally fast at once, so up to this size only the
 #: gradient is computed in blocks.
 MAX_DENSE_FORWARD_VALUES = {"eager": 0, "graph": 0, "xla": 2**26}
@@ -103,14 +110,22 @@ def blockwise_additive_scores(
         return scores, gradient
 
     def run_fused(*tensors):
-        def choose(compute):
-            return choose_tanh(compute, *tensors[:2], form=RootTanh)
+        is_valid = permits_quotient(*tensors[:2])
 
         def gradient(*arguments, upstream=None):
             cotangent = blocks.get_cotangent(arguments, upstream)
-            return choose(lambda form: fused_gradients(form, *tensors, cotangent))
+            return ops.cond(
+                is_valid,
+                lambda: fused_gradients(*tensors, cotangent),
+                lambda: tile_gradients(*tensors, cotangent, FALLBACK_BLOCK_VALUES),
+            )
 
-        return choose(lambda form: fused_scores(form, *tensors)), gradient
+        scores = ops.cond(
+            is_valid,
+            lambda: fused_scores(*tensors),
+            lambda: tile_scores(*tensors, FALLBACK_BLOCK_VALUES),
+        )
+        return scores, gradient
 
     return ops.cast(run(query, key, vector), dtype)
 
@@ -122,6 +137,8 @@ def should_use_blocks(query: TensorLike, key: TensorLike) -> bool | Tensor:
     num_values = _num_values(query, key)
     mode = execution.get_execution_mode(query)
     if execution.has_gpu():
+        if mode == "xla" and not isinstance(num_values, int):
+            return True
         return num_values > MAX_DENSE_VALUES_ON_GPU[mode]
     if mode == "xla":
         if not isinstance(num_values, int):
@@ -145,9 +162,18 @@ def has_long_rows(query: TensorLike, key: TensorLike) -> bool | Tensor:
     return ops.all(ops.stack(conditions))
 
 
-def tile_scores(query: TensorLike, key: TensorLike, vector: TensorLike) -> Tensor:
-    """Returns the scores, by blocks of batch elements or of the queries of one element."""
-    tiles = _tiles(query, key)
+def tile_scores(
+    query: TensorLike, key: TensorLike, vector: TensorLike, block: Size | None = None
+) -> Tensor:
+    """Returns the scores, by blocks of batch elements or of the queries of one element.
+
+    Args:
+        query: Float tensor `(batch, query, units)`.
+        key: Float tensor `(batch, key, units)`.
+        vector: Float tensor `(units,)`.
+        block: Values of t in a block; chosen by default.
+    """
+    tiles = _tiles(query, key, block)
     count, num_keys, units = tiles.blocks * tiles.parts, ops.shape(key)[1], key.shape[-1]
     query = ops.reshape(tiles.split(query), (count, tiles.rows, tiles.part, units))
     key = tiles.split_rows(key)
@@ -165,10 +191,14 @@ def tile_scores(query: TensorLike, key: TensorLike, vector: TensorLike) -> Tenso
 
 
 def tile_gradients(
-    query: TensorLike, key: TensorLike, vector: TensorLike, cotangent: TensorLike
+    query: TensorLike,
+    key: TensorLike,
+    vector: TensorLike,
+    cotangent: TensorLike,
+    block: Size | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the gradients of query, key and vector, in the blocks of `tile_scores`."""
-    tiles = _tiles(query, key)
+    tiles = _tiles(query, key, block)
     query, cotangent, key = tiles.split(query), tiles.split(cotangent), tiles.split_rows(key)
     shapes = [ops.shape(query)[1:], ops.shape(key)[1:], ops.shape(vector)]
 
@@ -199,10 +229,11 @@ def pairwise_tanh(query: TensorLike, key: TensorLike) -> Tensor:
     return ops.tanh(query[:, :, None, :] + key[:, None, :, :])
 
 
-def _tiles(query, key):
+def _tiles(query, key, block=None):
     values = _num_values(query, key)
     (batch, queries, _), per_query = ops.shape(query), count_values(*ops.shape(key)[1:])
-    block = blocks.block_size(values, query)
+    if block is None:
+        block = blocks.block_size(values, query)
     if execution.get_execution_mode(query) == "xla" and not isinstance(values, int):
         # Sizes that would be computed at once if they were known are one block.
         block = ops.where(values <= MAX_DENSE_VALUES["xla"], ops.maximum(values, block), block)

@@ -22,6 +22,7 @@ from keras_attention._utils.tensor_types import Size, Tensor, TensorLike
 from keras_attention.kernels import blocks, execution
 from keras_attention.kernels.blocks import Tiles, count_values, fold_blocks, map_blocks
 from keras_attention.kernels.custom_gradients import custom_gradient
+from keras_attention.kernels.fused_dot import attend_fused, has_fused_kernel
 from keras_attention.normalizers.softmax import SoftmaxNormalizer, masked_softmax
 from keras_attention.scorers import DotScorer, ScaledDotScorer
 
@@ -35,13 +36,15 @@ MAX_DENSE_SCORES = {"eager": 2**26, "graph": 2**26, "xla": 2**26}
 MAX_DENSE_SCORES_ON_GPU = 2**28
 
 
-def can_use_blocks(
+def can_avoid_scores(
     mechanism: "AttentionMechanism",
     request: "AttentionRequest",
     query: TensorLike,
     value: TensorLike,
 ) -> bool:
-    """Whether `attend_blockwise` applies: long sequences whose weights are not requested.
+    """Whether `attend_without_scores` applies: softmax of dot products, no weights requested.
+
+    It does for long sequences, and for all where a GPU has a fused kernel.
 
     Args:
         mechanism: An `AttentionMechanism`.
@@ -52,11 +55,6 @@ def can_use_blocks(
     sizes = (*query.shape[:-1], value.shape[-2])
     if None in sizes or not blocks.supports_loops():
         return False
-    limit = (
-        MAX_DENSE_SCORES_ON_GPU
-        if execution.has_gpu()
-        else MAX_DENSE_SCORES[execution.get_execution_mode(query)]
-    )
     is_supported = type(mechanism.scorer) in (DotScorer, ScaledDotScorer)
     is_supported = is_supported and type(mechanism.normalizer) is SoftmaxNormalizer
     uses_dropout = request.training and mechanism.dropout > 0
@@ -68,10 +66,17 @@ def can_use_blocks(
         or request.attention_bias is not None
         or request.has_head_masks
     )
-    return is_supported and count_values(*sizes) > limit
+    if not is_supported or has_fused_kernel(query):
+        return is_supported
+    limit = (
+        MAX_DENSE_SCORES_ON_GPU
+        if execution.has_gpu()
+        else MAX_DENSE_SCORES[execution.get_execution_mode(query)]
+    )
+    return count_values(*sizes) > limit
 
 
-def attend_blockwise(
+def attend_without_scores(
     scorer: "Scorer",
     query: TensorLike,
     key: TensorLike,
@@ -80,6 +85,8 @@ def attend_blockwise(
 ) -> Tensor:
     """Returns the context of a request, for tensors as `blockwise_dot_attention` takes them."""
     scale = query.shape[-1] ** -0.5 if isinstance(scorer, ScaledDotScorer) else 1.0
+    if has_fused_kernel(query):
+        return attend_fused(query, key, value, scale, request)
     sizes = (ops.shape(query)[0], ops.shape(query)[-2], ops.shape(key)[-2])
 
     def broadcast_singletons(mask, sizes):

@@ -4,7 +4,7 @@ import functools
 
 import keras
 
-from keras_attention._utils.tensor_types import TensorLike
+from keras_attention._utils.tensor_types import Tensor, TensorLike
 
 
 def get_execution_mode(tensor: TensorLike) -> str:
@@ -40,3 +40,14 @@ def has_gpu() -> bool:
 
         return torch.cuda.is_available()
     return any("gpu" in device for device in keras.distribution.list_devices())
+
+
+def separate(tensors: list[TensorLike]) -> list[Tensor]:
+    """Returns the tensors as values that XLA takes for no others, so that it shares no sums."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return list(jax.lax.optimization_barrier(tuple(tensors)))
+    from tensorflow.compiler.tf2xla.ops import gen_xla_ops  # only TensorFlow itself has it
+
+    return gen_xla_ops.xla_optimization_barrier(input=tensors)

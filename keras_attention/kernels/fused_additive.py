@@ -3,40 +3,40 @@
     s[q, k] = sum_u v[u] * t[q, k, u]          t[q, k, u] = tanh(a[q, u] + b[k, u])
 
 XLA fuses such a sum with all that is summed. The gradient has three of them, over k, q and both
-(see `blocked_additive`). Given all three, XLA would compute t once, for all pairs, and store it:
-8.6 GB for 8 x 1,024 x 1,024 x 256, which take longer to write and read than to compute again. So
-a barrier gives each sum inputs of its own.
+(see `blocked_additive`). Of a hyperbolic tangent XLA would compute all pairs once for the three and
+store them, 8.6 GB for 8 x 1,024 x 1,024 x 256, which takes 4 times as long as computing quotients
+(`QuotientTanh`) for each. A barrier gives each sum inputs of its own.
 
-On a CPU this is slower than blocks: XLA sums there in one thread for each result.
+It is valid where `permits_quotient` says so. On a CPU it is slower than blocks: XLA sums there in
+one thread for each result.
 """
 
 from collections.abc import Callable
 
-import keras
 from keras import ops
 
 from keras_attention._utils.tensor_types import Tensor, TensorLike
-from keras_attention.kernels.tanh_forms import TanhForm
+from keras_attention.kernels.execution import separate
+from keras_attention.kernels.tanh_forms import QuotientTanh
 
 
-def fused_scores(form: TanhForm, query: TensorLike, key: TensorLike, vector: TensorLike) -> Tensor:
+def fused_scores(query: TensorLike, key: TensorLike, vector: TensorLike) -> Tensor:
     """Returns the scores, `(batch, query, key)`."""
-    return ops.sum(form.combine(*separate(_sides(form, query, key))) * vector, axis=-1)
+    return ops.sum(QuotientTanh.combine(*separate(_sides(query, key))) * vector, axis=-1)
 
 
 def fused_gradients(
-    form: TanhForm,
     query: TensorLike,
     key: TensorLike,
     vector: TensorLike,
     cotangent: TensorLike,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the gradients of query, key and vector; `cotangent` is that of the scores."""
-    sides = _sides(form, query, key)
+    sides = _sides(query, key)
 
     def weigh(function: Callable[[Tensor], TensorLike]) -> TensorLike:
         *own_sides, weights = separate([*sides, cotangent])
-        return weights[..., None] * function(form.combine(*own_sides))
+        return weights[..., None] * function(QuotientTanh.combine(*own_sides))
 
     def slope(hidden):
         return 1.0 - hidden * hidden
@@ -48,19 +48,8 @@ def fused_gradients(
     return grad_query, grad_key, grad_vector
 
 
-def separate(tensors: list[TensorLike]) -> list[Tensor]:
-    """Returns the tensors as values that XLA takes for no others."""
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return list(jax.lax.optimization_barrier(tuple(tensors)))
-    from tensorflow.compiler.tf2xla.ops import gen_xla_ops  # only TensorFlow itself has it
-
-    return gen_xla_ops.xla_optimization_barrier(input=tensors)
-
-
-def _sides(form, query, key):
+def _sides(query, key):
     """What depends on one side alone: the terms of a, then those of b."""
-    shift = form.shift(key)
-    left, right = form.left(query + shift), form.right(key - shift)
+    shift = QuotientTanh.shift(key)
+    left, right = QuotientTanh.left(query + shift), QuotientTanh.right(key - shift)
     return [*(side[:, :, None] for side in left), *(side[:, None] for side in right)]

@@ -70,25 +70,18 @@ class QuotientTanh:
         return power / (power + 2.0)
 
 
-class RootTanh(QuotientTanh):
-    """`QuotientTanh` for a GPU, whose reciprocal root is one instruction and a division ten."""
-
-    @staticmethod
-    def combine(left: TensorLike, factor: TensorLike, right: TensorLike) -> Tensor:
-        """Returns tanh(a + b)."""
-        power = left * factor + right
-        return power * ops.square(ops.rsqrt(power + 2.0))
-
-
 #: The ways to compute t.
 TanhForm = type[PlainTanh] | type[QuotientTanh]
 
 
-def choose_tanh(
-    compute: Callable[[TanhForm], Structure], *sides: TensorLike, form: TanhForm = QuotientTanh
-) -> Structure:
-    """Returns `compute(form)`; `compute(PlainTanh)` if these sides do not permit it."""
-    largest = ops.maximum(*(ops.max(ops.abs(side)) for side in sides))
+def choose_tanh(compute: Callable[[TanhForm], Structure], *sides: TensorLike) -> Structure:
+    """Returns `compute(form)`, with `QuotientTanh` if these sides permit it."""
     return ops.cond(
-        largest <= MAX_QUOTIENT_ARGUMENT, lambda: compute(form), lambda: compute(PlainTanh)
+        permits_quotient(*sides), lambda: compute(QuotientTanh), lambda: compute(PlainTanh)
     )
+
+
+def permits_quotient(*sides: TensorLike) -> Tensor:
+    """Returns whether `QuotientTanh` is valid for these sides, a boolean tensor."""
+    largest = ops.maximum(*(ops.max(ops.abs(side)) for side in sides))
+    return largest <= MAX_QUOTIENT_ARGUMENT

@@ -314,7 +314,7 @@ def test_only_plain_softmax_over_dot_products_is_read_by_blocks(monkeypatch):
         raise AssertionError("read by blocks")
 
     monkeypatch.setitem(blocked_dot.MAX_DENSE_SCORES, "eager", 0)
-    monkeypatch.setattr(blocked_dot, "attend_blockwise", refuse)
+    monkeypatch.setattr(blocked_dot, "attend_without_scores", refuse)
     value = _random(B, S, DQ)
     Attention("scaled_dot")(QUERY, value, return_attention_scores=True)
     Attention("scaled_dot", normalizer="sparsemax")(QUERY, value)

@@ -220,6 +220,19 @@ def test_blocks_are_used_where_they_pay(run, sizes, expected, monkeypatch):
     assert blocked_additive.should_use_blocks(*map(keras.KerasTensor, shapes)) is expected
 
 
+@pytest.mark.parametrize(
+    ("run", "sizes", "expected"),
+    [
+        ("xla", (8, 64, 64, 256), False),
+        ("xla", (8, 256, 256, 256), True),
+        ("eager", (8, 256, 256, 256), False),
+        ("eager", (8, 1024, 1024, 256), True),
+    ],
+)
+def test_fused_sums_are_used_where_they_pay(gpu, run, sizes, expected, monkeypatch):
+    test_blocks_are_used_where_they_pay(run, sizes, expected, monkeypatch)
+
+
 @pytest.mark.parametrize("make", [AdditiveScorer, ConcatScorer])
 def test_scorers_give_the_same_scores_either_way(make):
     query, key, *_ = arrays()
