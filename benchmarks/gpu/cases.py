@@ -69,28 +69,26 @@ def all_cases(small: bool) -> list[Case]:
     s = small
     return [
         ceilings(s),
-        additive(
-            *((2, 24, 40, 16) if s else (8, 1024, 1024, 256)), blocks=(64, 1024), compiled=True
-        ),
+        additive(*((2, 24, 40, 16) if s else (8, 1024, 1024, 256)), dense=False, compiled=True),
         decoding("transformer", 1, s),
         training(s),
         heads(*((2, 16, 32, 4) if s else (16, 512, 512, 8)), "bfloat16", compiled=True),
         heads(*((2, 16, 32, 4) if s else (16, 512, 512, 8)), "float32"),
         normalizers(*((2, 8, 8) if s else (8, 256, 256)), monotonic=True),
-        dot(*((1, 32, 8) if s else (1, 4096, 64)), "float32", blocks=(64, 256, 1024)),
+        dot(*((1, 32, 8) if s else (1, 4096, 64)), "float32"),
         decoding("transformer", 32, s),
         ntm(s),
         decoding("rnnsearch", 1, s),
         additive(*((3, 5, 6, 8) if s else (64, 30, 30, 256))),
         additive(*((3, 1, 6, 8) if s else (64, 1, 200, 512))),
         dot(*((1, 32, 8) if s else (1, 4096, 64)), "bfloat16"),
-        dot(*((1, 64, 8) if s else (1, 16384, 64)), "float32", blocks=(64, 256)),
+        dot(*((1, 64, 8) if s else (1, 16384, 64)), "float32"),
         heads(*((1, 32, 32, 4) if s else (4, 4096, 1024, 16)), "bfloat16"),
         heads(*((1, 32, 32, 4) if s else (4, 4096, 1024, 16)), "bfloat16", causal=True),
         decoding("rnnsearch", 32, s),
         decoding("transformer", 256, s),
         normalizers(*((4, 1, 20) if s else (64, 1, 1000))),
-        dot(*((1, 64, 8) if s else (1, 16384, 64)), "bfloat16", blocks=(256,)),
+        dot(*((1, 64, 8) if s else (1, 16384, 64)), "bfloat16"),
         heads(*((1, 32, 32, 4) if s else (4, 4096, 1024, 16)), "float32"),
         heads(*((1, 32, 32, 4) if s else (4, 4096, 1024, 16)), "float32", causal=True),
     ]
@@ -130,9 +128,6 @@ def heads(batch, length, width, heads, dtype, causal=False, compiled=False):
             "dtype": dtype,
         }
         rows.append(jax_row("ours", what, "heads", {"owner": "ours", **options}, **work))
-        if batch * heads * length**2 > 2**28:  # where the library takes blocks
-            unblocked = {"owner": "ours", "chosen": "unblocked", **options}
-            rows.append(jax_row("ours, unblocked", what, "heads", unblocked, **work))
         rows.append(jax_row("Keras", what, "heads", {"owner": "Keras", **options}, **work))
         rows.append(torch_row("PyTorch, SDPA", what, "heads", options, **work))
         if compiled:
@@ -142,7 +137,7 @@ def heads(batch, length, width, heads, dtype, causal=False, compiled=False):
     return Case(name + (", causal" if causal else ""), rows)
 
 
-def dot(batch, length, width, dtype, blocks=()):
+def dot(batch, length, width, dtype):
     """Scaled dot-product attention."""
     rows = []
     sizes = {"batch": batch, "queries": length, "keys": length, "width": width, "dtype": dtype}
@@ -153,16 +148,13 @@ def dot(batch, length, width, dtype, blocks=()):
             "bytes": batch * length * width * _size(dtype) * (8 if gradient else 4),
             "dtype": dtype,
         }
-        for chosen in ("auto", "unblocked", *(f"{size} MB" for size in blocks)):
-            given = {"owner": "ours", "chosen": chosen, **options}
-            same = f"{what}" if dtype == "float32" else ""
-            rows.append(jax_row(f"ours, {chosen}", what, "dot", given, same=same, **work))
+        rows.append(jax_row("ours", what, "dot", {"owner": "ours", **options}, **work))
         rows.append(jax_row("Keras", what, "dot", {"owner": "Keras", **options}, **work))
         rows.append(torch_row("PyTorch, SDPA", what, "dot", options, **work))
     return Case(f"dot {batch} x {length} x {length} x {width}, {dtype}", rows)
 
 
-def additive(batch, queries, keys, width, blocks=(), compiled=False):
+def additive(batch, queries, keys, width, dense=True, compiled=False):
     """Additive attention."""
     rows = []
     sizes = {"batch": batch, "queries": queries, "keys": keys, "width": width}
@@ -174,11 +166,12 @@ def additive(batch, queries, keys, width, blocks=(), compiled=False):
             "flops": 2 * batch * (queries + keys) * width**2 * times,
             "bytes": 4 * batch * (2 * queries + keys) * width * (2 if gradient else 1),
         }
-        for chosen in ("auto", "unblocked", *(f"{size} MB" for size in blocks)):
-            given = {"owner": "ours", "chosen": chosen, **options}
-            rows.append(jax_row(f"ours, {chosen}", what, "additive", given, same=what, **work))
-        given = {"owner": "fused", **options}
-        rows.append(jax_row("candidate, fused", what, "additive", given, same=what, **work))
+        for name, blockwise in (
+            ("ours", "auto"),
+            *((("ours, all pairs", False),) if dense else ()),
+        ):
+            given = {"owner": "ours", "blockwise": blockwise, **options}
+            rows.append(jax_row(name, what, "additive", given, same=what, **work))
         rows.append(jax_row("Keras", what, "additive", {"owner": "Keras", **options}, **work))
         rows.append(torch_row("PyTorch", what, "additive", options, **work))
         if compiled:
@@ -191,20 +184,14 @@ def normalizers(*shape, monotonic=False):
     """Normalizers alone."""
     kinds = {"softmax": "softmax", "sparsemax": "sparsemax", "entmax 1.5": "entmax"}
     if monotonic:
-        kinds |= {
-            "monotonic": "monotonic",
-            "monotonic, recursive": "recursive",
-            "candidate, monotonic hoisted": "hoisted",
-            "candidate, monotonic diagonals unrolled": "unrolled",
-        }
+        kinds |= {"monotonic": "monotonic", "monotonic, recursive": "recursive"}
     rows = []
     for what, gradient in PASSES.items():
         for side, kind in kinds.items():
             count = shape[0] * shape[1] * shape[2]
             options = {"kind": kind, "shape": list(shape), "gradient": gradient}
             work = {"bytes": 4 * count * (4 if gradient else 2)}
-            same = what if "monotonic" in side else ""
-            rows.append(jax_row(side, what, "normalizer", options, same=same, **work))
+            rows.append(jax_row(side, what, "normalizer", options, **work))
     return Case(f"normalizers {' x '.join(map(str, shape))}, float32", rows)
 
 

@@ -4,7 +4,6 @@ Every factory returns a `Program`. Weights are arguments of its function, so tha
 them into the program.
 """
 
-import contextlib
 import dataclasses
 from collections.abc import Callable
 
@@ -13,7 +12,7 @@ import jax.numpy as jnp
 import keras
 import numpy as np
 
-from keras_attention.kernels import blocked_additive, blocked_dot, blocks, execution
+from keras_attention.kernels import execution
 
 
 @dataclasses.dataclass
@@ -62,26 +61,7 @@ def tangents(count, times):
     return Program(run, (draw(count),))
 
 
-@contextlib.contextmanager
-def form(name):
-    """Sets the form that the library chooses: "auto", "unblocked", or "64 MB" for such blocks."""
-    saved = blocks.GPU_BLOCK_VALUES, blocks.has_gpu, execution.has_gpu
-    limits = blocked_additive.MAX_DENSE_VALUES_ON_GPU, blocked_dot.MAX_DENSE_SCORES_ON_GPU
-    if name != "auto":
-        limit = 2**62
-        if name.endswith(" MB"):
-            limit, blocks.GPU_BLOCK_VALUES = 0, int(name[:-3]) * 2**18
-        blocks.has_gpu = execution.has_gpu = lambda: True
-        blocked_additive.MAX_DENSE_VALUES_ON_GPU = limit
-        blocked_dot.MAX_DENSE_SCORES_ON_GPU = limit
-    try:
-        yield
-    finally:
-        blocks.GPU_BLOCK_VALUES, blocks.has_gpu, execution.has_gpu = saved
-        blocked_additive.MAX_DENSE_VALUES_ON_GPU, blocked_dot.MAX_DENSE_SCORES_ON_GPU = limits
-
-
-def layer_program(layer, inputs, gradient, chosen="auto", spread=tuple, **options):
+def layer_program(layer, inputs, gradient, spread=tuple, **options):
     """Returns a call of a layer, or the gradients of the sum of its squared outputs.
 
     Args:
@@ -94,16 +74,14 @@ def layer_program(layer, inputs, gradient, chosen="auto", spread=tuple, **option
     fixed = [variable.value for variable in layer.non_trainable_variables]
 
     def call(weights, fixed, inputs):
-        with form(chosen):
-            return layer.stateless_call(weights, fixed, *spread(inputs), **options)[0]
+        return layer.stateless_call(weights, fixed, *spread(inputs), **options)[0]
 
     def loss(weights, fixed, inputs):
         output = call(weights, fixed, inputs)
         return jnp.sum(output.astype("float32") ** 2), jnp.ravel(output)[:1024]
 
     def call_and_differentiate(weights, fixed, inputs):
-        with form(chosen):  # the blocks of the gradient are chosen here
-            gradients, output = jax.grad(loss, (0, 2), has_aux=True)(weights, fixed, inputs)
+        gradients, output = jax.grad(loss, (0, 2), has_aux=True)(weights, fixed, inputs)
         return output, gradients
 
     return Program(call_and_differentiate if gradient else call, (weights, fixed, inputs))
@@ -114,7 +92,7 @@ def as_list(inputs):
     return ([*inputs],)
 
 
-def heads(owner, batch, length, width, heads, dtype, causal, gradient, chosen="auto"):
+def heads(owner, batch, length, width, heads, dtype, causal, gradient):
     """Multi-head self-attention with four projections without biases."""
     from keras_attention import MultiHeadAttention
 
@@ -123,27 +101,24 @@ def heads(owner, batch, length, width, heads, dtype, causal, gradient, chosen="a
     layer = kind(heads, width // heads, use_bias=False, dtype=dtype)
     x = draw(batch, length, width, dtype=dtype)
     layer.build(x.shape, x.shape)
-    return layer_program(
-        layer, (x,), gradient, chosen, lambda inputs: inputs * 2, use_causal_mask=causal
-    )
+    return layer_program(layer, (x,), gradient, lambda x: x * 2, use_causal_mask=causal)
 
 
-def dot(owner, batch, queries, keys, width, dtype, gradient, chosen="auto"):
+def dot(owner, batch, queries, keys, width, dtype, gradient):
     """Scaled dot-product attention of one head, without projections."""
     from keras_attention import Attention
 
     query = draw(batch, queries, width, dtype=dtype)
     value = draw(batch, keys, width, dtype=dtype, seed=2)
     if owner == "ours":
-        return layer_program(Attention("scaled_dot", dtype=dtype), (query, value), gradient, chosen)
+        return layer_program(Attention("scaled_dot", dtype=dtype), (query, value), gradient)
     layer = keras.layers.Attention(dtype=dtype)
     inputs = (query * width**-0.5, value)  # Keras' learned scale is no part of the comparison
     return layer_program(layer, inputs, gradient, spread=as_list)
 
 
-def additive(owner, batch, queries, keys, width, gradient, chosen="auto", dtype="float32"):
+def additive(owner, batch, queries, keys, width, gradient, blockwise="auto", dtype="float32"):
     """Additive attention; ours projects query and key, Keras' does not."""
-    from benchmarks.gpu.candidates import FusedAdditiveScorer
     from keras_attention import BahdanauAttention
 
     keras.utils.set_random_seed(1)
@@ -152,16 +127,12 @@ def additive(owner, batch, queries, keys, width, gradient, chosen="auto", dtype=
     if owner == "Keras":
         layer = keras.layers.AdditiveAttention(dtype=dtype)
         return layer_program(layer, (query, value), gradient, spread=as_list)
-    blockwise = False if chosen == "unblocked" else "auto" if chosen == "auto" else True
     layer = BahdanauAttention(width, blockwise=blockwise, dtype=dtype)
-    if owner == "fused":
-        layer.scorer.__class__ = FusedAdditiveScorer
-    return layer_program(layer, (query, value), gradient, chosen)
+    return layer_program(layer, (query, value), gradient)
 
 
 def normalizer(kind, shape, gradient):
     """A normalizer alone, on random scores."""
-    from benchmarks.gpu import candidates
     from keras_attention import normalizers
 
     layer = {
@@ -170,8 +141,6 @@ def normalizer(kind, shape, gradient):
         "entmax": lambda: normalizers.EntmaxNormalizer(1.5),
         "monotonic": lambda: normalizers.MonotonicNormalizer(),
         "recursive": lambda: normalizers.MonotonicNormalizer(mode="recursive"),
-        "hoisted": lambda: candidates.HoistedMonotonicNormalizer(),
-        "unrolled": lambda: candidates.UnrolledMonotonicNormalizer(),
     }[kind]()
     return layer_program(layer, (draw(*shape),), gradient)
 
