@@ -35,7 +35,7 @@ def build(
         layers: Number of layers.
         reverse: Whether the source is read from its end, the end mark first.
         feed_twice: Whether it is read twice.
-        dropout: Share dropped from the embedding and from each layer's states.
+        dropout: Fraction dropped from the embedding and from each layer's states.
         seed: Optional int, the seed of the dropout.
         dtype: Optional dtype policy.
 
