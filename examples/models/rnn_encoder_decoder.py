@@ -3,7 +3,7 @@
     the encoder of `examples.models.encoders.forward_gru`                appendix A.1.1
     the decoder of `keras_attention.ChoDecoder`                      appendix A.1.2
 
-One vector sums up the source and is told to the decoder at every step. The paper scores phrase
+One vector sums up the source and is an input of the decoder at every step. The paper scores phrase
 pairs with it (`python -m examples score`): units 1000, embedding 100, maxout 500, vocabulary
 15,000, recurrent matrices orthogonal, all other weights from N(0, 0.01^2), biases 0, Adadelta,
 batches of 64. The defaults here suit a laptop; `PAPER` holds the paper's.

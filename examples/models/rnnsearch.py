@@ -100,7 +100,7 @@ def build(
 
 
 def _cell(injection, units, dtype):
-    """Returns the decoder's cell, told a context of `2 * units`; None for the paper's."""
+    """Returns the decoder's cell, which reads a context of `2 * units`; None for the paper's."""
     if injection == "mlp":
         return None
     cell = BahdanauGRUCell(units, dtype=dtype, name="cell")

@@ -52,10 +52,10 @@ def parse_schedule(text: str):
         if name == "constant" and not 0 <= made <= 1:
             raise ValueError(f"the probability must lie between 0 and 1, not be {made}")
     except (KeyError, TypeError, ValueError) as error:
-        told = f" ({error})" if isinstance(error, ValueError) else ""
+        reason = f" ({error})" if isinstance(error, ValueError) else ""
         raise ValueError(
             f"Scheduled sampling is {FORMS}, and :argmax behind it where own tokens are not to be "
-            f"sampled. Received: {text!r}{told}"
+            f"sampled. Received: {text!r}{reason}"
         ) from None
     return made, choice or CHOICES[0]
 

@@ -62,7 +62,7 @@ def report_cut_sources(run: Run, texts: list[str], names: list[str]) -> None:
     if cut:
         more = f", and {len(cut) - MOST_NAMED:,} more" if len(cut) > MOST_NAMED else ""
         print(
-            f"note: the encoder has learned {limit + 1:,} positions, and the end mark takes one: "
+            f"note: the encoder has learned {limit + 1:,} positions, and the EOS token takes one: "
             f"only the first {limit:,} tokens are read of {', '.join(cut[:MOST_NAMED])}{more}.",
             file=sys.stderr,
         )
@@ -93,7 +93,7 @@ def check_pairs(model: keras.Model, source, target, pairs) -> None:
         limit = learned.get(side, np.inf)
         for line, length in zip(lines, count_tokens(tokenizer, texts), strict=True):
             if length + 1 > limit:
-                detail = f"{length + 1:,} with the end mark, learned are {limit:,}"
+                detail = f"{length + 1:,} with the EOS token, learned are {limit:,}"
                 report.add(BadLine(name, line, f"too many {side} tokens", detail))
     if report.left_out:
         described = "; ".join(str(bad) for bad in report.examples())

@@ -67,7 +67,7 @@ def test_dropout_acts_in_training_only():
 
 
 def test_an_unknown_attention_is_refused():
-    with pytest.raises(ValueError, match="'none' for the control. Received: attention='dot'"):
+    with pytest.raises(ValueError, match="'none' for the baseline. Received: attention='dot'"):
         build(attention="dot")
 
 

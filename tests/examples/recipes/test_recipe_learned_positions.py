@@ -20,9 +20,9 @@ WORDS = WordTokenizer([*"abcdef"])
 TINY = {"units": 8, "heads": 2, "layers": 1, "seed": 5}
 POSITIONS = 6
 LONG = "a b c d e f a b c"
-READ = "a b c d e"  # what the positions are enough for, one of them being the end mark's
+READ = "a b c d e"  # what the positions are enough for, one of them being the EOS token's
 NOTE = (
-    "note: the encoder has learned 6 positions, and the end mark takes one: only the first 5 "
+    "note: the encoder has learned 6 positions, and the EOS token takes one: only the first 5 "
     "tokens are read of "
 )
 
@@ -104,8 +104,8 @@ def test_pairs_that_are_too_long_are_not_scored(model, run, tmp_path):
         call("score", run, "--pairs", path)
     assert str(raised.value) == (
         "The model has not learned as many positions as these pairs need: 1 too many source "
-        f"tokens, 1 too many target tokens. {path}:2: too many source tokens (10 with the end "
-        f"mark, learned are 6); {path}:3: too many target tokens (7 with the end mark, learned "
+        f"tokens, 1 too many target tokens. {path}:2: too many source tokens (10 with the EOS "
+        f"token, learned are 6); {path}:3: too many target tokens (7 with the EOS token, learned "
         "are 6). Shorten them or leave them out."
     )
     with pytest.raises(DataError, match="pair:2: too many source tokens"):

@@ -49,7 +49,7 @@ def test_long_lines_are_searched_and_left_out_of_the_perplexity_only(
     out, err = capsys.readouterr()
     assert out.startswith(
         "references: 2 pairs used, 2 left out: 2 too long after tokenization\n"
-        f"{pairs}:2: too long after tokenization (10 source tokens with the end mark, the limit "
+        f"{pairs}:2: too long after tokenization (10 source tokens with the EOS token, the limit "
         f"is 6)\n{pairs}:3: too long after tokenization (10 target tokens"
     )
     assert "only the first 5 tokens are read of" in err
