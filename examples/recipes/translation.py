@@ -457,9 +457,9 @@ class Translation(OptimizedRecipe):
         phrases.
 
         Args:
-            source: Source side, plain or .gz; there is no default without --pairs.
-            target: Target side, line by line; there is no default without --pairs.
-            pairs: A file of pairs, instead of both, by default.
+            source: Source side, one text a line, plain or .gz.
+            target: Target side, line by line.
+            pairs: A file of pairs, instead of both.
             format: What a line of pairs is; by default that of the training.
 
         Returns:
