@@ -30,7 +30,8 @@ TRANSFORMER = "--schedule inverse-sqrt --warmup 2000 --epochs 40"
 # Products in bfloat16: in graph mode faster than float32 under XLA, where the processor has them.
 SMALL_TRANSFORMER = (
     "--units 256 --feed-forward-dim 512 --layers 3 --dropout 0.3 --schedule inverse-sqrt"
-    " --warmup 2000 --learning-rate 0.7 --ema-decay 0.999 --dtype mixed_bfloat16 --no-xla --epochs 30"
+    " --warmup 2000 --learning-rate 0.7 --ema-decay 0.999 --dtype mixed_bfloat16 --no-xla"
+    " --epochs 30"
 )
 CMUDICT = (
     "--pairs {data}/g2p_cmudict/train.tsv.gz --dev-pairs {data}/g2p_cmudict/dev.tsv.gz"
