@@ -77,12 +77,14 @@ def _run(text_arguments):
     )
     parsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in COMMANDS:
-        listed, module = _command(name), _module(name, text_arguments)
+        listed = _command(name)
+        # Only the command that is given asks what kind of run is named behind it.
+        module = _module(name, text_arguments if name in text_arguments[:1] else [])
         note = f"\n{listed.NOTE}\n" if module is not listed else ""
         command = parsers.add_parser(
             name,
             help=listed.SUMMARY,
-            description=f"{module.SUMMARY[0].upper()}{module.SUMMARY[1:]}.",
+            description=f"{module.SUMMARY[0].upper()}{module.SUMMARY[1:].rstrip('.')}.",
             epilog=module.EPILOG + note,
             formatter_class=shared.formatter,
         )

@@ -30,6 +30,7 @@ from examples.models import (
 )
 from examples.recipes.base import Recipe
 from examples.recipes.language import Language
+from examples.recipes.translation import Translation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,13 +71,13 @@ class RegisteredModel:
 
 
 ROWS = (
-    ("rnnsearch", rnnsearch, "translation"),
-    ("rnn-encoder-decoder", rnn_encoder_decoder, "translation"),
-    ("seq2seq", seq2seq, "translation"),
-    ("luong", luong, "translation"),
-    ("transformer", transformer, "translation"),
-    ("convs2s", convs2s, "translation"),
-    ("mixed", mixed, "translation"),
+    ("rnnsearch", rnnsearch, Translation),
+    ("rnn-encoder-decoder", rnn_encoder_decoder, Translation),
+    ("seq2seq", seq2seq, Translation),
+    ("luong", luong, Translation),
+    ("transformer", transformer, Translation),
+    ("convs2s", convs2s, Translation),
+    ("mixed", mixed, Translation),
     ("ntm", ntm, "algorithms"),
     ("lstm", lstm, "algorithms"),
     ("han", han, "classification"),

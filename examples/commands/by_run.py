@@ -40,7 +40,7 @@ class RunCommand:
         """Opens the run and calls the method."""
         check_given(self._options, arguments)
         recipe = load_recipe(arguments.run)
-        self._command.finish(recipe, take(self._options, arguments), arguments)
+        self._command.finish(recipe, take(self._options, arguments, recipe.run), arguments)
 
 
 def load_recipe(directory: str) -> Recipe:

@@ -27,7 +27,8 @@ def finish(recipe, options, arguments) -> None:
     began = time.monotonic()
     numbers = {**recipe.evaluate(**options), "seconds": time.monotonic() - began}
     for name, value in numbers.items():
-        shown = f"{value:.3f}" if isinstance(value, float) else f"{value:,}"
-        print(f"{name.replace('_', ' '):<18} {shown}")
+        shown = f"{value:{recipe.float_format}}" if isinstance(value, float) else value
+        shown = f"{value:,}" if isinstance(value, int) else shown
+        print(f"{name.replace('_', ' '):<20} {shown}")
     if path is not None:
         path.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")

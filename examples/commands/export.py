@@ -4,7 +4,7 @@ import sys
 
 from examples.commands import arguments as shared
 from examples.commands import by_run
-from keras_attention.export import export_model, versions
+from keras_attention.export import versions
 
 SUMMARY = "write a SavedModel version that a model server loads"
 NOTE = "What can be chosen depends on the run: `python -m examples export RUN --help`."
@@ -24,12 +24,4 @@ def finish(recipe, options, arguments) -> None:
     """Writes the version and says where."""
     versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
     served = recipe.export(**options)
-    path = export_model(
-        served.model,
-        arguments.base,
-        tokenizers=served.tokenizers,
-        version=arguments.version,
-        descriptions=served.descriptions,
-        run=recipe.run.settings,
-    )
-    print(path)
+    print(served.write(arguments.base, arguments.version, recipe.run.settings))

@@ -28,11 +28,25 @@ NonNegativeInt = typing.Annotated[int, arguments.int_at_least(0)]
 VocabularySize = typing.Annotated[int, arguments.int_at_least(5)]
 #: Texts that are no flags: `plot RUN TEXT TEXT`.
 Positional = typing.Annotated[list[str], "positional"]
+Directory = typing.Annotated[pathlib.Path, str]
 
 REQUIRED = inspect.Parameter.empty
 #: How an annotation without a range is read.
 READERS = {int: arguments.positive_int, float: arguments.finite, str: str, pathlib.Path: str}
 ENTRY = re.compile(r"(\w+(?:, \w+)*): (.*)")
+
+
+@dataclasses.dataclass(frozen=True)
+class FlagGroup:
+    """Flags of one parameter: the metadata of its annotation.
+
+    Attributes:
+        add: Adds the flags to a parser.
+        make: Returns the value of the parameter from the parsed arguments and the run.
+    """
+
+    add: Callable[[argparse.ArgumentParser], None]
+    make: Callable[[argparse.Namespace, object], object]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,9 +74,9 @@ class Option:
     @property
     def metavar(self) -> str:
         """What stands for its value in `--help`."""
-        kind = _split(self.annotation)[0]
+        kind, reader = _split(self.annotation)
         if kind is pathlib.Path:
-            return "DIR" if self.name.endswith("_dir") else "FILE"
+            return "DIR" if reader is str else "FILE"
         return {int: "N", float: "X"}.get(kind, self.name.split("_")[-1].upper())
 
     def add_to(self, group) -> None:
@@ -74,6 +88,9 @@ class Option:
         kind, reader, default = *_split(self.annotation), self.default
         if kind == list[str] and reader == "positional":
             group.add_argument(self.name, nargs="*", metavar="TEXT", help=self.help)
+            return
+        if isinstance(reader, FlagGroup):
+            reader.add(group)
             return
         options = {"default": None if default is REQUIRED else default, "help": self.help}
         if kind is bool:
@@ -128,13 +145,25 @@ def options_of(target: Callable, skip: Iterable[str] = (), required: bool = True
     return found
 
 
-def take(options: Iterable[Option], namespace: argparse.Namespace) -> dict[str, object]:
-    """Returns the values of options in parsed arguments, those of paths as `pathlib.Path`."""
+def take(
+    options: Iterable[Option], namespace: argparse.Namespace, run: object = None
+) -> dict[str, object]:
+    """Returns the values of options in parsed arguments, those of paths as `pathlib.Path`.
+
+    Args:
+        options: The options.
+        namespace: The parsed arguments.
+        run: The run that a `FlagGroup` gets.
+    """
     values = {}
     for option in options:
+        kind, reader = _split(option.annotation)
+        if isinstance(reader, FlagGroup):
+            values[option.name] = reader.make(namespace, run)
+            continue
         value = getattr(namespace, option.name)
-        is_path = _split(option.annotation)[0] is pathlib.Path
-        values[option.name] = pathlib.Path(value) if is_path and value is not None else value
+        is_path = kind is pathlib.Path and value is not None
+        values[option.name] = pathlib.Path(value) if is_path else value
     return values
 
 

@@ -2,6 +2,7 @@
 
 import pathlib
 import sys
+import warnings
 
 from examples.commands import by_run
 
@@ -20,13 +21,17 @@ def add_arguments(parser) -> None:
 
 
 def finish(recipe, options, arguments) -> None:
-    """Writes the figures and says where."""
+    """Writes the figures and says where; a warning is noted once."""
     directory = pathlib.Path(arguments.output_dir)
-    for name, figure in recipe.plot(**options):
-        directory.mkdir(parents=True, exist_ok=True)
-        path = directory / name
-        if isinstance(figure, str):
-            path.write_text(figure, encoding="utf-8")
-        else:
-            figure.savefig(path, dpi=150)
-        print(path)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for name, figure, *described in recipe.plot(**options):
+            directory.mkdir(parents=True, exist_ok=True)
+            path = directory / name
+            if isinstance(figure, str):
+                path.write_text(figure, encoding="utf-8")
+            else:
+                figure.savefig(path, dpi=150)
+            print(path, *described, sep="  ")
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        print(f"note: {message}", file=sys.stderr)

@@ -3,7 +3,6 @@
 Beside the arguments it holds a digest of the encoded data, and how the run finished.
 """
 
-import hashlib
 import json
 import pathlib
 
@@ -80,15 +79,6 @@ def check_data(directory: pathlib.Path, record: dict, digests: dict[str, str]) -
                 "have changed, or others were named. Resume with the same data, or start a run "
                 "in another directory."
             )
-
-
-def data_digest(encoded) -> str:
-    """Returns the SHA-256 of `EncodedPairs`."""
-    sha = hashlib.sha256()
-    for side in (encoded.source, encoded.target):
-        for array in (side.starts, side.values):
-            sha.update(array.astype("<i8").tobytes())
-    return sha.hexdigest()
 
 
 def finished_text(directory: pathlib.Path, record: dict, arguments: dict) -> str | None:

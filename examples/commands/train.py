@@ -14,6 +14,7 @@ from examples.commands import resuming, train_options
 from examples.commands.arguments import UsageError
 from examples.commands.options import check_given, options_of, take
 from examples.memory import keep_freed_memory
+from examples.recipes.base import Recipe
 from examples.training.fitting import train
 from examples.training.workers import Workers, make_strategy
 
@@ -57,6 +58,21 @@ def run(arguments: argparse.Namespace) -> None:
         _run(arguments, workers)
 
 
+def make_recipe(name: str, arguments: argparse.Namespace) -> Recipe:
+    """Returns the recipe of a model with the options of `train NAME`.
+
+    Raises:
+        UsageError: An option is missing, or options do not go together.
+    """
+    model = registry.find(name)
+    options = options_of(model.recipe)
+    check_given(options, arguments)
+    recipe = model.recipe(**take(options, arguments))
+    recipe.model_options = take(model.options, arguments)
+    recipe.check()
+    return recipe
+
+
 def _run(arguments, workers):
     workers.check_same("options", resuming.plain(arguments))
     directory = pathlib.Path(arguments.run)
@@ -67,10 +83,7 @@ def _run(arguments, workers):
         family.check(arguments)
         written_first = family.WRITTEN_FIRST
     else:
-        options = options_of(model.recipe)
-        check_given(options, arguments)
-        recipe = model.recipe(**take(options, arguments))
-        recipe.check()
+        recipe = make_recipe(model.name, arguments)
         written_first = {f"{name}.tokenizer" for name in recipe.tokenizer_names}
     # The chief claims the directory first; the others are told what it found.
     record = workers.told(_claim(directory, arguments, written_first) if workers.is_chief else None)
@@ -93,10 +106,7 @@ def _run(arguments, workers):
         if isinstance(model.recipe, str):
             job = family.prepare(arguments, directory, model, record is None, workers)
         else:
-            model_options = take(model.options, arguments)
-            job = recipe.prepare(
-                model.name, model.build, model_options, given, directory, record is None, workers
-            )
+            job = recipe.prepare(model.name, model.build, given, directory, record is None, workers)
     workers.check_same("data", job.digests)
     if record is None:
         numbers = {"workers": workers.count, "replicas": workers.replicas}

@@ -1,5 +1,7 @@
 """Batches of a few fixed shapes, in an order that a resumed run can take up again."""
 
+import hashlib
+
 import numpy as np
 import tensorflow as tf
 
@@ -156,6 +158,14 @@ class Batches:
             in each bucket in the order of the pairs; sort by `index` for that of the text.
         """
         return self._dataset(self._plan(self._buckets), lambda *batch: batch)
+
+    def digest(self) -> str:
+        """Returns the SHA-256 of the encoded pairs."""
+        sha = hashlib.sha256()
+        for side in (self.encoded.source, self.encoded.target):
+            for array in (side.starts, side.values):
+                sha.update(array.astype("<i8").tobytes())
+        return sha.hexdigest()
 
     def __str__(self) -> str:
         return (

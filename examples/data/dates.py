@@ -32,6 +32,7 @@ __all__ = [
     "DEFAULT_SIZES",
     "DIGESTS",
     "DateRow",
+    "choose_shown_dates",
     "date_pairs",
     "date_rows",
     "digest",
@@ -50,6 +51,20 @@ DIGESTS = {
     "test": "981c8c725fa129b5447da4e6b8b9cc98e90b0cf074d166afcf5fba865d4154d8",
 }
 """SHA-256 of the default parts with seed 0, see `digest`."""
+
+
+SHOWN_FORMS = (
+    ("en-US", "full"),
+    ("de-DE", "long"),
+    ("fr-FR", "yMMMEd"),
+    ("ru-RU", "long"),
+    ("ja-JP", "full"),
+    ("ar-EG", "long"),
+    ("hi-IN", "medium"),
+    ("el-GR", "full"),
+    ("en-US", "short"),
+)
+"""Locale and style of the unseen dates that are drawn if no texts are named."""
 
 
 class DateRow(NamedTuple):
@@ -114,6 +129,14 @@ def date_rows(split: str = "train", size: int | None = None, seed: int = 0) -> I
         if source not in seen:
             seen.add(source)
             yield DateRow(source, day.isoformat(), form, day)
+
+
+def choose_shown_dates() -> list[str]:
+    """Returns an unseen date for each of `SHOWN_FORMS`."""
+    texts = {}
+    for row in date_rows("test"):
+        texts.setdefault((row.form.locale, row.form.style), row.source)
+    return [texts[form] for form in SHOWN_FORMS if form in texts]
 
 
 def split_of(date: datetime.date) -> str:

@@ -82,8 +82,8 @@ def encode_pairs(
             texts, whose places are counted from 1.
         source_tokenizer: Tokenizer with `encode(texts) -> ids, lengths`.
         target_tokenizer: Likewise.
-        max_source_length: Most source tokens of a pair, end mark included; None for any.
-        max_target_length: Most target tokens of a pair, end mark included; None for any.
+        max_source_length: Most source tokens of a pair, EOS token included; None for any.
+        max_target_length: Most target tokens of a pair, EOS token included; None for any.
         chunk: How many texts to encode at a time.
 
     Raises:
@@ -110,7 +110,7 @@ def encode_pairs(
 
 
 def count_tokens(tokenizer, texts: Iterable[str]) -> np.ndarray:
-    """Returns how many tokens each text has, its end mark not counted, int64.
+    """Returns how many tokens each text has, its EOS token not counted, int64.
 
     Args:
         tokenizer: Tokenizer with `encode(texts) -> ids, lengths`.
@@ -123,7 +123,7 @@ def count_tokens(tokenizer, texts: Iterable[str]) -> np.ndarray:
 
 
 def _encoded_rows(pairs, tokenizers, chunk):
-    """Yields (source ids, target ids), without end marks."""
+    """Yields (source ids, target ids), without EOS tokens."""
     pairs = iter(pairs)
     while texts := list(itertools.islice(pairs, chunk)):
         columns = zip(*texts, strict=True)
@@ -142,6 +142,6 @@ def _problem(ids, limits):
         if not len(row):
             return "empty after tokenization", side
         if limit is not None and len(row) + 1 > limit:
-            detail = f"{len(row) + 1:,} {side} tokens with the end mark, the limit is {limit:,}"
+            detail = f"{len(row) + 1:,} {side} tokens with the EOS token, the limit is {limit:,}"
             return "too long after tokenization", detail
     return None

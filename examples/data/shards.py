@@ -140,6 +140,7 @@ class ShardBatches:
             owner, "shuffle_buffer", shuffle_buffer
         )
         self.shards, self.seed, self._first_id = shards, sample.seed, sample.decoder_start_id
+        self._sample_digest = sample.digest()
         self._tokenizers, self.report = (source_tokenizer, target_tokenizer), Report()
         *shapes, (rows, *_) = sorted(sample.shapes(), key=lambda shape: sum(shape[1:]))
         longest = [max(lengths) for lengths in list(zip(*sample.shapes(), strict=True))[1:]]
@@ -170,6 +171,10 @@ class ShardBatches:
         signature = ({"source": ids, "target": ids}, ids)
         with tf.device("CPU"):  # the pipeline runs there, whatever the model runs on
             return tf.data.Dataset.from_generator(read, output_signature=signature)
+
+    def digest(self) -> str:
+        """Returns a string that changes with the sample, and with the sizes of the shards."""
+        return f"{self._sample_digest} {self.shards.digest()}"
 
     def __str__(self) -> str:
         return (

@@ -8,12 +8,13 @@ Nesterov's momentum 0.99, rate 0.25, gradients clipped at 0.1, rate divided by 1
 validation stalls, batches of 64. The defaults here suit a laptop; `PAPER` holds the paper's.
 """
 
+from typing import Literal
+
 import keras
 
-from examples.commands.arguments import fraction
+from examples.commands.options import Fraction
 from examples.models import assembly
 from examples.models.encoders import gated_convolutional
-from examples.options import Option
 from keras_attention import ConvDecoder
 
 TITLE = "ConvS2S: gated convolutions on both sides, attention in every decoder layer"
@@ -25,18 +26,6 @@ PAPER = {
     "decoder_layers": 20,
     "dropout": 0.2,
 }
-OPTIONS = {
-    "units": Option(256, "width of the convolutions"),
-    "embedding_dim": Option(256, "size of both embeddings and of the attention"),
-    "encoder_layers": Option(4, "convolutions of the encoder"),
-    "decoder_layers": Option(3, "convolutions of the decoder, each with its attention"),
-    "kernel_size": Option(3, "positions a convolution sees, an odd number"),
-    "scaling": Option(
-        "code", "the arithmetic of the authors' program or of the text", str, ("code", "paper")
-    ),
-    "dropout": Option(0.2, "share dropped from embeddings, before convolutions, logits", fraction),
-    "max_length": Option(1024, "number of positions that are learned"),
-}
 
 
 def build(
@@ -47,8 +36,8 @@ def build(
     encoder_layers: int = 4,
     decoder_layers: int = 3,
     kernel_size: int = 3,
-    scaling: str = "code",
-    dropout: float = 0.2,
+    scaling: Literal["code", "paper"] = "code",
+    dropout: Fraction = 0.2,
     max_length: int = 1024,
     seed: int | None = None,
     dtype=None,
@@ -62,9 +51,9 @@ def build(
         embedding_dim: Size of both embeddings and of the attention.
         encoder_layers: Number of convolutions of the encoder.
         decoder_layers: Number of convolutions of the decoder; each has its attention.
-        kernel_size: Positions that a convolution sees, an odd int.
-        scaling: "code" or "paper"; see `ConvDecoder`.
-        dropout: Share dropped from the embeddings, before each convolution and before the
+        kernel_size: Positions that a convolution reads, an odd number.
+        scaling: The arithmetic of the authors' program or of the text.
+        dropout: Fraction dropped from the embeddings, before each convolution and before the
             logits.
         max_length: Number of positions that are learned on each side.
         seed: Optional int, the seed of the dropout.

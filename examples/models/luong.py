@@ -9,15 +9,16 @@ batches of 128, D = 10. The defaults here suit a laptop; `PAPER` holds the paper
 windows count positions in the order of the source, reversed or not.
 """
 
+from typing import Annotated, Literal
+
 import keras
 
-from examples.commands.arguments import fraction, int_at_least, positive_number
+from examples.commands.arguments import int_at_least
+from examples.commands.options import Fraction, PositiveFloat
 from examples.models import assembly
 from examples.models.encoders import stacked_lstm
 from examples.models.initial import draw_uniform
-from examples.models.sampling import OPTION as SAMPLING
-from examples.models.sampling import sampled
-from examples.options import Option
+from examples.models.sampling import ScheduledSamplingText, add_scheduled_sampling
 from keras_attention import LocalAttention, LuongAttention, LuongDecoder
 
 TITLE = "Luong: stacked LSTMs, attention after the update, global or local"
@@ -31,33 +32,6 @@ PAPER = {
     "reverse": True,
     "init_range": 0.1,
 }
-OPTIONS = {
-    "units": Option(256, "size of each layer and of the attentional vector"),
-    "embedding_dim": Option(256, "size of both embeddings"),
-    "layers": Option(2, "LSTM layers of the encoder, and of the decoder"),
-    "scorer": Option(
-        "dot",
-        "how a state is compared with the source's; trained with Adam, the others may end up "
-        "reading one position alone, where dot learns to look (docs/results.md)",
-        str,
-        ("dot", "general", "concat", "location"),
-    ),
-    "local_attention": Option(
-        "global",
-        "read all of the source, a window that moves on, or one whose place is predicted",
-        str,
-        ("global", "monotonic", "predictive"),
-    ),
-    "window": Option(21, "positions of the window, odd: 2 D + 1", int_at_least(3)),
-    "positions": Option(256, "source positions that --scorer location knows"),
-    "input_feeding": Option(True, "feed the attentional vector to the next step"),
-    "reverse": Option(False, "read the source from its end"),
-    "dropout": Option(0.0, "share dropped from embeddings, between layers, from states", fraction),
-    "init_range": Option(
-        None, "first weights from U(-X, X); 0.1 in the paper (default: Keras')", positive_number
-    ),
-    "scheduled_sampling": SAMPLING,
-}
 
 
 def build(
@@ -66,15 +40,15 @@ def build(
     units: int = 256,
     embedding_dim: int = 256,
     layers: int = 2,
-    scorer: str = "dot",
-    local_attention: str = "global",
-    window: int = 21,
+    scorer: Literal["dot", "general", "concat", "location"] = "dot",
+    local_attention: Literal["global", "monotonic", "predictive"] = "global",
+    window: Annotated[int, int_at_least(3)] = 21,
     positions: int = 256,
     input_feeding: bool = True,
     reverse: bool = False,
-    dropout: float = 0.0,
-    init_range: float | None = None,
-    scheduled_sampling: str | None = None,
+    dropout: Fraction = 0.0,
+    init_range: PositiveFloat | None = None,
+    scheduled_sampling: ScheduledSamplingText | None = None,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
@@ -86,15 +60,19 @@ def build(
         units: Size of each layer and of the attentional vector.
         embedding_dim: Size of both embeddings.
         layers: LSTM layers of the encoder, and of the decoder.
-        scorer: "dot", "general", "concat" or "location".
-        local_attention: "global", "monotonic" (local-m) or "predictive" (local-p).
-        window: Odd number of positions in the window of a local attention.
-        positions: Source positions that "location" knows.
-        input_feeding: Whether the attentional vector is fed to the next step.
-        reverse: Whether the source is read from its end.
-        dropout: Share dropped from embeddings, between layers and from the top states.
-        init_range: First weights are drawn from U(-init_range, init_range); None for Keras' own.
-        scheduled_sampling: Scheduled sampling, see `examples.models.sampling`; None for none.
+        scorer: How a state is compared with the source's; trained with Adam, the others may end up
+            reading one position alone, where dot learns to attend (docs/results.md).
+        local_attention: Read all of the source, a window that moves on (local-m), or one whose
+            place is predicted (local-p).
+        window: Positions of the window of a local attention, odd: 2 D + 1.
+        positions: Source positions that --scorer location knows.
+        input_feeding: Feed the attentional vector to the next step.
+        reverse: Read the source from its end.
+        dropout: Fraction dropped from embeddings, between layers and from the top states.
+        init_range: Initial weights from U(-X, X); 0.1 in the paper; Keras' own by default.
+        scheduled_sampling: Scheduled sampling, constant:P, linear:SLOPE[,MINIMUM[,START]],
+            exponential:BASE or inverse-sigmoid:SPEED, the probability of true tokens; the others
+            are sampled, with :argmax behind it the most probable; all are true by default.
         seed: Optional int, the seed of the dropout and of what is drawn here.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
@@ -121,7 +99,7 @@ def build(
         dtype=dtype,
         name="decoder",
     )
-    decoder = sampled(decoder, scheduled_sampling, seed)
+    decoder = add_scheduled_sampling(decoder, scheduled_sampling, seed)
     return draw_uniform(assembly.translator(encoder, decoder, "luong"), init_range, seed)
 
 

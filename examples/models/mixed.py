@@ -1,4 +1,4 @@
-"""Any encoder before any decoder: the encoders and decoders of the other systems, recombined.
+"""Any encoder before any decoder: the encoders and decoders of the other models, recombined.
 
     memory, mask = encoder(source)              one of `ENCODERS`
     s_0  = tanh(W mean(memory))                 for a decoder that begins from a state
@@ -9,10 +9,11 @@ before a Transformer. A new encoder or decoder is a function and a row in its ta
 """
 
 import dataclasses
+from typing import Literal
 
 import keras
 
-from examples.commands.arguments import fraction
+from examples.commands.options import Fraction
 from examples.models import assembly
 from examples.models.encoders import (
     bidirectional_gru,
@@ -22,9 +23,7 @@ from examples.models.encoders import (
     stacked_lstm,
     transformer,
 )
-from examples.models.sampling import OPTION as SAMPLING
-from examples.models.sampling import sampled
-from examples.options import Option
+from examples.models.sampling import ScheduledSamplingText, add_scheduled_sampling
 from keras_attention import (
     Attention,
     BahdanauDecoder,
@@ -117,29 +116,19 @@ DECODERS = {
 }
 #: Decoders that begin from a state: all others find in the memory what they begin from.
 BEGINNING = (BahdanauDecoder, LuongDecoder, Seq2SeqDecoder)
-OPTIONS = {
-    "encoder": Option("cnn", "what reads the source", str, tuple(ENCODERS)),
-    "decoder": Option("rnnsearch", "what writes the target", str, tuple(DECODERS)),
-    "units": Option(256, "size of states and layers on both sides"),
-    "embedding_dim": Option(256, "size of both embeddings; a Transformer's is --units"),
-    "layers": Option(2, "layers of an encoder or decoder that has several"),
-    "heads": Option(4, "heads of a Transformer, a divisor of --units"),
-    "dropout": Option(0.0, "share dropped, where each drops", fraction),
-    "scheduled_sampling": SAMPLING,
-}
 
 
 def build(
     source_vocabulary_size: int,
     target_vocabulary_size: int,
-    encoder: str = "cnn",
-    decoder: str = "rnnsearch",
+    encoder: Literal[tuple(ENCODERS)] = "cnn",
+    decoder: Literal[tuple(DECODERS)] = "rnnsearch",
     units: int = 256,
     embedding_dim: int = 256,
     layers: int = 2,
     heads: int = 4,
-    dropout: float = 0.0,
-    scheduled_sampling: str | None = None,
+    dropout: Fraction = 0.0,
+    scheduled_sampling: ScheduledSamplingText | None = None,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
@@ -148,14 +137,16 @@ def build(
     Args:
         source_vocabulary_size: Number of source ids.
         target_vocabulary_size: Number of target ids.
-        encoder: A name in `ENCODERS`.
-        decoder: A name in `DECODERS`.
+        encoder: Encoder of the source.
+        decoder: Decoder of the target.
         units: Size of states and layers on both sides.
-        embedding_dim: Size of both embeddings; a Transformer's is `units`.
+        embedding_dim: Size of both embeddings; a Transformer's is --units.
         layers: Layers of an encoder or decoder that has several.
-        heads: Heads of a Transformer.
-        dropout: Share dropped, where each drops.
-        scheduled_sampling: Scheduled sampling, see `examples.models.sampling`; None for none.
+        heads: Heads of a Transformer, a divisor of --units.
+        dropout: Fraction dropped, where each drops.
+        scheduled_sampling: Scheduled sampling, constant:P, linear:SLOPE[,MINIMUM[,START]],
+            exponential:BASE or inverse-sigmoid:SPEED, the probability of true tokens; the others
+            are sampled, with :argmax behind it the most probable; all are true by default.
         seed: Optional int, the seed of the dropout and of what is drawn here.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
@@ -168,7 +159,9 @@ def build(
     begins = isinstance(writer, BEGINNING)
     state_size = writer.recurrence.adapter.state_size if begins else None
     reader = _only_memory(reader, state_size, dtype)
-    return assembly.translator(reader, sampled(writer, scheduled_sampling, seed), "mixed")
+    return assembly.translator(
+        reader, add_scheduled_sampling(writer, scheduled_sampling, seed), "mixed"
+    )
 
 
 def _only_memory(encoder, state_size, dtype):

@@ -3,7 +3,7 @@
     the encoder of `examples.models.encoders.forward_gru`                appendix A.1.1
     the decoder of `keras_attention.ChoDecoder`                      appendix A.1.2
 
-One vector sums up the source and is told to the decoder at every step. The paper scores phrase
+One vector sums up the source and is an input of the decoder at every step. The paper scores phrase
 pairs with it (`python -m examples score`): units 1000, embedding 100, maxout 500, vocabulary
 15,000, recurrent matrices orthogonal, all other weights from N(0, 0.01^2), biases 0, Adadelta,
 batches of 64. The defaults here suit a laptop; `PAPER` holds the paper's.
@@ -11,36 +11,16 @@ batches of 64. The defaults here suit a laptop; `PAPER` holds the paper's.
 
 import keras
 
-from examples.commands.arguments import fraction, positive_number
+from examples.commands.options import Fraction, PositiveFloat
 from examples.models import assembly
 from examples.models.encoders import forward_gru
 from examples.models.initial import draw_normal
-from examples.models.sampling import OPTION as SAMPLING
-from examples.models.sampling import sampled
-from examples.options import Option
+from examples.models.sampling import ScheduledSamplingText, add_scheduled_sampling
 from keras_attention import ChoDecoder
 
 TITLE = "RNN encoder-decoder: one vector sums up the source"
 REFERENCE = "Cho et al. 2014, arXiv 1406.1078"
 PAPER = {"units": 1000, "embedding_dim": 100, "maxout_units": 500, "init_stddev": 0.01}
-OPTIONS = {
-    "units": Option(512, "size of both states and of the summary"),
-    "embedding_dim": Option(256, "size of both embeddings"),
-    "maxout_units": Option(None, "size of the maxout layer (default: half of --units)"),
-    "reset_covers_context": Option(
-        True, "the reset gate covers the summary, as in the paper; not so in the authors' code"
-    ),
-    "output_rank": Option(None, "inner size of a factored output matrix (default: a whole one)"),
-    "reverse": Option(False, "read the source from its end"),
-    "dropout": Option(0.0, "share dropped from embeddings, states and readout", fraction),
-    "init_stddev": Option(
-        None,
-        "first weights normal with deviation X, recurrent matrices orthogonal; 0.01 in the paper "
-        "(default: Keras')",
-        positive_number,
-    ),
-    "scheduled_sampling": SAMPLING,
-}
 
 
 def build(
@@ -52,9 +32,9 @@ def build(
     reset_covers_context: bool = True,
     output_rank: int | None = None,
     reverse: bool = False,
-    dropout: float = 0.0,
-    init_stddev: float | None = None,
-    scheduled_sampling: str | None = None,
+    dropout: Fraction = 0.0,
+    init_stddev: PositiveFloat | None = None,
+    scheduled_sampling: ScheduledSamplingText | None = None,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
@@ -65,13 +45,17 @@ def build(
         target_vocabulary_size: Number of target ids.
         units: Size of both states and of the summary.
         embedding_dim: Size of both embeddings.
-        maxout_units: Size of the maxout layer; half of `units` by default.
-        reset_covers_context: See `ChoDecoder`.
-        output_rank: Inner size of a factored output matrix; None for a whole one.
-        reverse: Whether the source is read from its end.
-        dropout: Share dropped from embeddings, states and the maxout layer.
-        init_stddev: First weights are drawn as `initial.draw_normal` says; None for Keras' own.
-        scheduled_sampling: Scheduled sampling, see `examples.models.sampling`; None for none.
+        maxout_units: Size of the maxout layer; half of --units by default.
+        reset_covers_context: The reset gate covers the summary, as in the paper; not so in the
+            authors' code.
+        output_rank: Inner size of a factored output matrix; a whole one by default.
+        reverse: Read the source from its end.
+        dropout: Fraction dropped from embeddings, states and readout.
+        init_stddev: Initial weights normal with this standard deviation, recurrent matrices
+            orthogonal; 0.01 in the paper; Keras' own by default.
+        scheduled_sampling: Scheduled sampling, constant:P, linear:SLOPE[,MINIMUM[,START]],
+            exponential:BASE or inverse-sigmoid:SPEED, the probability of true tokens; the others
+            are sampled, with :argmax behind it the most probable; all are true by default.
         seed: Optional int, the seed of the dropout and of what is drawn here.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
@@ -91,7 +75,7 @@ def build(
         dtype=dtype,
         name="decoder",
     )
-    decoder = sampled(decoder, scheduled_sampling, seed)
+    decoder = add_scheduled_sampling(decoder, scheduled_sampling, seed)
     return draw_normal(
         assembly.translator(encoder, decoder, "rnn_encoder_decoder"), init_stddev, seed
     )

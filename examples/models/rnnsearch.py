@@ -8,15 +8,15 @@ W_a and U_a from N(0, 0.001^2), v_a and biases 0, all other weights from N(0, 0.
 batches of 80. The defaults here suit a laptop; `PAPER` holds the paper's.
 """
 
+from typing import Literal
+
 import keras
 
-from examples.commands.arguments import fraction, positive_number
+from examples.commands.options import Fraction, PositiveFloat
 from examples.models import assembly
 from examples.models.encoders import bidirectional_gru
 from examples.models.initial import draw_normal
-from examples.models.sampling import OPTION as SAMPLING
-from examples.models.sampling import sampled
-from examples.options import Option
+from examples.models.sampling import ScheduledSamplingText, add_scheduled_sampling
 from keras_attention import (
     Attention,
     BahdanauAttention,
@@ -29,32 +29,6 @@ from keras_attention import (
 TITLE = "RNNsearch: bidirectional GRU, additive attention, GRU decoder"
 REFERENCE = "Bahdanau et al. 2015, arXiv 1409.0473"
 PAPER = {"units": 1000, "embedding_dim": 620, "maxout_units": 500, "init_stddev": 0.01}
-OPTIONS = {
-    "units": Option(256, "size of the decoder's state, of an encoder direction, of the attention"),
-    "embedding_dim": Option(256, "size of both embeddings"),
-    "maxout_units": Option(None, "size of the maxout layer (default: half of --units)"),
-    "attention": Option(
-        "additive", "'none' is the control: the mean annotation", str, ("additive", "none")
-    ),
-    "readout_state": Option(
-        "current", "read out the new state or the one before", str, ("current", "previous")
-    ),
-    "injection": Option(
-        "mlp",
-        "where the context enters: the update (mlp, as in the paper), the output (add), or both "
-        "the output and what is remembered (concat)",
-        str,
-        ("mlp", "add", "concat"),
-    ),
-    "dropout": Option(0.0, "share dropped from embeddings, annotations and readout", fraction),
-    "init_stddev": Option(
-        None,
-        "first weights normal with deviation X, in the attention X / 10 and v 0, recurrent "
-        "matrices orthogonal; 0.01 in the paper (default: Keras')",
-        positive_number,
-    ),
-    "scheduled_sampling": SAMPLING,
-}
 
 
 def build(
@@ -63,12 +37,12 @@ def build(
     units: int = 256,
     embedding_dim: int = 256,
     maxout_units: int | None = None,
-    attention: str = "additive",
-    readout_state: str = "current",
-    injection: str = "mlp",
-    dropout: float = 0.0,
-    init_stddev: float | None = None,
-    scheduled_sampling: str | None = None,
+    attention: Literal["additive", "none"] = "additive",
+    readout_state: Literal["current", "previous"] = "current",
+    injection: Literal["mlp", "add", "concat"] = "mlp",
+    dropout: Fraction = 0.0,
+    init_stddev: PositiveFloat | None = None,
+    scheduled_sampling: ScheduledSamplingText | None = None,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
@@ -77,21 +51,26 @@ def build(
     Args:
         source_vocabulary_size: Number of source ids.
         target_vocabulary_size: Number of target ids.
-        units: Size of the decoder's state, of each encoder direction and of the attention.
+        units: Size of the decoder's state, of an encoder direction, of the attention.
         embedding_dim: Size of both embeddings.
-        maxout_units: Size of the maxout layer; half of `units` by default.
-        attention: "additive", or "none" for the control that reads the mean annotation.
-        readout_state: "current" or "previous"; see `BahdanauDecoder`.
-        injection: "mlp", "add" or "concat"; see `ContextMLP`, `ContextAdd`, `ContextConcat`.
-        dropout: Share dropped from embeddings, annotations and the maxout layer.
-        init_stddev: First weights are drawn as `initial.draw_normal` says; None for Keras' own.
-        scheduled_sampling: Scheduled sampling, see `examples.models.sampling`; None for none.
+        maxout_units: Size of the maxout layer; half of --units by default.
+        attention: None is the baseline that reads the mean annotation.
+        readout_state: Read out the new state or the one before.
+        injection: Where the context enters: the update (mlp, as in the paper), the output (add), or
+            both the output and what is remembered (concat).
+        dropout: Fraction dropped from embeddings, annotations and readout.
+        init_stddev: Initial weights normal with this standard deviation, in the attention with a
+            tenth of it and v 0, recurrent matrices orthogonal; 0.01 in the paper; Keras' own by
+            default.
+        scheduled_sampling: Scheduled sampling, constant:P, linear:SLOPE[,MINIMUM[,START]],
+            exponential:BASE or inverse-sigmoid:SPEED, the probability of true tokens; the others
+            are sampled, with :argmax behind it the most probable; all are true by default.
         seed: Optional int, the seed of the dropout and of what is drawn here.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
     if attention not in ("additive", "none"):
         raise ValueError(
-            "rnnsearch expects `attention` to be 'additive', or 'none' for the control. "
+            "rnnsearch expects `attention` to be 'additive', or 'none' for the baseline. "
             f"Received: attention={attention!r}"
         )
     mechanism = (
@@ -116,12 +95,12 @@ def build(
         dtype=dtype,
         name="decoder",
     )
-    decoder = sampled(decoder, scheduled_sampling, seed)
+    decoder = add_scheduled_sampling(decoder, scheduled_sampling, seed)
     return draw_normal(assembly.translator(encoder, decoder, "rnnsearch"), init_stddev, seed)
 
 
 def _cell(injection, units, dtype):
-    """Returns the decoder's cell, told a context of `2 * units`; None for the paper's."""
+    """Returns the decoder's cell, which reads a context of `2 * units`; None for the paper's."""
     if injection == "mlp":
         return None
     cell = BahdanauGRUCell(units, dtype=dtype, name="cell")

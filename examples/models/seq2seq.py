@@ -11,30 +11,16 @@ clipped at 5, batches of 128. The defaults here suit a laptop; `PAPER` holds the
 
 import keras
 
-from examples.commands.arguments import fraction, positive_number
+from examples.commands.options import Fraction, PositiveFloat
 from examples.models import assembly
 from examples.models.encoders import stacked_lstm
 from examples.models.initial import draw_uniform
-from examples.models.sampling import OPTION as SAMPLING
-from examples.models.sampling import sampled
-from examples.options import Option
+from examples.models.sampling import ScheduledSamplingText, add_scheduled_sampling
 from keras_attention import Seq2SeqDecoder
 
 TITLE = "Seq2Seq: stacked LSTMs, a reversed source, no attention"
 REFERENCE = "Sutskever et al. 2014, arXiv 1409.3215"
 PAPER = {"units": 1000, "embedding_dim": 1000, "layers": 4, "init_range": 0.08}
-OPTIONS = {
-    "units": Option(256, "size of each layer"),
-    "embedding_dim": Option(256, "size of both embeddings"),
-    "layers": Option(4, "LSTM layers of the encoder, and of the decoder"),
-    "reverse": Option(True, "read the source from its end"),
-    "feed_twice": Option(False, "read the source twice"),
-    "dropout": Option(0.0, "share dropped from embeddings and between layers", fraction),
-    "init_range": Option(
-        None, "first weights from U(-X, X); 0.08 in the paper (default: Keras')", positive_number
-    ),
-    "scheduled_sampling": SAMPLING,
-}
 
 
 def build(
@@ -45,9 +31,9 @@ def build(
     layers: int = 4,
     reverse: bool = True,
     feed_twice: bool = False,
-    dropout: float = 0.0,
-    init_range: float | None = None,
-    scheduled_sampling: str | None = None,
+    dropout: Fraction = 0.0,
+    init_range: PositiveFloat | None = None,
+    scheduled_sampling: ScheduledSamplingText | None = None,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
@@ -59,11 +45,13 @@ def build(
         units: Size of each layer.
         embedding_dim: Size of both embeddings.
         layers: LSTM layers of the encoder, and of the decoder.
-        reverse: Whether the source is read from its end.
-        feed_twice: Whether it is read twice.
-        dropout: Share dropped from embeddings and between layers.
-        init_range: First weights are drawn from U(-init_range, init_range); None for Keras' own.
-        scheduled_sampling: Scheduled sampling, see `examples.models.sampling`; None for none.
+        reverse: Read the source from its end.
+        feed_twice: Read the source twice.
+        dropout: Fraction dropped from embeddings and between layers.
+        init_range: Initial weights from U(-X, X); 0.08 in the paper; Keras' own by default.
+        scheduled_sampling: Scheduled sampling, constant:P, linear:SLOPE[,MINIMUM[,START]],
+            exponential:BASE or inverse-sigmoid:SPEED, the probability of true tokens; the others
+            are sampled, with :argmax behind it the most probable; all are true by default.
         seed: Optional int, the seed of the dropout and of what is drawn here.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
@@ -89,5 +77,5 @@ def build(
         dtype=dtype,
         name="decoder",
     )
-    decoder = sampled(decoder, scheduled_sampling, seed)
+    decoder = add_scheduled_sampling(decoder, scheduled_sampling, seed)
     return draw_uniform(assembly.translator(encoder, decoder, "seq2seq"), init_range, seed)

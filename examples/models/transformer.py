@@ -8,12 +8,13 @@ both embeddings and the logits, label smoothing 0.1, Adam with 4,000 steps of wa
 here suit a laptop; `PAPER` holds the paper's.
 """
 
+from typing import Literal
+
 import keras
 
-from examples.commands.arguments import fraction
+from examples.commands.options import Fraction
 from examples.models import assembly
 from examples.models.encoders import transformer
-from examples.options import Option
 from keras_attention import TransformerDecoder
 
 TITLE = "Transformer: attention alone, in encoder and decoder"
@@ -26,26 +27,6 @@ PAPER = {
     "dropout": 0.1,
     "share_embeddings": True,
 }
-OPTIONS = {
-    "units": Option(256, "width of embeddings and layers"),
-    "layers": Option(3, "number of layers of the encoder, and of the decoder"),
-    "heads": Option(4, "number of heads, a divisor of --units"),
-    "feed_forward_dim": Option(
-        None, "width of the feed-forward nets (default: four times --units)"
-    ),
-    "normalization": Option(
-        "post", "normalize after each sublayer, as the paper, or before it", str, ("post", "pre")
-    ),
-    "positions": Option(
-        "sinusoidal", "how positions are told apart", str, ("sinusoidal", "learned", "rotary")
-    ),
-    "max_length": Option(256, "number of positions that are learned, with --positions learned"),
-    "window": Option(
-        None, "restricted self-attention: odd number of positions read (default: all)"
-    ),
-    "share_embeddings": Option(False, "one table for source, target and logits: one vocabulary"),
-    "dropout": Option(0.1, "share dropped from embeddings and sublayers", fraction),
-}
 
 
 def build(
@@ -55,12 +36,12 @@ def build(
     layers: int = 3,
     heads: int = 4,
     feed_forward_dim: int | None = None,
-    normalization: str = "post",
-    positions: str = "sinusoidal",
+    normalization: Literal["post", "pre"] = "post",
+    positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal",
     max_length: int = 256,
     window: int | None = None,
     share_embeddings: bool = False,
-    dropout: float = 0.1,
+    dropout: Fraction = 0.1,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
@@ -71,15 +52,15 @@ def build(
         target_vocabulary_size: Number of target ids.
         units: Width of embeddings and layers.
         layers: Number of layers of the encoder, and of the decoder.
-        heads: Number of heads.
-        feed_forward_dim: Width of the feed-forward nets; `4 * units` by default.
-        normalization: "post" or "pre"; see `TransformerEncoderLayer`.
-        positions: "sinusoidal", "learned" or "rotary"; see `max_length`.
-        max_length: Number of positions that are learned on each side.
-        window: Odd number of positions that self-attention reads; None reads all.
-        share_embeddings: Whether one table serves both embeddings and the logits. Otherwise
-            the target's embedding and the logits share one.
-        dropout: Share dropped from embeddings and from what each sublayer adds.
+        heads: Number of heads, a divisor of --units.
+        feed_forward_dim: Width of the feed-forward nets; four times --units by default.
+        normalization: Normalize after each sublayer, as the paper, or before it.
+        positions: How positions are distinguished.
+        max_length: Number of positions that are learned on each side, with --positions learned.
+        window: Odd number of positions that self-attention reads; all by default.
+        share_embeddings: One table for both embeddings and the logits, of one vocabulary;
+            otherwise the target's embedding and the logits share one.
+        dropout: Fraction dropped from embeddings and from what each sublayer adds.
         seed: Optional int, the seed of the dropout.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """

@@ -4,10 +4,10 @@ import tempfile
 
 import keras
 
+from examples.recipes.reference_metrics import make_token_metrics
 from examples.training import fitting
 from examples.training.job import Job
 from examples.training.settings import TrainingResult, TrainingSettings
-from examples.translation.train import make_metrics
 from keras_attention import TokenCrossentropy
 
 
@@ -43,7 +43,7 @@ def train(
         loss or TokenCrossentropy(),
         save=lambda model: best.append(model.get_weights()),
         digests={},
-        metrics=metrics or make_metrics(),
+        metrics=metrics or make_token_metrics(),
         trainer=trainer,
     )
     with tempfile.TemporaryDirectory() as folder:

@@ -12,7 +12,7 @@ from examples.commands.options import NonNegativeFloat, OpenFraction, PositiveFl
 from examples.training.job import Job
 from examples.training.settings import Measure, TrainingSettings
 from examples.training.workers import KINDS, Workers
-from keras_attention.export import TextInput, runs, tokenizers
+from keras_attention.export import TextInput, export_model, runs, tokenizers
 from keras_attention.export.runs import Run
 from keras_attention.export.tokenizers import Tokenizer
 
@@ -33,6 +33,17 @@ class Served:
     model: keras.Model
     descriptions: Mapping[str, str]
     tokenizers: Mapping[str, TextInput] = dataclasses.field(default_factory=dict)
+
+    def write(self, base: str, version: int | None, settings: dict) -> pathlib.Path:
+        """Writes a version below `base`, the next one if None; returns its folder."""
+        return export_model(
+            self.model,
+            base,
+            tokenizers=self.tokenizers,
+            version=version,
+            descriptions=self.descriptions,
+            run=settings,
+        )
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -70,6 +81,8 @@ class Recipe:
     #: Appended for a look at whether everything runs: nothing is learned in so little time.
     quick_training: ClassVar[str] = "--epochs 1 --no-xla"
     quick_evaluation: ClassVar[str] = ""
+    #: How `evaluate` prints a number that is no int.
+    float_format: ClassVar[str] = ".3f"
 
     seed: Seed = 1
     batch_size: int = 64
@@ -86,6 +99,10 @@ class Recipe:
     checkpoint_seconds: PositiveFloat = 60.0
     tensorboard: bool = False
 
+    #: The options of the model that is trained.
+    model_options: dict[str, object] = dataclasses.field(
+        default_factory=dict, init=False, repr=False
+    )
     #: The run that `load` opened, None while one is trained.
     run: Run | None = dataclasses.field(default=None, init=False, repr=False)
     tokenizers: dict[str, Tokenizer] = dataclasses.field(
@@ -112,6 +129,9 @@ class Recipe:
     def make_batches(self, name: str, part: object) -> object:
         """Returns the batches of a part of the data; see `examples.training.batches`."""
         raise NotImplementedError
+
+    def prepare_batches(self, model: keras.Model, batches: dict[str, object]) -> None:
+        """Changes the batches where they depend on the model, and checks that it can read them."""
 
     def get_sizes(self) -> tuple[int, ...]:
         """Returns the first arguments of the model's `build`: the sizes of its vocabularies."""
@@ -154,7 +174,6 @@ class Recipe:
         self,
         model_name: str,
         build: typing.Callable[..., keras.Model],
-        model_options: dict[str, object],
         record: dict[str, object],
         directory: pathlib.Path,
         is_new: bool,
@@ -165,7 +184,6 @@ class Recipe:
         Args:
             model_name: What the command line calls the model.
             build: Makes the model.
-            model_options: Its options.
             record: All options, for run.json.
             directory: The run's folder.
             is_new: Whether the run begins now.
@@ -180,12 +198,13 @@ class Recipe:
         batches = {name: self.make_batches(name, part) for name, part in data.items()}
         dtype = None if self.dtype == "float32" else self.dtype
         sizes = self.get_sizes()
-        model = build(*sizes, seed=self.seed, dtype=dtype, **model_options)
+        model = build(*sizes, seed=self.seed, dtype=dtype, **self.model_options)
         told = f", vocabularies of {' and '.join(f'{size:,}' for size in sizes)}" if sizes else ""
         print(f"{model_name}: {model.count_params():,} parameters{told}")
+        self.prepare_batches(model, batches)
         description = {
             "system": model_name,
-            "flags": model_options,
+            "flags": self.model_options,
             "seed": self.seed,
             "training": record,
             **self.describe(batches),
@@ -252,11 +271,12 @@ class Recipe:
         """
         raise NotImplementedError
 
-    def plot(self) -> Iterator[tuple[str, object]]:
+    def plot(self) -> Iterator[tuple[object, ...]]:
         """Draws what a run attends to.
 
         Yields:
-            The name of a file, and the figure, or the text of an HTML page.
+            The name of a file, the figure or the text of an HTML page, and, where there is more
+            to say of it, that.
         """
         raise NotImplementedError
 

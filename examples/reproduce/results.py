@@ -33,7 +33,7 @@ MEASURES = {
     "most_frequent": "the most frequent candidate",
     "error": "error",
     "perplexity": "perplexity",
-    "perplexity_own_words": "perplexity, own words fed",
+    "perplexity_free_running": "perplexity, free-running",
     "bound": "bound in nats",
     "right_words": "right words",
     "captions": "right captions",

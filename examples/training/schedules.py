@@ -11,7 +11,7 @@ from keras import ops
 from keras_attention import validation
 
 
-class NoamSchedule(keras.optimizers.schedules.LearningRateSchedule):
+class InverseSqrtSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """Warms up linearly, then falls with the square root of the step.
 
         rate = scale * units^-0.5 * min(step^-0.5, step * warmup^-1.5)
@@ -23,7 +23,7 @@ class NoamSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     Example:
 
-    >>> rate = NoamSchedule(units=512, warmup=4000)
+    >>> rate = InverseSqrtSchedule(units=512, warmup=4000)
     >>> f"{float(rate(0)):.4e}", f"{float(rate(3999)):.4e}"
     ('1.7469e-07', '6.9877e-04')
 
@@ -31,9 +31,9 @@ class NoamSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(self, units: int, warmup: int = 4000, scale: float = 1.0):
-        self.units = validation.check_positive_int("NoamSchedule", "units", units)
-        self.warmup = validation.check_positive_int("NoamSchedule", "warmup", warmup)
-        self.scale = validation.check_number_in_range("NoamSchedule", "scale", scale, 0.0)
+        self.units = validation.check_positive_int("InverseSqrtSchedule", "units", units)
+        self.warmup = validation.check_positive_int("InverseSqrtSchedule", "warmup", warmup)
+        self.scale = validation.check_number_in_range("InverseSqrtSchedule", "scale", scale, 0.0)
 
     def __call__(self, step):
         step = ops.cast(step, "float32") + 1.0

@@ -16,7 +16,7 @@ def build(vocabulary_size, units, embedding_dim, dropout=0.0, seed=None, dtype=N
         vocabulary_size: Number of source ids; 0 is padding and masked.
         units: Size of one direction; an annotation has twice as many.
         embedding_dim: Size of the source embedding.
-        dropout: Share dropped from the embedding and from the annotations.
+        dropout: Fraction dropped from the embedding and from the annotations.
         seed: Optional int, the seed of the dropout.
         dtype: Optional dtype policy.
 

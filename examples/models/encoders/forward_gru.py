@@ -20,7 +20,7 @@ def build(vocabulary_size, units, embedding_dim, reverse=False, dropout=0.0, see
         embedding_dim: Size of the source embedding.
         reverse: Whether the source is read from its end; the states then stand in the order
             of reading, so that the last one has read all in either case.
-        dropout: Share dropped from the embedding and from the states.
+        dropout: Fraction dropped from the embedding and from the states.
         seed: Optional int, the seed of the dropout.
         dtype: Optional dtype policy.
 

@@ -35,7 +35,7 @@ def build(
         vocabulary_size: Number of source ids; 0 is padding and masked.
         embedding_dim: Size of the source embedding and of the outputs.
         convolutions: List of `(units, kernel_size)`, one pair a layer.
-        dropout: Share dropped from the embedding and from what each convolution reads.
+        dropout: Fraction dropped from the embedding and from what each convolution reads.
         max_length: Number of positions that are learned.
         with_embeddings: Whether `memory` is `[z^u; e]`, what `ConvDecoder` reads, or z^u alone,
             for decoders of another kind.

@@ -20,7 +20,7 @@ def build(vocabulary_size, units, embedding_dim, layers=1, dropout=0.0, seed=Non
         units: Size of each layer, and of its attention.
         embedding_dim: Size of the source embedding.
         layers: Number of layers.
-        dropout: Share dropped from the embedding and from each layer's states.
+        dropout: Fraction dropped from the embedding and from each layer's states.
         seed: Optional int, the seed of the dropout.
         dtype: Optional dtype policy.
 

@@ -33,9 +33,9 @@ def build(
         units: Size of each layer.
         embedding_dim: Size of the source embedding.
         layers: Number of layers.
-        reverse: Whether the source is read from its end, the end mark first.
+        reverse: Whether the source is read from its end, the EOS token first.
         feed_twice: Whether it is read twice.
-        dropout: Share dropped from the embedding and from each layer's states.
+        dropout: Fraction dropped from the embedding and from each layer's states.
         seed: Optional int, the seed of the dropout.
         dtype: Optional dtype policy.
 

@@ -36,7 +36,7 @@ def build(
         layers: Number of layers.
         heads: Number of heads, a divisor of `dim`.
         feed_forward_dim: Width of the feed-forward nets.
-        dropout: Share dropped from embeddings and from what each sublayer adds.
+        dropout: Fraction dropped from embeddings and from what each sublayer adds.
         normalization: "post" as in the paper, or "pre" with a normalization at the end.
         positions: "sinusoidal", "learned" or "rotary".
         window: Odd number of positions that a position reads; None reads all.

@@ -5,7 +5,14 @@ import pytest
 
 from examples.algorithms.train import _optimizer
 from examples.commands.train_options import make_parser
-from examples.translation.optimizing import make_optimizer
+from examples.recipes.translation import Translation
+
+
+class Batches:
+    """Stands in for training data of ten batches."""
+
+    def batches_per_epoch(self):
+        return 10
 
 
 def after_steps(optimizer, steps):
@@ -25,7 +32,5 @@ def test_rmsprop_of_the_algorithms_is_centred_with_epsilon_in_the_root(steps, ex
 
 
 def test_adadelta_begins_as_small_as_its_epsilon_makes_it():
-    optimizer = make_optimizer(
-        make_parser("rnnsearch").parse_args(["--run", "x", "--optimizer", "adadelta"]), 10
-    )
+    optimizer = Translation(optimizer="adadelta").make_optimizer(None, Batches())
     assert after_steps(optimizer, 1) == pytest.approx(-0.004472, abs=5e-7)

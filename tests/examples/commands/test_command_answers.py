@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from examples import ask
-from examples.translation import evaluate, plot, scoring, translate
-from examples.translation.translating import Translation
+from examples.data import dates
+from examples.recipes import text_metrics
+from examples.recipes.translation import Translation
+from keras_attention.export import Translation as TranslatedText
 from keras_attention.plotting import _fonts
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -34,14 +36,13 @@ sys.exit(main(sys.argv[1:]))
 class Echo:
     """Stands in for a translator: the output is the text, every token looks everywhere."""
 
-    def best(self, texts):
-        return texts
-
     def translate(self, texts):
         return [
-            Translation([text], [0.0], [*text], [*text], np.full((len(text), len(text)), 0.1))
+            TranslatedText([text], [0.0], [*text], [*text], np.full((len(text), len(text)), 0.1))
             for text in texts
         ]
+
+    align = translate
 
 
 def test_texts_may_follow_an_option_and_have_ranked_outputs(command, words_run):
@@ -68,9 +69,9 @@ def test_all_prints_every_hypothesis_with_its_score(command, words_run, monkeypa
     class Two(Echo):
         def translate(self, texts):
             empty = np.zeros((0, 0))
-            return [Translation(["a", "b"], [-0.5, -2.0], [], [], empty) for _ in texts]
+            return [TranslatedText(["a", "b"], [-0.5, -2.0], [], [], empty) for _ in texts]
 
-    monkeypatch.setattr(translate, "translator", lambda *_: Two())
+    monkeypatch.setattr(Translation, "make_translator", lambda *_: Two())
     status, out, _ = command("translate", words_run, "--all", "ein hund")
     assert (status, out) == (0, "ein hund\n    -0.5000  a\n    -2.0000  b\n")
 
@@ -78,7 +79,7 @@ def test_all_prints_every_hypothesis_with_its_score(command, words_run, monkeypa
 def test_each_line_of_standard_input_has_its_line_of_output(
     command, words_run, standard_input, monkeypatch
 ):
-    monkeypatch.setattr(translate, "translator", lambda *_: Echo())
+    monkeypatch.setattr(Translation, "make_translator", lambda *_: Echo())
     standard_input("\ufeffein hund\r\n\r\n \nein\u2028baum\rfällt\nkein .".encode())
     status, out, err = command("translate", words_run)
     assert (status, out, err) == (0, "ein hund\n\n\nein\u2028baum\rfällt\nkein .\n", "")
@@ -116,12 +117,12 @@ def test_evaluation_on_files(command, words_run, parallel_files, tmp_path):
     assert 50 < told["bleu"] <= 100.0001
     assert 50 < told["chrf"] <= 100.0001
     assert 0 < told["token_accuracy"] <= 1 <= told["perplexity"]
-    assert told["perplexity_own_words"] >= 1
+    assert told["perplexity_free_running"] >= 1
     assert f"exact match          {told['exact_match']:.4f}" in out
 
 
 def test_bleu_is_measured_as_asked(command, words_run, parallel_files, monkeypatch):
-    monkeypatch.setattr(evaluate, "translator", lambda *_: Echo())
+    monkeypatch.setattr(Translation, "make_translator", lambda *_: Echo())
     files = ("--source", parallel_files[0], "--target", parallel_files[0], "--max-examples", 2)
     status, out, _ = command("evaluate", words_run, *files, "--bleu-tokenize", "intl")
     assert status == 0
@@ -130,15 +131,19 @@ def test_bleu_is_measured_as_asked(command, words_run, parallel_files, monkeypat
 
 
 def test_raw_text_is_tokenized_for_bleu_and_tokenized_text_is_not():
-    assert [scoring.bleu_tokenizer(k) for k in ("words", "characters", "sentencepiece")] == [
+    assert [
+        text_metrics.choose_bleu_tokenizer(k) for k in ("words", "characters", "sentencepiece")
+    ] == [
         "none",
         "13a",
         "13a",
     ]
-    outputs, references = ["A cat sleeps here."], ["A cat sleeps here ."]
-    assert scoring.corpus_bleu(outputs, references, "13a")[0] == pytest.approx(100)
-    assert scoring.corpus_bleu(outputs, references, "none")[0] < 100
-    bleu, signature = scoring.corpus_bleu(["a cat sleeps here"], ["A Cat Sleeps Here"], "13a", True)
+    outputs, references = ["A cat sleeps here."], [["A cat sleeps here ."]]
+    assert text_metrics.corpus_bleu(outputs, references, "13a")[0] == pytest.approx(100)
+    assert text_metrics.corpus_bleu(outputs, references, "none")[0] < 100
+    bleu, signature = text_metrics.corpus_bleu(
+        ["a cat sleeps here"], [["A Cat Sleeps Here"]], "13a", True
+    )
     assert (bleu, "case:lc" in signature) == (pytest.approx(100), True)
 
 
@@ -149,7 +154,7 @@ def test_evaluation_on_dates(command, dates_run):
     assert (status, err) == (0, "")
     for name in (
         "perplexity",
-        "perplexity own words",
+        "perplexity free running",
         "token accuracy",
         "exact match",
         "year attended",
@@ -159,8 +164,8 @@ def test_evaluation_on_dates(command, dates_run):
 
 
 def test_a_run_without_attention_is_not_asked_where_it_looked(command, dates_run, monkeypatch):
-    monkeypatch.setattr(evaluate, "has_attention", lambda model: False)
-    monkeypatch.setattr(evaluate, "translator", lambda *_: Echo())
+    monkeypatch.setattr(Translation, "has_attention", False)
+    monkeypatch.setattr(Translation, "make_translator", lambda *_: Echo())
     status, out, _ = command(
         "evaluate", dates_run, "--max-examples", 8, *GREEDY, "--max-length", 11
     )
@@ -182,7 +187,7 @@ def test_characters_without_a_font_are_noted_once_and_plainly(
     command, words_run, tmp_path, monkeypatch, recwarn
 ):
     drawn = _fonts.choose_families(["a"])[0]
-    monkeypatch.setattr(plot, "translator", lambda *_: Echo())
+    monkeypatch.setattr(Translation, "make_translator", lambda *_: Echo())
     monkeypatch.setattr(_fonts, "_advised_fonts", set())
     monkeypatch.setattr(_fonts, "choose_families", lambda texts: (drawn, {"龘"}))
     status, _, err = command("plot", words_run, "--output-dir", tmp_path, "ein", "kein")
@@ -193,8 +198,8 @@ def test_characters_without_a_font_are_noted_once_and_plainly(
 
 
 def test_the_dates_drawn_by_default_spread_over_scripts():
-    texts = plot.drawn_dates()
-    assert len(texts) == len(plot.DRAWN_DATES) == len(set(texts))
+    texts = dates.choose_shown_dates()
+    assert len(texts) == len(dates.SHOWN_FORMS) == len(set(texts))
     together = "".join(texts)
     for first, last in ("AZ", "ая", "αω", "ءي", "अह", "一龠"):
         assert any(first <= char <= last for char in together), (first, last)

@@ -9,7 +9,8 @@ import pytest
 
 from examples import registry
 from examples.commands import by_run, train_options
-from examples.commands.options import check_given, describe, options_of, take
+from examples.commands.options import describe
+from examples.commands.train import make_recipe
 
 COMMANDS = ("evaluate", "plot", "export", "score", "translate")
 
@@ -53,9 +54,7 @@ def parse(name, words):
         if isinstance(recipe, str):
             registry.find(rest[0]).part("train").check(arguments)
             return
-        options = options_of(recipe)
-        check_given(options, arguments)
-        recipe(**take(options, arguments)).check()
+        make_recipe(rest[0], arguments)
         return
     parser = argparse.ArgumentParser(command)
     run_command(name, command).add_arguments(parser)

@@ -4,12 +4,11 @@ import csv
 import json
 import re
 
-import numpy as np
 import pytest
 
-from examples.commands.train_options import make_parser
-from examples.translation import evaluate, train
-from examples.translation.error_rates import phoneme_error_rate
+from examples.recipes.text_metrics import phoneme_error_rate
+from examples.recipes.translation import Translation
+from keras_attention.export import Translation as TranslatedText
 from keras_attention.export.runs import read_run
 
 pytestmark = pytest.mark.thorough
@@ -27,8 +26,8 @@ class Answers:
     def __init__(self, answers):
         self.answers = answers
 
-    def best(self, texts):
-        return [self.answers[text] for text in texts]
+    def translate(self, texts):
+        return [TranslatedText([self.answers[text]], [0.0], None, None, None) for text in texts]
 
 
 @pytest.fixture(scope="session")
@@ -62,14 +61,14 @@ def test_a_run_on_pronunciations_keeps_the_lowest_error_rate(words):
     wrong = [rate / 100 * MONITORED for rate in rates]
     assert wrong == pytest.approx([round(count) for count in wrong]), "of so many words"
     record = json.loads((run / "arguments.json").read_text())
-    assert (record["monitor"], record["average"]) == ("wer", 0.5)
+    assert (record["monitor"], record["ema_decay"]) == ("wer", 0.5)
 
 
 def test_error_rates_count_words_once_and_any_pronunciation(command, words, tmp_path, monkeypatch):
     lines = "AB\tAH B IY\tAE B\nABC\tX\nCD\tS D IY\nCD\tK D\n"
     (tmp_path / "test.tsv").write_text(lines)
     answers = {"AB": "AE B", "ABC": "AH B IY", "CD": "K"}
-    monkeypatch.setattr(evaluate, "translator", lambda *_: Answers(answers))
+    monkeypatch.setattr(Translation, "make_translator", lambda *_: Answers(answers))
     numbers = tmp_path / "numbers.json"
     line = ("evaluate", words / "run", "--pairs", tmp_path / "test.tsv", "--json", numbers)
     status, out, err = command(*line, "--format", "targets")
@@ -137,20 +136,6 @@ def test_commands_and_actions(command, tmp_path):
     assert "bleu" not in out and "wer" not in out
     status, _, err = command("evaluate", run, "--source", file, "--target", file, "--format", "tsv")
     assert (status, "--format is for files of pairs" in err) == (2, True)
-
-
-@pytest.mark.parametrize("kind", ["words", "characters", "sentencepiece"])
-def test_a_joint_vocabulary_is_made_from_both_sides(kind):
-    line = ["--run", "x", "--pairs", "y", "--joint-vocabulary", "--tokenizer", kind]
-    line += ["--vocabulary-size", "60"] if kind == "sentencepiece" else []
-    arguments = make_parser("rnnsearch").parse_args(line)
-    pairs = [("ein hund schläft .", "a dog sleeps ."), ("ein baum fällt nie .", "never !")] * 9
-    sides = train._new_tokenizers(arguments, pairs)
-    assert sides[0] is sides[1]
-    texts = ["ein hund schläft nie .", "a dog never sleeps !"]
-    ids, lengths = sides[0].encode(texts)
-    assert [text.decode() for text in sides[0].decode(ids).numpy()] == texts
-    assert 1 not in np.concatenate([row[:n] for row, n in zip(ids, lengths, strict=True)])
 
 
 @pytest.mark.parametrize(

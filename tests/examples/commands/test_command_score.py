@@ -40,7 +40,7 @@ def full_call(directory):
 
 
 def test_each_pair_has_its_log_probability_in_its_place(command, words_run, tmp_path):
-    lines = scored(command, words_run, tmp_path, "--tokenizer")
+    lines = scored(command, words_run, tmp_path, "--tokens")
     for (total, tokens), expected in zip(lines, full_call(words_run), strict=True):
         np.testing.assert_allclose([float(x) for x in tokens.split()], expected, atol=2e-4)
         assert float(total) == pytest.approx(expected.sum(), abs=2e-4)
@@ -49,10 +49,10 @@ def test_each_pair_has_its_log_probability_in_its_place(command, words_run, tmp_
 
 def test_a_decoder_that_reads_the_end_id_first_is_trained_and_scored_so(command, tmp_path):
     (tmp_path / "train.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in PAIRS * 4))
-    sizes = "--units 8 --embedding-dim 5 --layers 1 --tokenizer words --epochs 1 --no-xla --num-buckets 1"
+    sizes = "--units 8 --embedding-dim 5 --layers 1 --tokenizer words --epochs 1"
     status, _, err = command(
         "train", "seq2seq", "--run", tmp_path / "run", "--pairs", tmp_path / "train.tsv",
-        "--dev-pairs", tmp_path / "train.tsv", *sizes.split(),
+        "--dev-pairs", tmp_path / "train.tsv", *sizes.split(), "--no-xla", "--num-buckets", 1,
     )  # fmt: skip
     assert status == 0, err
     lines = scored(command, tmp_path / "run", tmp_path)

@@ -182,7 +182,7 @@ def test_long_pairs_are_told_and_never_cut(tmp_path):
     assert [bad.line for bad in encoded.report.examples()] == [3, 4]  # of the file
     assert encoded.report.summary() == "2 pairs used, 2 left out: 2 too long after tokenization"
     assert (
-        "a.tsv:3: too long after tokenization (5 source tokens with the end mark, the limit is 4)"
+        "a.tsv:3: too long after tokenization (5 source tokens with the EOS token, the limit is 4)"
         in str(encoded.report)
     )
     with pytest.raises(DataError, match="No pair is left after tokenization. 0 pairs used, 4 left"):

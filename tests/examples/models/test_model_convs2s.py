@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 from seeds import set_seed
 
+from examples import registry
 from examples.models import assembly, convs2s
 from examples.models.encoders import bidirectional_gru, gated_convolutional
 from examples.training.fitting import make_trainer
@@ -138,7 +139,7 @@ def test_dropout_acts_in_training_only():
 
 
 def test_the_options_are_those_of_build():
-    options = {name: option.default for name, option in convs2s.OPTIONS.items()}
+    options = {option.name: option.default for option in registry.find("convs2s").options}
     set_seed(0)
     model = convs2s.build(11, 13, **{**options, "units": 6, "embedding_dim": 4})
     assert model.get_layer("encoder").output["memory"].shape[-1] == 8

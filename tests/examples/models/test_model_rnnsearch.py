@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 from seeds import set_seed
 
+from examples import registry
 from examples.models import rnnsearch
 
 SOURCE = np.array([[5, 7, 4, 3, 0, 0], [9, 3, 0, 0, 0, 0], [6, 6, 8, 10, 4, 3]], "int32")
@@ -66,7 +67,7 @@ def test_dropout_acts_in_training_only():
 
 
 def test_an_unknown_attention_is_refused():
-    with pytest.raises(ValueError, match="'none' for the control. Received: attention='dot'"):
+    with pytest.raises(ValueError, match="'none' for the baseline. Received: attention='dot'"):
         build(attention="dot")
 
 
@@ -83,7 +84,7 @@ def test_no_layer_takes_the_cudnn_road(tmp_path):
 
 
 def test_the_options_are_those_of_build():
-    options = {name: option.default for name, option in rnnsearch.OPTIONS.items()}
+    options = {option.name: option.default for option in registry.find("rnnsearch").options}
     set_seed(0)
     model = rnnsearch.build(11, 13, **{**options, "units": 6})
     assert model.get_layer("encoder").output["memory"].shape[-1] == 12

@@ -17,12 +17,12 @@ from examples.training import schedules
 )
 def test_worked_numbers_of_the_transformer_rate(step, expected):
     # Steps count from 1 in the paper and from 0 in Keras.
-    rate = schedules.NoamSchedule(units=512, warmup=4000)(step - 1)
+    rate = schedules.InverseSqrtSchedule(units=512, warmup=4000)(step - 1)
     np.testing.assert_allclose(rate, expected, rtol=1e-6)
 
 
 def test_an_optimizer_takes_the_schedule_from_its_first_update():
-    optimizer = keras.optimizers.SGD(schedules.NoamSchedule(units=512))
+    optimizer = keras.optimizers.SGD(schedules.InverseSqrtSchedule(units=512))
     variable = keras.Variable([0.0])
     optimizer.apply([keras.ops.ones(1)], [variable])
     np.testing.assert_allclose(variable.numpy(), -1.746928e-7, rtol=1e-6)
@@ -37,7 +37,7 @@ def test_halving_counts_epochs_and_their_parts():
 
 @pytest.mark.parametrize(
     "schedule",
-    [schedules.NoamSchedule(64, 100, 2.0), schedules.HalvingSchedule(0.5, 7, 3)],
+    [schedules.InverseSqrtSchedule(64, 100, 2.0), schedules.HalvingSchedule(0.5, 7, 3)],
 )
 def test_schedules_round_trip_through_their_config(schedule):
     copy = type(schedule).from_config(schedule.get_config())
@@ -47,8 +47,8 @@ def test_schedules_round_trip_through_their_config(schedule):
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: schedules.NoamSchedule(0), "`units` to be a positive int.*units=0"),
-        (lambda: schedules.NoamSchedule(8, warmup=0), "`warmup` to be a positive int"),
+        (lambda: schedules.InverseSqrtSchedule(0), "`units` to be a positive int.*units=0"),
+        (lambda: schedules.InverseSqrtSchedule(8, warmup=0), "`warmup` to be a positive int"),
         (lambda: schedules.HalvingSchedule(0.1, 0, 1), "`first_step` to be a positive int"),
     ],
 )

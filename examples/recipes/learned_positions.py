@@ -2,7 +2,7 @@
 
 Beyond a table of positions a graph, whose lengths are not known while it is traced, takes the
 last of them for every token: nothing fails, and the answers are wrong. So sources are cut
-before, which is told, and pairs that are to be scored are refused.
+before, which is reported, and pairs that are to be scored are refused.
 """
 
 import sys
@@ -19,13 +19,13 @@ from keras_attention.export.runs import SIDES, Run
 MOST_NAMED = 5
 
 
-def source_limit(model: keras.Model) -> int | None:
-    """Returns the most tokens of a source, the end mark not counted; None for any number."""
+def find_source_limit(model: keras.Model) -> int | None:
+    """Returns the most tokens of a source, the EOS token not counted; None for any number."""
     learned = count_learned_positions(model).get("source")
     return None if learned is None else learned - 1
 
 
-def pair_limits(*models: keras.Model) -> dict[str, int]:
+def find_pair_limits(*models: keras.Model) -> dict[str, int]:
     """Returns the limits of `encode_pairs` within which all of some models have positions.
 
     Args:
@@ -42,7 +42,7 @@ def pair_limits(*models: keras.Model) -> dict[str, int]:
     }
 
 
-def tell_cut_sources(run: Run, texts: list[str], names: list[str]) -> None:
+def report_cut_sources(run: Run, texts: list[str], names: list[str]) -> None:
     """Prints a note that names the texts of which a translator reads the first tokens only.
 
     Args:
@@ -50,7 +50,7 @@ def tell_cut_sources(run: Run, texts: list[str], names: list[str]) -> None:
         texts: The sources.
         names: What each of them is called, such as "line 3".
     """
-    limit = source_limit(run.model)
+    limit = find_source_limit(run.model)
     if limit is None:
         return
     lengths = count_tokens(run.source_tokenizer, texts)
@@ -62,7 +62,7 @@ def tell_cut_sources(run: Run, texts: list[str], names: list[str]) -> None:
     if cut:
         more = f", and {len(cut) - MOST_NAMED:,} more" if len(cut) > MOST_NAMED else ""
         print(
-            f"note: the encoder has learned {limit + 1:,} positions, and the end mark takes one: "
+            f"note: the encoder has learned {limit + 1:,} positions, and the EOS token takes one: "
             f"only the first {limit:,} tokens are read of {', '.join(cut[:MOST_NAMED])}{more}.",
             file=sys.stderr,
         )
@@ -93,12 +93,12 @@ def check_pairs(model: keras.Model, source, target, pairs) -> None:
         limit = learned.get(side, np.inf)
         for line, length in zip(lines, count_tokens(tokenizer, texts), strict=True):
             if length + 1 > limit:
-                detail = f"{length + 1:,} with the end mark, learned are {limit:,}"
+                detail = f"{length + 1:,} with the EOS token, learned are {limit:,}"
                 report.add(BadLine(name, line, f"too many {side} tokens", detail))
     if report.left_out:
-        told = "; ".join(str(bad) for bad in report.examples())
+        described = "; ".join(str(bad) for bad in report.examples())
         raise DataError(
             "The model has not learned as many positions as these pairs need: "
             f"{', '.join(f'{count:,} {reason}' for reason, count in report.counts.items())}. "
-            f"{told}. Shorten them or leave them out."
+            f"{described}. Shorten them or leave them out."
         )

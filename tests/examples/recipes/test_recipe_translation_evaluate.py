@@ -1,13 +1,13 @@
 """What `evaluate` does with test files whose lines are too long, or are no pairs."""
 
-import argparse
 import json
 
 import pytest
+from translation_commands import Echo, call
 
 from examples.data.report import DataError
 from examples.models import rnnsearch, transformer
-from examples.translation import evaluate
+from examples.recipes.translation import Translation
 from keras_attention.export import runs
 from keras_attention.export.tokenizers import WordTokenizer
 
@@ -16,16 +16,9 @@ TINY = {"units": 8, "heads": 2, "layers": 1, "seed": 5, "positions": "learned", 
 LONG = "a b c d e f a b c"
 
 
-class Echo:
-    """Stands in for a translator: the output is the text."""
-
-    def best(self, texts):
-        return texts
-
-
 @pytest.fixture
 def echo(monkeypatch):
-    monkeypatch.setattr(evaluate, "translator", lambda *_: Echo())
+    monkeypatch.setattr(Translation, "make_translator", lambda *_: Echo())
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +33,7 @@ def learned(tmp_path_factory):
 def evaluated(run, pairs, *options):
     """Calls the command and returns its outputs, a line each, and its numbers."""
     output, numbers = pairs.with_suffix(".out"), pairs.with_suffix(".json")
-    parser = argparse.ArgumentParser()
-    evaluate.add_arguments(parser)
-    command = [run, "--pairs", pairs, "--output", output, "--json", numbers, *options]
-    evaluate.run(parser.parse_args([str(option) for option in command]))
+    call("evaluate", run, "--pairs", pairs, "--output", output, "--json", numbers, *options)
     return output.read_text(encoding="utf-8").split("\n"), json.loads(numbers.read_text())
 
 
@@ -55,11 +45,11 @@ def test_long_lines_are_searched_and_left_out_of_the_perplexity_only(
     outputs, numbers = evaluated(learned, pairs)
     assert outputs == ["a b", LONG, "b", "a b c d e", ""]
     assert (numbers["pairs"], numbers["exact_match"]) == (4, 0.5)
-    assert numbers["perplexity"] >= 1 and numbers["perplexity_own_words"] >= 1
+    assert numbers["perplexity"] >= 1 and numbers["perplexity_free_running"] >= 1
     out, err = capsys.readouterr()
     assert out.startswith(
         "references: 2 pairs used, 2 left out: 2 too long after tokenization\n"
-        f"{pairs}:2: too long after tokenization (10 source tokens with the end mark, the limit "
+        f"{pairs}:2: too long after tokenization (10 source tokens with the EOS token, the limit "
         f"is 6)\n{pairs}:3: too long after tokenization (10 target tokens"
     )
     assert "only the first 5 tokens are read of" in err
@@ -69,7 +59,7 @@ def test_long_lines_are_searched_and_left_out_of_the_perplexity_only(
 def test_nothing_is_searched_where_no_reference_has_positions(learned, tmp_path, monkeypatch):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text(f"{LONG}\ta\n")
-    monkeypatch.setattr(evaluate, "translator", lambda *_: pytest.fail("searched"))
+    monkeypatch.setattr(Translation, "make_translator", lambda *_: pytest.fail("searched"))
     with pytest.raises(DataError, match="0 pairs used, 1 left out: 1 too long after tokenization"):
         evaluated(learned, pairs)
 
@@ -150,12 +140,10 @@ def test_parallel_files_have_an_empty_output_for_a_line_left_out(any_length, ech
     source, target, output = (tmp_path / name for name in ("de", "en", "out"))
     source.write_text("a\nb\nc\n")
     target.write_text("a\nb\n\n")
-    parser = argparse.ArgumentParser()
-    evaluate.add_arguments(parser)
-    files = ["--source", str(source), "--target", str(target), "--output", str(output)]
-    arguments = parser.parse_args([str(any_length), *files, "--invalid-lines", "skip"])
-    evaluate.run(arguments)
+    files = ["--source", source, "--target", target, "--output", output]
+    line = ["evaluate", any_length, *files, "--invalid-lines", "skip"]
+    call(*line)
     assert output.read_text() == "a\nb\n\n"
     target.write_text("a\nb\n")
     with pytest.raises(DataError, match="de has 3 lines and .*en 2"):
-        evaluate.run(arguments)
+        call(*line)

@@ -1,9 +1,9 @@
-"""Perplexity of references while a model reads its own words, as it does where it translates.
+"""Perplexity of references while a model runs freely, as it does where it translates.
 
     perplexity = e^(-mean of log p(y_t | source, w_1 .. w_{t-1}))
-    w_t = the likeliest token after w_1 .. w_{t-1}, never padding or the start
+    w_t = the most probable token after w_1 .. w_{t-1}, never padding or the start
 
-y: the reference with its end mark, w: what greedy decoding writes, past an end mark of its own
+y: the reference with its EOS token, w: what greedy decoding writes, past an EOS token of its own
 too. The mean is over all tokens y_t. Teacher forcing has y_1 .. y_{t-1} in the place of w.
 """
 
@@ -14,18 +14,15 @@ import tensorflow as tf
 from examples.data.batches import Batches
 from keras_attention.decoders import get_decoder_start_id, start_decoder
 from keras_attention.export.tokenizers.base import EOS_ID, PADDING_ID
-from keras_attention.search import (
-    SpecialIds,
-    score_sequences,
-)
+from keras_attention.search import SpecialIds, score_sequences
 
 
-def own_words_perplexity(model: keras.Model, source, target, batches: Batches) -> float:
-    """Returns the perplexity of references with the model's own likeliest tokens fed.
+def free_running_perplexity(model: keras.Model, target, batches: Batches) -> float:
+    """Returns the perplexity of references with the model's own most probable tokens fed.
 
     Args:
         model: A translator.
-        source, target: Its tokenizers.
+        target: The tokenizer of its target.
         batches: The `Batches` of sources and references.
     """
     longest = max(steps for _, _, steps in batches.shapes())
@@ -38,7 +35,7 @@ def own_words_perplexity(model: keras.Model, source, target, batches: Batches) -
         memory = decoder.prepare(encoded["memory"], memory_mask=ids != PADDING_ID)
         state = start_decoder(decoder, memory, encoded.get("initial_state"), longest)
         found = score_sequences(
-            _feeding_own_words(decoder.step, start_id, target.vocabulary_size),
+            _make_free_running_step(decoder.step, start_id, target.vocabulary_size),
             {"decoder": state, "ids": tf.fill(tf.shape(ids)[:1], start_id)},
             memory,
             references,
@@ -52,10 +49,10 @@ def own_words_perplexity(model: keras.Model, source, target, batches: Batches) -
     return float(np.exp(np.float64(-log_prob / count)))
 
 
-def _feeding_own_words(step, start_id, vocabulary_size):
-    """A step that reads the likeliest token of the last one, whatever ids it is given."""
+def _make_free_running_step(step, start_id, vocabulary_size):
+    """A step that reads the most probable token of the last one, whatever ids it is given."""
 
-    def own(_, state, memory):
+    def free_running_step(_, state, memory):
         logits, decoder, alignment = step(state["ids"], state["decoder"], memory)
         in_vocabulary = tf.range(tf.shape(logits)[1]) < vocabulary_size
         logits = tf.where(in_vocabulary, logits, -1e9)
@@ -65,4 +62,4 @@ def _feeding_own_words(step, start_id, vocabulary_size):
         ids = tf.argmax(words, axis=-1, output_type=tf.int32)
         return logits, {"decoder": decoder, "ids": ids}, alignment
 
-    return own
+    return free_running_step

@@ -1,26 +1,28 @@
 """Texts that are longer than what a translator has learned positions for."""
 
-import argparse
 import io
 import sys
 
 import numpy as np
 import pytest
+from translation_commands import Echo, call
 
 from examples.data.report import DataError
-from examples.models import transformer
-from examples.translation import lengths, plot, score, translate
-from examples.translation.translating import PairScorer, TextTranslator, Translation
+from examples.models import convs2s, rnnsearch, transformer
+from examples.recipes.learned_positions import find_source_limit
+from examples.recipes.translation import Translation
+from examples.recipes.translator import TextTranslator
 from keras_attention.export import SearchOptions, runs
+from keras_attention.export.length_limits import DEFAULT_MAX_LENGTH, choose_max_length
 from keras_attention.export.tokenizers import WordTokenizer
 
 WORDS = WordTokenizer([*"abcdef"])
 TINY = {"units": 8, "heads": 2, "layers": 1, "seed": 5}
 POSITIONS = 6
 LONG = "a b c d e f a b c"
-READ = "a b c d e"  # what the positions are enough for, one of them being the end mark's
+READ = "a b c d e"  # what the positions are enough for, one of them being the EOS token's
 NOTE = (
-    "note: the encoder has learned 6 positions, and the end mark takes one: only the first 5 "
+    "note: the encoder has learned 6 positions, and the EOS token takes one: only the first 5 "
     "tokens are read of "
 )
 
@@ -49,32 +51,15 @@ def run(model, tmp_path_factory):
     return written(tmp_path_factory.mktemp("learned"), model)
 
 
-class Echo:
-    """Stands in for a translator: the output is the text, every token looks everywhere."""
-
-    def best(self, texts):
-        return texts
-
-    def translate(self, texts):
-        return [Translation([text], [0.0], [*text], [*text], np.eye(len(text))) for text in texts]
-
-
 @pytest.fixture
 def echo(monkeypatch):
-    for command in (translate, plot):
-        monkeypatch.setattr(command, "translator", lambda *_: Echo())
-
-
-def called(command, *options):
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    command.run(parser.parse_args([str(option) for option in options]))
+    monkeypatch.setattr(Translation, "make_translator", lambda *_: Echo())
 
 
 @pytest.mark.thorough
 def test_a_long_source_is_read_as_far_as_positions_are_learned(model):
     translator = TextTranslator(model, WORDS, WORDS, SearchOptions(beam_width=2, max_length=4))
-    found, expected, other = translator.translate([LONG, READ, "a b c d f"])
+    found, expected, other = translator.align([LONG, READ, "a b c d f"])
     assert found.texts == expected.texts
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
     assert found.source_tokens == expected.source_tokens
@@ -83,7 +68,7 @@ def test_a_long_source_is_read_as_far_as_positions_are_learned(model):
 
 
 def test_texts_that_are_cut_are_named(run, capsys, echo):
-    called(translate, run, READ, LONG, "b", f"{READ} f")
+    call("translate", run, READ, LONG, "b", f"{READ} f")
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 4
     assert err == f"{NOTE}text 2 (9 tokens), text 4 (6 tokens).\n"
@@ -93,7 +78,7 @@ def test_lines_that_are_cut_are_named_by_number_and_counted(run, capsys, echo, m
     lines = ["a", "", *[LONG] * 7]
     stream = io.TextIOWrapper(io.BytesIO("\n".join(lines).encode()))
     monkeypatch.setattr(sys, "stdin", stream)
-    called(translate, run)
+    call("translate", run)
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 9
     named = ", ".join(f"line {number} (9 tokens)" for number in range(3, 8))
@@ -101,14 +86,14 @@ def test_lines_that_are_cut_are_named_by_number_and_counted(run, capsys, echo, m
 
 
 def test_pictures_of_texts_that_are_cut_are_named(run, tmp_path, capsys, echo):
-    called(plot, run, "b", LONG, "--output-dir", tmp_path)
+    call("plot", run, "b", LONG, "--output-dir", tmp_path)
     assert capsys.readouterr().err == f"{NOTE}text 2 (9 tokens).\n"
 
 
 def test_a_model_without_learned_positions_reads_all(tmp_path, capsys, echo):
     model = build()
-    assert lengths.source_limit(model) is None
-    called(translate, written(tmp_path, model), LONG)
+    assert find_source_limit(model) is None
+    call("translate", written(tmp_path, model), LONG)
     assert capsys.readouterr().err == ""
 
 
@@ -116,20 +101,33 @@ def test_pairs_that_are_too_long_are_not_scored(model, run, tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text(f"a b\tc\n{LONG}\ta\nb\t{READ} f\n{READ}\t{READ}\n")
     with pytest.raises(DataError) as raised:
-        called(score, run, "--pairs", path)
+        call("score", run, "--pairs", path)
     assert str(raised.value) == (
         "The model has not learned as many positions as these pairs need: 1 too many source "
-        f"tokens, 1 too many target tokens. {path}:2: too many source tokens (10 with the end "
-        f"mark, learned are 6); {path}:3: too many target tokens (7 with the end mark, learned "
+        f"tokens, 1 too many target tokens. {path}:2: too many source tokens (10 with the EOS "
+        f"token, learned are 6); {path}:3: too many target tokens (7 with the EOS token, learned "
         "are 6). Shorten them or leave them out."
     )
     with pytest.raises(DataError, match="pair:2: too many source tokens"):
-        PairScorer(model, WORDS, WORDS).log_probs([("a", "b"), (LONG, "b")])
+        TextTranslator(model, WORDS, WORDS).score([("a", "b"), (LONG, "b")])
 
 
 @pytest.mark.thorough
 def test_pairs_of_all_learned_positions_are_scored(run, tmp_path, capsys):
     path = tmp_path / "pairs.tsv"
     path.write_text(f"{READ}\t{READ}\n")
-    called(score, run, "--pairs", path, "--tokenizer")
+    call("score", run, "--pairs", path, "--tokens")
     assert len(capsys.readouterr().out.split("\t")[1].split()) == POSITIONS
+
+
+def test_outputs_are_no_longer_than_the_positions_that_were_learned():
+    sizes = {"units": 8, "layers": 1, "heads": 2}
+    learned = transformer.build(11, 13, positions="learned", max_length=40, **sizes)
+    assert choose_max_length(learned, 12) == 24
+    assert choose_max_length(learned, 21) == 40
+    assert choose_max_length(learned, None) == 40
+    free = transformer.build(11, 13, max_length=40, **sizes)
+    assert choose_max_length(free, 300) == 600
+    convolutional = convs2s.build(11, 13, units=8, embedding_dim=8, max_length=31)
+    assert choose_max_length(convolutional, 20) == 31
+    assert choose_max_length(rnnsearch.build(11, 13, units=6), None) == DEFAULT_MAX_LENGTH

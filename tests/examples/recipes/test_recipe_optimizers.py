@@ -2,18 +2,24 @@
 
 import keras
 import pytest
+from translation_commands import read_options
 
-from examples.commands.train_options import make_parser
-from examples.translation import optimizing
-from examples.translation.train import make_callbacks
-
-
-def asked(line=""):
-    return make_parser("rnnsearch").parse_args(["--run", "x", *line.split()])
+from examples.commands.arguments import UsageError
 
 
-def rates(line, steps, batches_per_epoch=10):
-    optimizer = optimizing.make_optimizer(asked(line), batches_per_epoch)
+class Batches:
+    """Stands in for training data of ten batches."""
+
+    def batches_per_epoch(self):
+        return 10
+
+
+def make_optimizer(line=""):
+    return read_options(line).make_optimizer(None, Batches())
+
+
+def rates(line, steps):
+    optimizer = make_optimizer(line)
     schedule = optimizer.get_config()["learning_rate"]
     if not isinstance(schedule, dict):
         return [float(schedule)] * len(steps)
@@ -42,7 +48,7 @@ def rates(line, steps, batches_per_epoch=10):
     ],
 )
 def test_optimizers_have_the_papers_parameters(line, kind, config):
-    optimizer = optimizing.make_optimizer(asked(line), 10)
+    optimizer = make_optimizer(line)
     assert type(optimizer) is kind
     found = optimizer.get_config()
     assert {name: found[name] for name in config} == pytest.approx(config)
@@ -51,7 +57,7 @@ def test_optimizers_have_the_papers_parameters(line, kind, config):
 
 
 def test_the_optimizer_clips_and_averages_as_asked():
-    found = optimizing.make_optimizer(asked("--clip-norm 0.3 --ema-decay 0.9"), 10).get_config()
+    found = make_optimizer("--clip-norm 0.3 --ema-decay 0.9").get_config()
     assert (found["global_clipnorm"], found["use_ema"], found["ema_momentum"]) == (0.3, True, 0.9)
 
 
@@ -59,7 +65,7 @@ def test_the_rate_given_is_the_rate():
     assert rates("--optimizer rmsprop --learning-rate 0.3", [0, 99]) == pytest.approx([0.3, 0.3])
 
 
-def test_noam_is_the_papers_curve_for_the_width_of_the_model():
+def test_inverse_sqrt_is_the_papers_curve_for_the_width_of_the_model():
     found = rates("--schedule inverse-sqrt --warmup 40 --units 64", [0, 39, 159])
     assert found == pytest.approx([40**-1.5 / 8, 40**-0.5 / 8, 160**-0.5 / 8])
     doubled = rates(
@@ -81,10 +87,10 @@ def test_the_rate_cools_down_at_the_end_of_the_epochs():
     steps = [0, 64, 65, 70, 89, 90, 99]
     expected = [0.4, 0.4, 0.4, 0.32, 0.016, 0, 0]
     assert rates(line, steps) == pytest.approx(expected)
-    noam = "--epochs 9 --schedule inverse-sqrt --warmup 40 --units 64"
-    cooled, plain = rates(f"{noam} --decay-epochs 9", steps), rates(noam, steps)
+    plain_line = "--epochs 9 --schedule inverse-sqrt --warmup 40 --units 64"
+    cooled, plain = rates(f"{plain_line} --decay-epochs 9", steps), rates(plain_line, steps)
     left = [max(0, 90 - step) / 90 for step in steps]
-    assert cooled == pytest.approx([rate * share for rate, share in zip(plain, left, strict=True)])
+    assert cooled == pytest.approx([rate * part for rate, part in zip(plain, left, strict=True)])
 
 
 @pytest.mark.parametrize(
@@ -95,10 +101,10 @@ def test_the_rate_cools_down_at_the_end_of_the_epochs():
     ],
 )
 def test_a_plateau_lowers_the_rate_as_asked(tmp_path, line, expected):
-    (plateau,) = make_callbacks(asked(f"--schedule plateau {line}"), tmp_path)
+    (plateau,) = read_options(f"--schedule plateau {line}").make_callbacks(tmp_path)
     assert (plateau.factor, plateau.patience) == expected
     assert plateau.monitor == "perplexity"
-    assert make_callbacks(asked(), tmp_path) == ()
+    assert read_options().make_callbacks(tmp_path) == ()
     assert rates("--schedule plateau", [0, 9]) == pytest.approx([1e-3, 1e-3])
 
 
@@ -122,13 +128,12 @@ def test_a_plateau_lowers_the_rate_as_asked(tmp_path, line, expected):
     ],
 )
 def test_options_without_what_they_belong_to_are_refused(line, told):
-    with pytest.raises(optimizing.UsageError, match=told):
-        optimizing.check(asked(line))
+    with pytest.raises(UsageError, match=told):
+        read_options(line)
 
 
-def test_noam_needs_a_width():
-    arguments = asked("--schedule inverse-sqrt")
-    optimizing.check(arguments)
-    del arguments.units
-    with pytest.raises(optimizing.UsageError, match="noam needs the width of the model"):
-        optimizing.check(arguments)
+def test_inverse_sqrt_needs_a_width():
+    recipe = read_options("--schedule inverse-sqrt")
+    recipe.model_options = {}
+    with pytest.raises(UsageError, match="inverse-sqrt needs the width of the model"):
+        recipe.check()

@@ -1,13 +1,13 @@
-"""Perplexity with the model's own words fed, against its full call on these words."""
+"""Free-running perplexity, against its full call on these words."""
 
 import numpy as np
 import pytest
 
 from examples.data.batches import Batches
 from examples.models import rnnsearch, seq2seq, transformer
+from examples.recipes.free_running import free_running_perplexity
+from examples.recipes.reference_metrics import make_token_metrics
 from examples.training.fitting import evaluate
-from examples.translation.own_words import own_words_perplexity
-from examples.translation.train import make_metrics
 from keras_attention import TokenCrossentropy
 from keras_attention.decoders import get_decoder_start_id
 from keras_attention.export.tokenizers import WordTokenizer
@@ -38,7 +38,7 @@ def log_probs(model, source, reference):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_references_are_scored_after_the_models_own_words(name):
+def test_references_are_scored_after_the_models_own_tokens(name):
     module, options = MODELS[name]
     model = module.build(WORDS.vocabulary_size, WORDS.vocabulary_size, **SMALL, **options)
     rng = np.random.default_rng(3)
@@ -52,6 +52,8 @@ def test_references_are_scored_after_the_models_own_words(name):
     assert len(batches.encoded) == 4  # so that two rows of the second batch are empty
     found = [log_probs(model, source, reference) for source, reference in rows]
     expected = np.exp(-np.mean(np.concatenate(found)))
-    assert own_words_perplexity(model, WORDS, WORDS, batches) == pytest.approx(expected, rel=1e-4)
-    forced = evaluate(model, batches.epoch(0), TokenCrossentropy(), make_metrics())["perplexity"]
+    assert free_running_perplexity(model, WORDS, batches) == pytest.approx(expected, rel=1e-4)
+    forced = evaluate(model, batches.epoch(0), TokenCrossentropy(), make_token_metrics())[
+        "perplexity"
+    ]
     assert abs(forced - expected) > 0.01 * expected

@@ -5,7 +5,10 @@ import pytest
 import tensorflow as tf
 
 from examples.models import luong, rnnsearch
-from examples.translation.positions import predicted_positions, predicts_positions
+from examples.recipes.predicted_positions import (
+    measure_predicted_positions,
+    predicts_positions,
+)
 
 OPTIONS = dict(units=5, embedding_dim=3, layers=1, window=3, seed=1)
 
@@ -54,7 +57,7 @@ def test_distances_are_those_of_real_tokens(local, batch):
         for step in range(steps):
             predicted = float(results[0][-1]["position"][0, step])
             apart.append(abs(predicted - int(np.argmax(results[1][-1][0, step]))))
-    numbers = predicted_positions(local, [(inputs, labels, None)] * 2, free)
+    numbers = measure_predicted_positions(local, [(inputs, labels, None)] * 2, free)
     assert numbers["position_distance"] == pytest.approx(np.mean(apart), abs=1e-4)
     assert numbers["position_within_one"] == pytest.approx(np.mean(np.array(apart) <= 1))
 
@@ -65,6 +68,6 @@ def test_a_sampled_decoder_is_measured_as_the_one_it_holds(local, batch):
     )
     for one, other in zip(sampled.trainable_weights, local.trainable_weights, strict=True):
         one.assign(other)
-    found = predicted_positions(sampled, [batch], sampled)
-    expected = predicted_positions(local, [batch], local)
+    found = measure_predicted_positions(sampled, [batch], sampled)
+    expected = measure_predicted_positions(local, [batch], local)
     assert found == pytest.approx(expected, abs=1e-5)

@@ -1,1 +1,0 @@
-"""Translators on the command line: text pairs in, ranked outputs out."""

@@ -1,0 +1,134 @@
+"""Options of the recipe of translators: the search, vocabularies, and what has attention."""
+
+import argparse
+import importlib
+import types
+
+import keras
+import numpy as np
+import pytest
+from translation_commands import call, read_options
+
+from examples.commands.arguments import UsageError
+from examples.commands.by_run import RunCommand, load_recipe
+from examples.models import convs2s, mixed, rnn_encoder_decoder, rnnsearch, seq2seq, transformer
+from examples.recipes.translation import Translation
+from keras_attention.export import __main__ as command
+from keras_attention.export import runs, text_translator
+from keras_attention.export.length_limits import choose_max_length, count_learned_positions
+from keras_attention.export.search_arguments import (
+    add_search_arguments,
+    make_search_options,
+    parse_length_penalty,
+)
+from keras_attention.export.tokenizers import WordTokenizer
+from keras_attention.search import AverageLengthPenalty
+
+WORDS = WordTokenizer([*"abc"])
+SMALL = {"units": 4, "embedding_dim": 3}
+SAMPLED = {**SMALL, "scheduled_sampling": "constant:0.5"}
+TINY = {"units": 4, "heads": 2, "layers": 1}
+LEARNED = {**TINY, "positions": "learned", "max_length": 9}
+
+
+@pytest.mark.parametrize(("text", "expected"), [("average", -2.0), ("1", -8 / 1.5), ("0", -8.0)])
+def test_scores_are_divided_as_asked(text, expected):
+    score = parse_length_penalty(text)(keras.ops.array([[-8.0]]), keras.ops.array([[4]]))
+    assert float(score[0, 0]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("text", ["mean", "nan", "10.5", ""])
+def test_other_penalties_are_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="expected average or a number from -10"):
+        parse_length_penalty(text)
+
+
+def test_the_search_is_given_what_was_asked(tmp_path, monkeypatch):
+    given = []
+
+    class Recorded(text_translator.TranslatorSignatures):
+        def __init__(self, *arguments):
+            given.append(arguments[3])
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(text_translator, "TranslatorSignatures", Recorded)
+    model = rnnsearch.build(WORDS.vocabulary_size, WORDS.vocabulary_size, 4, 3)
+    run = runs.write_run(tmp_path / "run", model, {"system": "rnnsearch"}, WORDS, WORDS)
+    parser = argparse.ArgumentParser()
+    add_search_arguments(parser, add_max_source_length=False)
+    line = "--beam-width 3 --max-length 5 --length-penalty average"
+    recipe = load_recipe(run)
+    recipe.make_translator(make_search_options(parser.parse_args(line.split()), recipe.run))
+    (options,) = given
+    assert (options.max_length, options.beam_width) == (5, 3)
+    assert isinstance(options.length_penalty, AverageLengthPenalty)
+
+
+def test_both_commands_that_export_have_the_same_flags_of_the_search():
+    parser = argparse.ArgumentParser()
+    export = importlib.import_module("examples.commands.export")
+    RunCommand(export, Translation).add_arguments(parser)
+    first, second = (
+        [
+            (action.option_strings, action.default, action.help)
+            for group in one._action_groups
+            if group.title == "search"
+            for action in group._group_actions
+        ]
+        for one in (parser, command._make_parser())
+    )
+    assert first == second and len(first) == 8
+
+
+def build(module, options):
+    return module.build(WORDS.vocabulary_size, WORDS.vocabulary_size, **options)
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "positions"),
+    [
+        (rnnsearch, SAMPLED, {}),
+        (transformer, TINY, {}),
+        (transformer, LEARNED, {"source": 9, "target": 9}),
+        (convs2s, {**SMALL, "max_length": 7}, {"source": 7, "target": 7}),
+        (mixed, {**SMALL, "encoder": "cnn", "decoder": "rnnsearch"}, {"source": 1024}),
+    ],
+)
+def test_learned_positions_are_those_of_each_side(module, options, positions):
+    model = build(module, options)
+    assert count_learned_positions(model) == positions
+    assert choose_max_length(model, 20) == min(40, positions.get("target", 40))
+    recipe = Translation()
+    recipe.run = types.SimpleNamespace(model=model)
+    assert recipe.has_attention
+
+
+@pytest.mark.parametrize(
+    ("module", "options"), [(rnn_encoder_decoder, SMALL), (seq2seq, SMALL), (seq2seq, SAMPLED)]
+)
+def test_a_run_without_attention_is_not_drawn(module, options, tmp_path):
+    settings = {"system": "seq2seq", "training": {"pairs": "x"}}
+    run = runs.write_run(tmp_path / "run", build(module, options), settings, WORDS, WORDS)
+    with pytest.raises(ValueError, match="seq2seq whose decoder has no attention to draw"):
+        call("plot", run, "a b", "--output-dir", tmp_path / "pictures")
+    assert not (tmp_path / "pictures").exists()
+
+
+def test_shared_embeddings_need_a_joint_vocabulary():
+    line = "--pairs y --share-embeddings"
+    with pytest.raises(UsageError, match="--share-embeddings needs one.*--joint-vocabulary"):
+        read_options(line, "transformer")
+    read_options(f"{line} --joint-vocabulary", "transformer")
+
+
+@pytest.mark.parametrize("kind", ["words", "characters", "sentencepiece"])
+def test_a_joint_vocabulary_is_made_from_both_sides(kind):
+    line = f"--pairs y --joint-vocabulary --tokenizer {kind}"
+    line += " --vocabulary-size 60" if kind == "sentencepiece" else ""
+    pairs = [("ein hund schläft .", "a dog sleeps ."), ("ein baum fällt nie .", "never !")] * 9
+    sides = list(read_options(line).make_tokenizers(pairs).values())
+    assert sides[0] is sides[1]
+    texts = ["ein hund schläft nie .", "a dog never sleeps !"]
+    ids, lengths = sides[0].encode(texts)
+    assert [text.decode() for text in sides[0].decode(ids).numpy()] == texts
+    assert 1 not in np.concatenate([row[:n] for row, n in zip(ids, lengths, strict=True)])
