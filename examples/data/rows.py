@@ -2,6 +2,7 @@
 
 import hashlib
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -126,6 +127,27 @@ class RowBatches:
             f"{self.num_rows:,} rows in {self.batches_per_epoch():,} batches of "
             f"{self.batch_size}, {len(self.groups)} shapes"
         )
+
+
+def predict_rows(
+    model: keras.Model, groups: list, places: list[np.ndarray], batch_size: int
+) -> list[dict[str, np.ndarray]]:
+    """Returns the outputs of a model for each row.
+
+    Args:
+        model: Model with a dict of outputs.
+        groups: As for `RowBatches`.
+        places: For each group the places of its rows in the list that is returned.
+        batch_size: Positive int.
+    """
+    found = [{}] * sum(map(len, places))
+    for group, of_group in zip(groups, places, strict=True):
+        batches = RowBatches([group], batch_size, is_training=False)
+        outputs = [model.predict_on_batch(inputs) for inputs, *_ in batches.epoch(0)]
+        joined = {name: np.concatenate([o[name] for o in outputs]) for name in outputs[0]}
+        for line, place in enumerate(of_group):
+            found[place] = {name: array[line] for name, array in joined.items()}
+    return found
 
 
 def _rows(group):

@@ -105,6 +105,8 @@ class Recipe:
     )
     #: The run that `load` opened, None while one is trained.
     run: Run | None = dataclasses.field(default=None, init=False, repr=False)
+    #: The model that is trained, or that of the run.
+    model: keras.Model | None = dataclasses.field(default=None, init=False, repr=False)
     tokenizers: dict[str, Tokenizer] = dataclasses.field(
         default_factory=dict, init=False, repr=False
     )
@@ -198,8 +200,9 @@ class Recipe:
         batches = {name: self.make_batches(name, part) for name, part in data.items()}
         dtype = None if self.dtype == "float32" else self.dtype
         sizes = self.get_sizes()
-        model = build(*sizes, seed=self.seed, dtype=dtype, **self.model_options)
-        told = f", vocabularies of {' and '.join(f'{size:,}' for size in sizes)}" if sizes else ""
+        self.model = model = build(*sizes, seed=self.seed, dtype=dtype, **self.model_options)
+        known = [f"{each.vocabulary_size:,}" for each in self.tokenizers.values()]
+        told = f", vocabularies of {' and '.join(known)}" if known else ""
         print(f"{model_name}: {model.count_params():,} parameters{told}")
         self.prepare_batches(model, batches)
         description = {
@@ -252,15 +255,9 @@ class Recipe:
 
     # A run: what the commands do.
 
-    @property
-    def model(self) -> keras.Model:
-        """The trained model."""
-        return self.run.model
-
     def load(self, run: Run) -> None:
         """Opens a run: its model and tokenizers, so that a damaged file is told at once."""
-        self.run = run
-        _ = run.model
+        self.run, self.model = run, run.model
         self._load_tokenizers(run.directory)
 
     def evaluate(self) -> dict[str, object]:
