@@ -29,6 +29,7 @@ from examples.models import (
     transformer,
 )
 from examples.recipes.base import Recipe
+from examples.recipes.cloze import Cloze
 from examples.recipes.language import Language
 
 
@@ -81,8 +82,8 @@ ROWS = (
     ("lstm", lstm, "algorithms"),
     ("han", han, "classification"),
     ("memory-network", memory_network, "questions"),
-    ("attention-over-attention", attention_over_attention, "cloze"),
-    ("attention-sum", attention_sum, "cloze"),
+    ("attention-over-attention", attention_over_attention, Cloze),
+    ("attention-sum", attention_sum, Cloze),
     ("show-attend-tell", show_attend_tell, "captions"),
     ("text-guided", text_guided, "captions"),
     ("lstmn", lstmn, Language),
