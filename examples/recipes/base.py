@@ -8,7 +8,14 @@ from typing import ClassVar, Literal
 
 import keras
 
-from examples.commands.options import NonNegativeFloat, OpenFraction, PositiveFloat, Seed
+from examples.commands.options import (
+    NonNegativeFloat,
+    OpenFraction,
+    PositiveFloat,
+    Seed,
+    options_of,
+    restore,
+)
 from examples.training.job import Job
 from examples.training.settings import Measure, TrainingSettings
 from examples.training.workers import KINDS, Workers
@@ -254,6 +261,18 @@ class Recipe:
         return options
 
     # A run: what the commands do.
+
+    @classmethod
+    def from_run(cls, run: Run) -> "Recipe":
+        """Returns the recipe of a run, with the options it was trained with.
+
+        Raises:
+            ValueError: If a file is damaged, or holds an option that the recipe cannot have.
+        """
+        record = run.settings.get("training") or {}
+        recipe = cls(**restore(options_of(cls), record, f"{run.directory}/run.json"))
+        recipe.load(run)
+        return recipe
 
     def load(self, run: Run) -> None:
         """Opens a run: its model and tokenizers, so that a damaged file is told at once."""
