@@ -28,6 +28,7 @@ from examples.models import (
     text_guided,
     transformer,
 )
+from examples.recipes.babi import Babi
 from examples.recipes.base import Recipe
 from examples.recipes.cloze import Cloze
 from examples.recipes.language import Language
@@ -81,7 +82,7 @@ ROWS = (
     ("ntm", ntm, "algorithms"),
     ("lstm", lstm, "algorithms"),
     ("han", han, "classification"),
-    ("memory-network", memory_network, "questions"),
+    ("memory-network", memory_network, Babi),
     ("attention-over-attention", attention_over_attention, Cloze),
     ("attention-sum", attention_sum, Cloze),
     ("show-attend-tell", show_attend_tell, "captions"),
