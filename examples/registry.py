@@ -30,6 +30,7 @@ from examples.models import (
 )
 from examples.recipes.babi import Babi
 from examples.recipes.base import Recipe
+from examples.recipes.classification import Classification
 from examples.recipes.cloze import Cloze
 from examples.recipes.language import Language
 
@@ -81,7 +82,7 @@ ROWS = (
     ("mixed", mixed, "translation"),
     ("ntm", ntm, "algorithms"),
     ("lstm", lstm, "algorithms"),
-    ("han", han, "classification"),
+    ("han", han, Classification),
     ("memory-network", memory_network, Babi),
     ("attention-over-attention", attention_over_attention, Cloze),
     ("attention-sum", attention_sum, Cloze),

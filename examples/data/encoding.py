@@ -139,14 +139,16 @@ def encode_rows(tokenizer, texts: list[str], limit: int | None = None) -> list[n
 
 
 def pad_rows(rows: list[np.ndarray]) -> np.ndarray:
-    """Returns arrays of ids as one int32 array, padded with 0 to the largest sizes.
+    """Returns arrays of ids as one int32 array, padded with 0 to the largest sizes, at least 1.
 
     Example:
 
     >>> pad_rows([np.array([4, 5]), np.array([6])]).tolist()
     [[4, 5], [6, 0]]
     """
-    padded = np.zeros((len(rows), *np.max([row.shape for row in rows], axis=0)), np.int32)
+    padded = np.zeros(
+        (len(rows), *np.max([row.shape for row in rows], axis=0, initial=1)), np.int32
+    )
     for line, row in zip(padded, rows, strict=True):
         line[tuple(map(slice, row.shape))] = row
     return padded
