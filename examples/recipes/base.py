@@ -143,7 +143,7 @@ class Recipe:
         """Changes the batches where they depend on the model, and checks that it can read them."""
 
     def get_sizes(self) -> tuple[int, ...]:
-        """Returns the first arguments of the model's `build`: the sizes of its vocabularies."""
+        """Returns the first arguments of the model's `build`, such as sizes of vocabularies."""
         return tuple(self.tokenizers[name].vocabulary_size for name in self.tokenizer_names)
 
     def make_optimizer(self, model: keras.Model, batches: object) -> keras.optimizers.Optimizer:

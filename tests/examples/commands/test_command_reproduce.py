@@ -14,14 +14,16 @@ import time
 import pytest
 
 from examples import registry
-from examples.commands import reproduce, resuming, train_options
+from examples.commands import evaluate, reproduce, resuming, train_options
+from examples.commands.by_run import RunCommand
+from examples.commands.train import make_recipe
 from examples.reproduce import experiments, results, running
 from examples.reproduce.experiment import Experiment, Goal
 
 ROOT = pathlib.Path(__file__).parents[3]
 TINY = (
-    "--pairs {data}/{part}.tsv --source-tokenizer characters --target-tokenizer words --no-xla --num-buckets 1"
-    " --units 5 --embedding-dim 7 --maxout-units 3 --epochs 2 --batch-size 8"
+    "--pairs {data}/{part}.tsv --source-tokenizer characters --target-tokenizer words --no-xla"
+    " --num-buckets 1 --units 5 --embedding-dim 7 --maxout-units 3 --epochs 2 --batch-size 8"
 )
 TEST = "--pairs {data}/{part}.test.tsv --format targets --beam-width 1 --max-length 6"
 TABLE = {
@@ -320,10 +322,17 @@ def test_every_experiment_has_options_that_its_commands_know(name, tmp_path):
     for quick in (False, True):
         for line in experiment.train(tmp_path, tmp_path, part, quick):
             told = train_options.make_parser(line[1]).parse_args(line[2:])
-            registry.find(line[1]).part("train").check(told)
+            if isinstance(registry.find(line[1]).recipe, str):
+                registry.find(line[1]).part("train").check(told)
+            else:
+                make_recipe(line[1], told)
             runs = len(experiment.parts or ("",)) * len(experiment.seeds)
             assert told.max_minutes == pytest.approx(experiment.minutes / runs)
-        module = registry.find(experiment.system).part("evaluate")
+        model = registry.find(experiment.system)
+        if isinstance(model.recipe, str):
+            module = model.part("evaluate")
+        else:
+            module = RunCommand(evaluate, model.recipe)
         parser = argparse.ArgumentParser(exit_on_error=False)
         module.add_arguments(parser)
         parser.parse_args(experiment.evaluate(tmp_path, tmp_path, part, quick)[1:])
