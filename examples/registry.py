@@ -28,7 +28,10 @@ from examples.models import (
     text_guided,
     transformer,
 )
+from examples.recipes.babi import Babi
 from examples.recipes.base import Recipe
+from examples.recipes.classification import Classification
+from examples.recipes.cloze import Cloze
 from examples.recipes.language import Language
 from examples.recipes.translation import Translation
 
@@ -80,10 +83,10 @@ ROWS = (
     ("mixed", mixed, Translation),
     ("ntm", ntm, "algorithms"),
     ("lstm", lstm, "algorithms"),
-    ("han", han, "classification"),
-    ("memory-network", memory_network, "questions"),
-    ("attention-over-attention", attention_over_attention, "cloze"),
-    ("attention-sum", attention_sum, "cloze"),
+    ("han", han, Classification),
+    ("memory-network", memory_network, Babi),
+    ("attention-over-attention", attention_over_attention, Cloze),
+    ("attention-sum", attention_sum, Cloze),
     ("show-attend-tell", show_attend_tell, "captions"),
     ("text-guided", text_guided, "captions"),
     ("lstmn", lstmn, Language),

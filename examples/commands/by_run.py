@@ -6,7 +6,7 @@ import pathlib
 
 from examples import registry
 from examples.commands import arguments as shared
-from examples.commands.options import check_given, describe, options_of, restore, take
+from examples.commands.options import check_given, describe, options_of, take
 from examples.recipes.base import Recipe
 from keras_attention.export.runs import read_run
 
@@ -51,11 +51,7 @@ def load_recipe(directory: str) -> Recipe:
         ValueError: If a file is damaged, or holds an option that its recipe cannot have.
     """
     run = read_run(directory)
-    recipe = registry.find(run.settings["system"]).recipe
-    record = run.settings.get("training") or {}
-    recipe = recipe(**restore(options_of(recipe), record, f"{directory}/run.json"))
-    recipe.load(run)
-    return recipe
+    return registry.find(run.settings["system"]).recipe.from_run(run)
 
 
 def part(command, text_arguments: list[str]):

@@ -26,9 +26,18 @@ def finish(recipe, options, arguments) -> None:
     path = shared.check_writable(arguments.json)
     began = time.monotonic()
     numbers = {**recipe.evaluate(**options), "seconds": time.monotonic() - began}
-    for name, value in numbers.items():
+    for name, value in _flatten(numbers):
         shown = f"{value:{recipe.float_format}}" if isinstance(value, float) else value
         shown = f"{value:,}" if isinstance(value, int) else shown
         print(f"{name.replace('_', ' '):<20} {shown}")
     if path is not None:
         path.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
+
+
+def _flatten(numbers):
+    """Yields names and numbers; those in a dict have its name too, and those in a list none."""
+    for name, value in numbers.items():
+        if isinstance(value, dict):
+            yield from ((f"{name} {key}", number) for key, number in value.items())
+        elif not isinstance(value, list):
+            yield name, value

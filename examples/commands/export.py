@@ -22,6 +22,6 @@ def add_arguments(parser) -> None:
 
 def finish(recipe, options, arguments) -> None:
     """Writes the version and says where."""
-    versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
     served = recipe.export(**options)
+    versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
     print(served.write(arguments.base, arguments.version, recipe.run.settings))

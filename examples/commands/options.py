@@ -99,7 +99,7 @@ class Option:
             return
         if default is not None and default is not REQUIRED and default != []:
             options["help"] += " (default: %(default)s)"
-        if typing.get_origin(kind) is list:
+        if typing.get_origin(kind) is list and reader is None:
             options["nargs"] = "+"
             (kind,) = typing.get_args(kind)
         if typing.get_origin(kind) is typing.Literal:

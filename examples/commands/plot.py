@@ -24,7 +24,7 @@ def finish(recipe, options, arguments) -> None:
     """Writes the figures and says where; a warning is noted once."""
     directory = pathlib.Path(arguments.output_dir)
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+        warnings.simplefilter("always", UserWarning)
         for name, figure, *described in recipe.plot(**options):
             directory.mkdir(parents=True, exist_ok=True)
             path = directory / name

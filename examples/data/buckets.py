@@ -21,7 +21,7 @@ def split_into_buckets(
         source_lengths: Int array `(rows,)`.
         target_lengths: Int array `(rows,)`.
         rows_of_shape: Function of two arrays, source and target length of a batch, that
-            returns its number of rows.
+            returns its number of rows; or that number, if it is the same for all.
         max_shapes: Most buckets.
     """
     lengths = np.stack([source_lengths, target_lengths]).astype(np.int64)
@@ -62,5 +62,5 @@ def _best_split(lengths, rows, rows_of_shape):
 
 def _positions(count, source, target, rows_of_shape):
     """Padded positions of `count` rows, the empty rows of the last batch included."""
-    rows = rows_of_shape(source, target)
+    rows = rows_of_shape(source, target) if callable(rows_of_shape) else rows_of_shape
     return -(-count // rows) * rows * (source + target)

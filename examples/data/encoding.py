@@ -11,6 +11,7 @@ from examples.data.parallel import Corpus
 from examples.data.report import BadLine, DataError, Report
 
 END_ID = 3
+CHUNK = 1024
 CHUNK_OF_LONG = 64  # texts that may be long are padded to the longest of as many
 
 
@@ -120,6 +121,37 @@ def count_tokens(tokenizer, texts: Iterable[str]) -> np.ndarray:
     while chunk := list(itertools.islice(texts, CHUNK_OF_LONG)):
         counts.append(np.asarray(tokenizer.encode(chunk)[1], np.int64))
     return np.concatenate(counts)
+
+
+def encode_rows(tokenizer, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
+    """Returns the ids of each text, without padding.
+
+    Args:
+        tokenizer: Tokenizer with `encode(texts, limit) -> ids, lengths`.
+        texts: The texts.
+        limit: Tokens that are kept of a text; None for all.
+    """
+    rows = []
+    for start in range(0, len(texts), CHUNK):
+        ids, lengths = tokenizer.encode(texts[start : start + CHUNK], limit)
+        rows += [row[:n] for row, n in zip(ids.numpy(), lengths.numpy(), strict=True)]
+    return rows
+
+
+def pad_rows(rows: list[np.ndarray]) -> np.ndarray:
+    """Returns arrays of ids as one int32 array, padded with 0 to the largest sizes, at least 1.
+
+    Example:
+
+    >>> pad_rows([np.array([4, 5]), np.array([6])]).tolist()
+    [[4, 5], [6, 0]]
+    """
+    padded = np.zeros(
+        (len(rows), *np.max([row.shape for row in rows], axis=0, initial=1)), np.int32
+    )
+    for line, row in zip(padded, rows, strict=True):
+        line[tuple(map(slice, row.shape))] = row
+    return padded
 
 
 def _encoded_rows(pairs, tokenizers, chunk):

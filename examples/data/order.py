@@ -1,4 +1,4 @@
-"""The random order of an epoch, which a resumed run takes up again."""
+"""The random order of an epoch, which a resumed run takes up again, and examples to show."""
 
 import numpy as np
 
@@ -15,3 +15,15 @@ def frozen_draw(*numbers: int) -> np.random.RandomState:
     True
     """
     return np.random.RandomState(np.array(numbers, np.uint64).view(np.uint32))
+
+
+def pick_evenly(items: list, count: int) -> list:
+    """Returns `count` items, spread over the list, or all if there are fewer.
+
+    Example:
+
+    >>> pick_evenly(["a", "b", "c", "d", "e"], 2)
+    ['a', 'c']
+    """
+    count = min(count, len(items))
+    return [items[place * len(items) // count] for place in range(count)]

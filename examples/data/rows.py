@@ -2,6 +2,7 @@
 
 import hashlib
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -26,6 +27,8 @@ class RowBatches:
         vary: Optional function `(inputs, labels, draw) -> (inputs, labels)` of the arrays of a
             training batch, whose weights it leaves as they are; the random numbers of `draw`
             depend on `(seed, epoch, batch)` alone.
+        drop_remainder: Whether what is left over in an epoch of training waits; otherwise it fills
+            a last batch up with zeros, and every row comes.
 
     Raises:
         ValueError: If there is no row, or a number lies outside its range.
@@ -38,11 +41,19 @@ class RowBatches:
     [[1, 2], [3, 4], [5, 0]]
     """
 
-    def __init__(self, groups, batch_size: int, seed: int = 0, is_training: bool = True, vary=None):
+    def __init__(
+        self,
+        groups,
+        batch_size: int,
+        seed: int = 0,
+        is_training: bool = True,
+        vary=None,
+        drop_remainder: bool = True,
+    ):
         owner = "RowBatches"
         self.batch_size = validation.check_positive_int(owner, "batch_size", batch_size)
         self.seed = validation.check_int_at_least(owner, "seed", seed, 0)
-        self.is_training, self.vary = is_training, vary
+        self.is_training, self.vary, self.drop_remainder = is_training, vary, drop_remainder
         self.groups = [group for group in groups if _rows(group)]
         if not self.groups:
             raise ValueError(f"{owner} expects at least one row. Received: groups without rows")
@@ -94,6 +105,7 @@ class RowBatches:
         """Returns a string that changes with any number of the rows."""
         sha = hashlib.sha256()
         for array in tf.nest.flatten(self.groups):
+            sha.update(repr(array.shape).encode())
             sha.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
         return sha.hexdigest()
 
@@ -117,7 +129,7 @@ class RowBatches:
         return batch
 
     def _count(self, group):
-        if self.is_training:
+        if self.is_training and self.drop_remainder:
             return max(1, _rows(group) // self.batch_size)
         return -(-_rows(group) // self.batch_size)
 
@@ -126,6 +138,27 @@ class RowBatches:
             f"{self.num_rows:,} rows in {self.batches_per_epoch():,} batches of "
             f"{self.batch_size}, {len(self.groups)} shapes"
         )
+
+
+def predict_rows(
+    model: keras.Model, groups: list, places: list[np.ndarray], batch_size: int
+) -> list[dict[str, np.ndarray]]:
+    """Returns the outputs of a model for each row.
+
+    Args:
+        model: Model with a dict of outputs.
+        groups: As for `RowBatches`.
+        places: For each group the places of its rows in the list that is returned.
+        batch_size: Positive int.
+    """
+    found = [{}] * sum(map(len, places))
+    for group, of_group in zip(groups, places, strict=True):
+        batches = RowBatches([group], batch_size, is_training=False)
+        outputs = [model.predict_on_batch(inputs) for inputs, *_ in batches.epoch(0)]
+        joined = {name: np.concatenate([o[name] for o in outputs]) for name in outputs[0]}
+        for line, place in enumerate(of_group):
+            found[place] = {name: array[line] for name, array in joined.items()}
+    return found
 
 
 def _rows(group):

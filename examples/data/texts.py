@@ -98,9 +98,7 @@ def encoded(
                 long.append(texts[len(rows)])
             rows.append(row[:max_tokens] if n > max_tokens else np.append(row[:n], END_ID))
     lengths = np.array([len(row) for row in rows])
-    buckets = split_into_buckets(
-        lengths, lengths, lambda length, _: batch_size + 0 * length, max_shapes
-    )
+    buckets = split_into_buckets(lengths, lengths, batch_size, max_shapes)
     read = int(lengths.sum()) - (len(texts) - len(long))
     cut = int(count_tokens(tokenizer, long).sum()) - max_tokens * len(long)
     length = Length(len(texts), read + cut, len(long), cut)

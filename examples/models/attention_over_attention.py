@@ -6,15 +6,16 @@ Departures: candidates are read as slots by default (`--names words` is the pape
 reranking is left out.
 """
 
+import functools
+
 import keras
 
 from examples.models import cloze_reader
 
 TITLE = "Attention over attention: query words weigh a document, and each other"
 REFERENCE = "Cui et al. 2017, arXiv 1607.04423"
-OPTIONS = cloze_reader.OPTIONS
 
 
+@functools.wraps(cloze_reader.build)
 def build(vocabulary_size: int, **options) -> keras.Model:
-    """Returns the model; `options` are those of `cloze_reader.build`."""
     return cloze_reader.build("attention_over_attention", True, vocabulary_size, **options)

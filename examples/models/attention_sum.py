@@ -6,15 +6,16 @@ It is attention over attention with a query of one vector q, the last states of 
 is nothing for the second attention to weigh.
 """
 
+import functools
+
 import keras
 
 from examples.models import cloze_reader
 
 TITLE = "Attention sum: one vector of the query weighs a document"
 REFERENCE = "Kadlec et al. 2016, arXiv 1603.01547"
-OPTIONS = cloze_reader.OPTIONS
 
 
+@functools.wraps(cloze_reader.build)
 def build(vocabulary_size: int, **options) -> keras.Model:
-    """Returns the model; `options` are those of `cloze_reader.build`."""
     return cloze_reader.build("attention_sum", False, vocabulary_size, **options)

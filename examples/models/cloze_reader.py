@@ -5,25 +5,15 @@ candidate is embedded as the slot it has in the list, wherever it stands (as Her
 https://arxiv.org/abs/1506.03340, mark entities), or as a word like any other, as in Cui et al.
 """
 
+from typing import Literal
+
 import keras
 from keras import ops
 
-from examples.commands.arguments import fraction, not_negative
-from examples.options import Option
+from examples.commands.options import Fraction, NonNegativeFloat
 from keras_attention import AttentionOverAttention, AttentionSum, BahdanauGRU, CounterDropout
 
 UNKNOWN_ID = 1
-OPTIONS = {
-    "units": Option(128, "size of each direction of the encoders; the paper has 256"),
-    "embedding_dim": Option(128, "size of the embedding; the paper has 384"),
-    "names": Option(
-        "slots", "what a candidate is read as: its place in the list, or a word", str,
-        ("slots", "words"),
-    ),
-    "slots": Option(10, "most candidates that are told apart by their slots"),
-    "dropout": Option(0.1, "share dropped from the embedding", fraction),
-    "embedding_l2": Option(1e-4, "weight of the squared embeddings in the loss", not_negative),
-}  # fmt: skip
 
 
 def build(
@@ -32,10 +22,10 @@ def build(
     vocabulary_size: int,
     units: int = 128,
     embedding_dim: int = 128,
-    names: str = "slots",
+    names: Literal["slots", "words"] = "slots",
     slots: int = 10,
-    dropout: float = 0.1,
-    embedding_l2: float = 1e-4,
+    dropout: Fraction = 0.1,
+    embedding_l2: NonNegativeFloat = 1e-4,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
@@ -46,11 +36,11 @@ def build(
         over_attention: Whether every query word attends to the document and a second attention
             weights them; otherwise the query is one vector, its encoder's last states.
         vocabulary_size: Number of ids; ids beyond are words of which only the identity is known.
-        units: Size of each direction of the encoders.
-        embedding_dim: Size of the embedding.
-        names: "slots" or "words".
+        units: Size of each direction of the encoders; the paper has 256.
+        embedding_dim: Size of the embedding; the paper has 384.
+        names: What a candidate is read as: its place in the list, or a word.
         slots: Most candidates that are told apart by their slots.
-        dropout: Share dropped from the embedding.
+        dropout: Fraction dropped from the embedding.
         embedding_l2: Weight of the squared embeddings in the loss.
         seed: Seed of the dropout.
         dtype: Optional dtype policy.

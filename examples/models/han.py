@@ -12,19 +12,11 @@ the numbers of words' vectors, and of those of the document's.
 
 import keras
 
-from examples.commands.arguments import fraction
-from examples.options import Option
+from examples.commands.options import Fraction
 from keras_attention import CounterDropout, HierarchicalAttention
 
 TITLE = "HAN: words into sentences, sentences into a class, attention at both levels"
 REFERENCE = "Yang et al. 2016, aclanthology.org/N16-1174"
-OPTIONS = {
-    "embedding_dim": Option(200, "size of a word's vector"),
-    "units": Option(50, "size of one direction of the two encoders"),
-    "attention_units": Option(100, "size of the hidden layers that the weights are read from"),
-    "dropout": Option(0.3, "share dropped of words' vectors and of the document's", fraction),
-    "word_dropout": Option(0.1, "share of the words that are dropped whole", fraction),
-}
 
 
 def build(
@@ -33,8 +25,8 @@ def build(
     embedding_dim: int = 200,
     units: int = 50,
     attention_units: int = 100,
-    dropout: float = 0.3,
-    word_dropout: float = 0.1,
+    dropout: Fraction = 0.3,
+    word_dropout: Fraction = 0.1,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
@@ -46,8 +38,8 @@ def build(
         embedding_dim: Size of a word's vector.
         units: Size of one direction of the encoders.
         attention_units: Size of the hidden layers that the weights are read from.
-        dropout: Share dropped of the words' vectors and of the document's.
-        word_dropout: Share of the words whose whole vector is dropped.
+        dropout: Fraction dropped of the words' vectors and of the document's.
+        word_dropout: Fraction of the words whose whole vector is dropped.
         seed: Optional int, the seed of the dropout.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
 

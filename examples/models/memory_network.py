@@ -2,48 +2,32 @@
 
     p_i = softmax_i(u . m_i)     u' = u + sum_i p_i c_i     answer = softmax(W (o^K + u^K))
 
-The hops are `keras_attention.MemoryHops`. With adjacent tying its last table is the answer
-matrix
+The hops are `keras_attention.MemoryHops`. With adjacent tying its last table is the answer matrix
 too; with layer-wise tying the answer has a matrix of its own. The position encoding is by default
 that of the authors' code, with which the published numbers were made.
 """
 
+from typing import Literal
+
 import keras
 
-from examples.commands.arguments import fraction
-from examples.options import Option
+from examples.commands.options import Fraction
 from keras_attention import MemoryHops
 
 TITLE = "End-to-end memory network: several readings of a story answer a question"
 REFERENCE = "Sukhbaatar et al. 2015, arXiv 1503.08895"
-TYINGS = {"adjacent": "adjacent", "layer-wise": "layer_wise"}
-OPTIONS = {
-    "units": Option(20, "size of a memory; the paper has 50 for all tasks together"),
-    "num_hops": Option(3, "how often the story is read"),
-    "weight_tying": Option("adjacent", "which tables the hops share", str, tuple(TYINGS)),
-    "encoding": Option(
-        "centered",
-        "how words make a sentence: a bag, or by position as in the paper or its authors' code",
-        str,
-        ("bag", "paper", "centered"),
-    ),
-    "max_memories": Option(50, "sentences that are read, the most recent ones"),
-    "empty_memory_rate": Option(
-        0.1, "share of empty memories drawn while training, 0 for none", fraction
-    ),
-}
 
 
 def build(
     vocabulary_size: int,
     words: int,
+    max_memories: int,
+    linear_start: bool,
     units: int = 20,
     num_hops: int = 3,
-    weight_tying: str = "adjacent",
-    encoding: str = "centered",
-    max_memories: int = 50,
-    empty_memory_rate: float = 0.1,
-    linear_start: bool = False,
+    weight_tying: Literal["adjacent", "layer-wise"] = "adjacent",
+    encoding: Literal["bag", "paper", "centered"] = "centered",
+    empty_memory_rate: Fraction = 0.1,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
@@ -52,13 +36,14 @@ def build(
     Args:
         vocabulary_size: Number of ids.
         words: Ids of a sentence, padding included.
-        units: Size of a memory.
-        num_hops: How often the story is read.
-        tying: "adjacent" or "layer-wise".
-        encoding: "bag", "paper" or "centered", see `keras_attention.MemoryHops`.
         max_memories: Sentences that are read, the most recent ones.
-        empty_memory_rate: Share of empty memories drawn while training.
         linear_start: Whether the model begins without the softmax over memories.
+        units: Size of a memory; the paper has 50 for all tasks together.
+        num_hops: How often the story is read.
+        weight_tying: Which tables the hops share.
+        encoding: How words make a sentence: a bag, or by position as in the paper or its authors'
+            code (centered).
+        empty_memory_rate: Fraction of empty memories drawn while training, 0 for none.
         seed: Seed of the weights and of the noise.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
 
@@ -72,7 +57,7 @@ def build(
         vocabulary_size,
         units,
         num_hops,
-        TYINGS[weight_tying],
+        weight_tying.replace("-", "_"),
         encoding,
         max_memories,
         empty_memory_rate,

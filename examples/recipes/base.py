@@ -8,7 +8,14 @@ from typing import ClassVar, Literal
 
 import keras
 
-from examples.commands.options import NonNegativeFloat, OpenFraction, PositiveFloat, Seed
+from examples.commands.options import (
+    NonNegativeFloat,
+    OpenFraction,
+    PositiveFloat,
+    Seed,
+    options_of,
+    restore,
+)
 from examples.training.job import Job
 from examples.training.settings import Measure, TrainingSettings
 from examples.training.workers import KINDS, Workers
@@ -105,6 +112,8 @@ class Recipe:
     )
     #: The run that `load` opened, None while one is trained.
     run: Run | None = dataclasses.field(default=None, init=False, repr=False)
+    #: The model that is trained, or that of the run.
+    model: keras.Model | None = dataclasses.field(default=None, init=False, repr=False)
     tokenizers: dict[str, Tokenizer] = dataclasses.field(
         default_factory=dict, init=False, repr=False
     )
@@ -134,7 +143,7 @@ class Recipe:
         """Changes the batches where they depend on the model, and checks that it can read them."""
 
     def get_sizes(self) -> tuple[int, ...]:
-        """Returns the first arguments of the model's `build`: the sizes of its vocabularies."""
+        """Returns the first arguments of the model's `build`, such as sizes of vocabularies."""
         return tuple(self.tokenizers[name].vocabulary_size for name in self.tokenizer_names)
 
     def make_optimizer(self, model: keras.Model, batches: object) -> keras.optimizers.Optimizer:
@@ -198,8 +207,9 @@ class Recipe:
         batches = {name: self.make_batches(name, part) for name, part in data.items()}
         dtype = None if self.dtype == "float32" else self.dtype
         sizes = self.get_sizes()
-        model = build(*sizes, seed=self.seed, dtype=dtype, **self.model_options)
-        told = f", vocabularies of {' and '.join(f'{size:,}' for size in sizes)}" if sizes else ""
+        self.model = model = build(*sizes, seed=self.seed, dtype=dtype, **self.model_options)
+        known = [f"{each.vocabulary_size:,}" for each in self.tokenizers.values()]
+        told = f", vocabularies of {' and '.join(known)}" if known else ""
         print(f"{model_name}: {model.count_params():,} parameters{told}")
         self.prepare_batches(model, batches)
         description = {
@@ -252,15 +262,21 @@ class Recipe:
 
     # A run: what the commands do.
 
-    @property
-    def model(self) -> keras.Model:
-        """The trained model."""
-        return self.run.model
+    @classmethod
+    def from_run(cls, run: Run) -> "Recipe":
+        """Returns the recipe of a run, with the options it was trained with.
+
+        Raises:
+            ValueError: If a file is damaged, or holds an option that the recipe cannot have.
+        """
+        record = run.settings.get("training") or {}
+        recipe = cls(**restore(options_of(cls), record, f"{run.directory}/run.json"))
+        recipe.load(run)
+        return recipe
 
     def load(self, run: Run) -> None:
         """Opens a run: its model and tokenizers, so that a damaged file is told at once."""
-        self.run = run
-        _ = run.model
+        self.run, self.model = run, run.model
         self._load_tokenizers(run.directory)
 
     def evaluate(self) -> dict[str, object]:

@@ -13,6 +13,7 @@ from examples.commands.arguments import UsageError
 from examples.commands.options import Positional, VocabularySize
 from examples.data import texts
 from examples.data.encoding import END_ID
+from examples.data.order import pick_evenly
 from examples.data.rows import RowBatches
 from examples.recipes.base import Recipe, Served
 from examples.training.fitting import evaluate
@@ -291,6 +292,4 @@ def _choose(given, file, count):
         raise UsageError("Name the texts to draw, or a file of them with --text.")
     if given:
         return given
-    found = texts.read_texts(file)
-    count = min(count, len(found))
-    return [found[place * len(found) // count] for place in range(count)]
+    return pick_evenly(texts.read_texts(file), count)

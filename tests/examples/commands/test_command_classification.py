@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from examples.classification.documents import Document
-from examples.classification.opened import open_run
+from examples.commands.by_run import load_recipe
+from examples.data.classification import Document
 from examples.training.history import read_history
 
 pytestmark = pytest.mark.thorough
@@ -55,16 +55,16 @@ def han_run(tmp_path_factory, documents):
 
 
 def test_a_run_knows_its_classes_words_and_limits(han_run):
-    opened = open_run(han_run)
-    assert opened.classes == ["neg", "pos"]
-    assert (opened.max_sentences, opened.max_words) == (3, 6)
-    assert set(opened.tokenizer.vocabulary) == {*WORDS, "good", "bad"}
+    recipe = load_recipe(han_run)
+    assert recipe.classes == ["neg", "pos"]
+    assert (recipe.max_sentences, recipe.max_words) == (3, 6)
+    assert set(recipe.tokenizers["words"].vocabulary) == {*WORDS, "good", "bad"}
     rows = read_history(han_run / "history.csv")
     assert [row["steps"] for row in rows] == [6.0 * epoch for epoch in range(1, 7)]
     assert set(rows[0]) >= {"loss", "val_loss", "val_accuracy", "val_crossentropy"}
     assert rows[-1]["loss"] < rows[0]["loss"]
     model = keras.saving.load_model(han_run / "model.keras", compile=False)
-    assert model.count_params() == opened.model.count_params()
+    assert model.count_params() == recipe.model.count_params()
 
 
 def test_evaluate_measures_by_fold_and_class_and_naive_bayes_beside(
@@ -119,15 +119,16 @@ def test_a_file_is_one_however_its_path_is_written(command, documents, tmp_path)
 
 
 def test_a_batch_measures_as_documents_one_by_one(han_run):
-    opened = open_run(han_run)
+    recipe = load_recipe(han_run)
     films = [
         Document("1", "pos", ("a good film", "it was")),
         Document("2", "neg", ("unseen words and more than there is room for", "bad", "the", "cut")),
     ]
-    together = opened.probabilities(opened.batches(films, batch_size=3))
-    readings = [opened.read(film) for film in films]
+    recipe.batch_size = 3
+    together, _ = recipe.predict(films)
+    readings = [recipe.read(film) for film in films]
     for row, reading in zip(together, readings, strict=True):
-        np.testing.assert_allclose(reading.probabilities, row, atol=1e-6)
+        np.testing.assert_allclose(reading.probabilities, row["probabilities"], atol=1e-6)
         assert reading.sentence_weights.sum() == pytest.approx(1, abs=1e-5)
         for words, weights in zip(reading.tokens, reading.word_weights, strict=True):
             assert len(words) == len(weights)
@@ -164,9 +165,9 @@ def test_the_export_answers_texts_as_the_run_does(command, han_run, tmp_path):
     np.testing.assert_array_equal(answers["class_id"], answers["probabilities"].argmax(axis=1))
     names = [[b"neg", b"pos"][number] for number in answers["class_id"]]
     assert answers["class"].tolist() == names
-    opened = open_run(han_run)
+    recipe = load_recipe(han_run)
     for row, film in enumerate(films[:2]):
-        reading = opened.read(Document("", "", tuple(text for text in film if text)))
+        reading = recipe.read(Document("", "", tuple(text for text in film if text)))
         np.testing.assert_allclose(answers["probabilities"][row], reading.probabilities, atol=1e-6)
         count = len(reading.sentence_weights)
         np.testing.assert_allclose(
@@ -188,7 +189,7 @@ def test_the_export_reads_as_much_of_a_document_as_the_run(command, han_run, tmp
     served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures["serving_default"]
     long = ("a good film it was the cast", "the plot", "it was good", "bad", "bad bad")
     answers = {k: v.numpy() for k, v in served(sentences=tf.constant([long])).items()}
-    reading = open_run(han_run).read(Document("", "", long))
+    reading = load_recipe(han_run).read(Document("", "", long))
     assert len(reading.tokens) == 3 and len(reading.tokens[0]) == 6
     assert answers["sentence_weights"].shape == (1, 3) and answers["word_weights"].shape[2] == 6
     np.testing.assert_allclose(answers["probabilities"][0], reading.probabilities, atol=1e-6)
@@ -211,7 +212,7 @@ def test_a_run_goes_on_to_the_same_numbers(command, han_run, documents, tmp_path
 @pytest.mark.parametrize(
     ("line", "status", "told"),
     [
-        ("", 2, "Name the training documents with --documents"),
+        ("", 2, "--documents FILE is missing"),
         ("--documents {}", 2, "Name the dev documents"),
         ("--documents {} --folds 0-2 --dev-folds 2,3", 2, "Fold 2 is in both"),
         ("--documents {} --dev-folds 2", 2, "are one file"),

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from examples.cloze.opened import open_run
+from examples.commands.by_run import load_recipe
 from examples.training.history import read_history
 
 pytestmark = pytest.mark.thorough
@@ -96,8 +96,9 @@ def test_the_export_answers_as_the_model_does(command, cloze_run, tmp_path):
     np.testing.assert_allclose(probabilities[0, [0, 2]], attention[0, [0, 5]], rtol=1e-5)
     assert probabilities[0, 1] == probabilities[1, 2] == 0.0
     np.testing.assert_allclose(attention.sum(axis=1), 1.0, rtol=1e-5)
-    model = open_run(cloze_run).model
-    assert model.name == "attention_over_attention"
+    recipe = load_recipe(cloze_run)
+    assert recipe.model.name == "attention_over_attention"
+    assert (recipe.num_buckets, recipe.max_words) == (1, 1000)
 
 
 @pytest.mark.slow
@@ -131,8 +132,8 @@ def test_the_attention_sum_reader_trains_and_has_no_weights_of_the_query(
 @pytest.mark.parametrize(
     ("options", "status", "told"),
     [
-        ([], 2, "with --questions"),
-        (["--questions", "{dev}"], 2, "with --dev-questions"),
+        ([], 2, "--questions FILE is missing"),
+        (["--questions", "{dev}"], 2, "--dev-questions FILE is missing"),
         (["--questions", "{dev}", "--dev-questions", "{dev}.none"], 1, "does not exist"),
         (["--questions", "{bad}", "--dev-questions", "{dev}"], 1, "bad.txt:2: expected"),
         (["--questions", "{dev}", "--dev-questions", "{dev}", "--names", "all"], 2, "invalid"),

@@ -1,15 +1,18 @@
 """The hierarchical attention network assembled: padding, dropout, files, and where it looks."""
 
+import pathlib
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from seeds import set_seed
 
-from examples.classification.train import make_loss, make_metrics
 from examples.models import han
+from examples.recipes.classification import Classification
 from examples.training.fitting import evaluate, make_trainer
 
+RECIPE = Classification(documents=pathlib.Path("x"))
 SIZES = {"embedding_dim": 5, "units": 3, "attention_units": 7}
 VOCABULARY, CLASSES = 23, 2
 
@@ -90,7 +93,7 @@ def test_an_empty_row_counts_for_nothing():
     model = keras.Model(inputs, {**inputs, "sentence_weights": 2 * inputs["logits"]})
     batch = {"logits": logits}, {"logits": tf.constant([0, 0, 0])}, tf.constant([1.0, 1.0, 0.0])
     data = tf.data.Dataset.from_tensors(batch)
-    numbers = evaluate(model, data, make_loss(), make_metrics())
+    numbers = evaluate(model, data, RECIPE.make_loss(), RECIPE.make_metrics())
     assert numbers["accuracy"] == 0.5
     expected = (np.log1p(np.exp(-2.0)) + np.log1p(np.exp(5.0))) / 2
     np.testing.assert_allclose(numbers["loss"], expected, rtol=1e-6)
@@ -114,7 +117,7 @@ def test_it_finds_the_one_word_that_sets_the_label():
     sizes = {"embedding_dim": 29, "units": 19, "attention_units": 13}
     model = han.build(vocabulary, classes, **sizes, dropout=0.0, word_dropout=0.0, seed=1)
     optimizer = keras.optimizers.Adam(0.005, global_clipnorm=1.0)
-    trainer = make_trainer(model, make_loss(), None, optimizer)
+    trainer = make_trainer(model, RECIPE.make_loss(), None, optimizer)
     for _ in range(800):
         ids, labels, _ = draw(32)
         trainer.train_on_batch({"sentences": ids}, {"logits": labels})

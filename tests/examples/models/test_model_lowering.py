@@ -27,7 +27,7 @@ BUILDS = {
     "ntm": ((5, 3), {"units": 16, "memory_size": 11, "word_size": 7}),
     "lstm": ((5, 3), {"units": 16, "layers": 2}),
     "han": ((23, 3), {"units": 8, "embedding_dim": 12}),
-    "memory-network": ((23, 7), {"max_memories": 11}),
+    "memory-network": ((23, 7, 11, False), {}),
     "attention-over-attention": ((23,), WIDE),
     "attention-sum": ((23,), WIDE),
     "show-attend-tell": ((23, 24), {**WIDE, "attention": "hard"}),

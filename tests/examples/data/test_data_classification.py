@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from data_folder import DATA
 
-from examples.classification import naive_bayes
-from examples.classification.batches import DocumentBatches, Encoded, encode_documents
-from examples.classification.documents import Document, read_documents, split_sentences
+from examples.data.classification import Document, read_documents, split_sentences
+from examples.data.classification_encoding import Length, encode_documents
 from examples.data.report import DataError
+from examples.data.rows import RowBatches
+from examples.models import naive_bayes
 from keras_attention.export.tokenizers import WordTokenizer
 
 REVIEWS = DATA / "movie_reviews" / "movie_reviews.folds0-8.jsonl.gz"
@@ -96,71 +97,84 @@ FILM = Document("1", "pos", ("good film .", "see it", ".", "good good good good 
 
 def test_what_is_beyond_the_limits_is_cut_and_counted():
     short = Document("2", "neg", ("film",))
-    encoded = encode_documents([FILM, short], TOKENIZER, ["neg", "pos"], 3, 2)
-    assert encoded.ids[0].tolist() == [[4, 5], [1, 1], [6, 0]]
-    assert encoded.ids[1].tolist() == [[5]]
-    assert encoded.labels.tolist() == [1, 0]
-    unlabeled = encode_documents([FILM], TOKENIZER, ["neg"], 3, 2)
-    (_, _, weights, _), *_ = DocumentBatches(unlabeled, batch_size=2).in_order()
-    assert weights.tolist() == [0, 0]  # what has no class is not measured
-    assert (encoded.words, encoded.kept, encoded.cut) == (12, 6, 1)
-    assert str(encoded) == "2 documents of 12 words, 50.0 % of them cut off, from 1 documents"
+    groups, places, length = encode_documents(
+        [FILM, short], TOKENIZER, ["neg", "pos"], 3, 2, num_buckets=2, batch_size=1
+    )
+    assert [rows.tolist() for rows in places] == [[1], [0]]
+    assert [inputs["sentences"].tolist() for inputs, *_ in groups] == [
+        [[[5]]],
+        [[[4, 5], [1, 1], [6, 0]]],
+    ]
+    assert [labels["logits"].tolist() for _, labels, _ in groups] == [[0], [1]]
+    ((_, labels, weights),), *_ = encode_documents([FILM], TOKENIZER, ["neg"], 3, 2, 1, 2)
+    assert (labels["logits"].tolist(), weights.tolist()) == ([0], [0])  # not measured: no class
+    assert length == Length(documents=2, words=12, cut_documents=1, cut_words=6)
+    assert str(length) == "2 documents of 12 words, 50.0 % of them cut off, from 1 documents"
 
 
 def some_documents(count, seed=1):
+    """Documents of one word, the same in all places, with other numbers of sentences and words."""
     random = np.random.default_rng(seed)
-    ids = [
-        np.full(random.integers(1, 6, 2) * (3, 1), number + 1, np.int32) for number in range(count)
-    ]
-    return Encoded(ids, np.arange(count, dtype=np.int32) % 3, 0, 1, 0)
+    for number in range(count):
+        sentences, words = random.integers(1, 6, 2) * (3, 1)
+        yield Document(
+            f"{number}", f"{number % 3}", (" ".join([f"w{number:02}"] * words),) * sentences
+        )
+
+
+def encode(count, num_buckets=3):
+    """Groups of documents, the only word of each of which is its number + 4."""
+    words = WordTokenizer([f"w{number:02}" for number in range(count)])
+    documents = list(some_documents(count))
+    return encode_documents(documents, words, ["0", "1", "2"], 99, 99, num_buckets, 5)
 
 
 def in_epoch(batches, epoch, start=0):
-    """The documents of an epoch, batch by batch: all ids of a document are its number + 1."""
+    """The documents of an epoch, batch by batch."""
     found = []
     for inputs, labels, weights in batches.epoch(epoch, start):
         ids, labels = inputs["sentences"].numpy(), labels["logits"].numpy()
-        assert ids.shape in batches.shapes()
-        numbers = ids.max(axis=(1, 2))
-        np.testing.assert_array_equal(labels, np.where(numbers > 0, (numbers - 1) % 3, 0))
-        np.testing.assert_array_equal(weights, numbers > 0)
-        found.append([number - 1 for number in numbers if number])
+        assert (ids.shape,) in batches.shapes()
+        numbers = ids.max(axis=(1, 2)) - 4
+        np.testing.assert_array_equal(labels, np.where(numbers >= 0, numbers % 3, 0))
+        np.testing.assert_array_equal(weights, numbers >= 0)
+        found.append([number for number in numbers if number >= 0])
     return found
 
 
 def test_every_document_comes_once_in_an_order_that_a_run_can_take_up_again():
-    encoded = some_documents(37)
-    batches = DocumentBatches(encoded, batch_size=5, max_shapes=3, seed=11)
+    groups, _, _ = encode(37)
+    batches = RowBatches(groups, batch_size=5, seed=11, drop_remainder=False)
     first = in_epoch(batches, 0)
-    assert len(first) == batches.batches_per_epoch()
+    assert len(first) == batches.batches_per_epoch() == sum(-(-len(g[2]) // 5) for g in groups)
     assert len(batches.shapes()) <= 3
     assert sorted(sum(first, [])) == list(range(37))
     assert in_epoch(batches, 1) != first
-    again = DocumentBatches(encoded, batch_size=5, max_shapes=3, seed=11)
+    again = RowBatches(groups, batch_size=5, seed=11, drop_remainder=False)
     assert in_epoch(again, 0, start=4) == first[4:]
-    assert in_epoch(DocumentBatches(encoded, batch_size=5, max_shapes=3, seed=12), 0) != first
+    other = RowBatches(groups, batch_size=5, seed=12, drop_remainder=False)
+    assert in_epoch(other, 0) != first
 
 
 def test_documents_are_padded_and_nothing_of_them_is_lost():
-    encoded = some_documents(17)
-    batches = DocumentBatches(encoded, batch_size=5, max_shapes=2)
-    seen = []
-    for ids, labels, weights, rows in batches.in_order():
-        assert not ids[len(rows) :].any() and not labels[len(rows) :].any()
-        assert weights.tolist() == [1.0] * len(rows) + [0.0] * (5 - len(rows))
-        for line, row in zip(ids, rows, strict=False):
-            sentences, words = encoded.ids[row].shape
-            np.testing.assert_array_equal(line[:sentences, :words], encoded.ids[row])
-            assert (line > 0).sum() == sentences * words
-        seen += rows.tolist()
-    assert sorted(seen) == list(range(17))
+    documents = list(some_documents(17))
+    groups, places, _ = encode(17, num_buckets=2)
+    assert sorted(np.concatenate(places).tolist()) == list(range(17))
+    for (inputs, _, _), rows in zip(groups, places, strict=True):
+        for ids, row in zip(inputs["sentences"], rows, strict=True):
+            sentences = documents[row].sentences
+            words = len(sentences[0].split())
+            np.testing.assert_array_equal(ids[: len(sentences), :words], row + 4)
+            assert (ids > 0).sum() == len(sentences) * words
 
 
 def test_the_digest_tells_other_data():
-    one, other = some_documents(5), some_documents(5)
-    assert DocumentBatches(one).digest() == DocumentBatches(other).digest()
-    other.ids[3] = other.ids[3].reshape(1, -1)  # the same ids in other sentences
-    assert DocumentBatches(one).digest() != DocumentBatches(other).digest()
+    documents = [Document("1", "a", ("x x", "x x", "x x")), Document("2", "b", ("x x x",) * 2)]
+    digests = []
+    for document in (*documents, documents[0]):  # the same ids in other sentences
+        groups, *_ = encode_documents([document], WordTokenizer(["x"]), ["a", "b"], 9, 9, 1, 1)
+        digests.append(RowBatches([group[:1] for group in groups], 1).digest())
+    assert digests[0] == digests[2] != digests[1]
 
 
 def test_naive_bayes_by_hand():

@@ -4,19 +4,19 @@ import pytest
 import tensorflow as tf
 from seeds import set_seed
 
+from examples.data import babi_encoding
+from examples.data.babi import Question
 from examples.data.rows import RowBatches
 from examples.models import memory_network
-from examples.questions import words
-from examples.questions.schedule import (
+from examples.recipes.babi import Babi
+from examples.training.fitting import evaluate
+from examples.training.history import History
+from examples.training.linear_start import (
     Choice,
     LinearStart,
     SummedCostDescent,
-    make_loss,
     make_metrics,
 )
-from examples.questions.stories import Question
-from examples.training.fitting import evaluate
-from examples.training.history import History
 from keras_attention import MemoryHops
 
 WORDS = ("ann", "bob", "is", "out", "where")
@@ -30,12 +30,12 @@ def question(*sentences, asked="Where is Bob?", answer="out"):
 
 
 def test_stories_are_encoded_from_the_oldest_sentence_and_padded_behind():
-    tokenizer = words.SentenceTokenizer(WORDS)
+    tokenizer = babi_encoding.SentenceTokenizer(WORDS)
     told = [
         question("Ann is out.", "Bob is OUT!", "Ann out"),
         question("Bob.", answer="unheard"),
     ]
-    inputs, labels, weights = words.encoded(told, tokenizer, memories=2, words=4)
+    inputs, labels, weights = babi_encoding.encode_questions(told, tokenizer, memories=2, words=4)
     assert inputs["story"].tolist() == [
         [[5, 6, 7, 0], [4, 7, 0, 0]],  # the two most recent
         [[5, 0, 0, 0], [0, 0, 0, 0]],
@@ -43,18 +43,18 @@ def test_stories_are_encoded_from_the_oldest_sentence_and_padded_behind():
     assert inputs["question"].tolist() == [[8, 6, 5, 0]] * 2
     assert labels["logits"].tolist() == [7, 1]
     assert weights.tolist() == [1.0, 1.0]
-    assert words.longest(told, tokenizer) == 3
+    assert babi_encoding.count_words(told) == 3
 
 
 def test_what_is_cut_off_is_counted_as_it_is_encoded():
-    tokenizer = words.SentenceTokenizer(WORDS)
+    tokenizer = babi_encoding.SentenceTokenizer(WORDS)
     told = [
         question("Ann is out out.", "Bob is OUT!", "Ann out out", asked="Where is Bob out?"),
         question("Bob."),
     ]
     for memories, length in ((2, 2), (2, 3), (3, 4), (1, 9)):
-        found = words.length(told, tokenizer, memories, length)
-        inputs, *_ = words.encoded(told, tokenizer, memories, length)
+        found = babi_encoding.measure_length(told, tokenizer, memories, length)
+        inputs, *_ = babi_encoding.encode_questions(told, tokenizer, memories, length)
         read = sum(int((inputs[name] > 0).sum()) for name in ("story", "question"))
         assert found.words - found.cut_words == read
         kept = int((inputs["story"] > 0).any(axis=2).sum())
@@ -62,19 +62,21 @@ def test_what_is_cut_off_is_counted_as_it_is_encoded():
             *(2, 4),
             kept,
         )
-    found = words.length(told, tokenizer, 2, 2)
-    assert found == words.Length(
+    found = babi_encoding.measure_length(told, tokenizer, 2, 2)
+    assert found == babi_encoding.Length(
         questions=2, sentences=4, cut_stories=1, cut_sentences=1, words=14, cut_texts=4, cut_words=5
     )
     assert "4 sentences, 25.0 % of them too old to be read, of 1 stories; of 14 words" in str(found)
-    assert found.is_cut and not words.length(told, tokenizer, 3, 4).is_cut
+    assert found.is_cut and not babi_encoding.measure_length(told, tokenizer, 3, 4).is_cut
 
 
 def test_a_learned_vocabulary_comes_back_and_holds_every_word_once(tmp_path):
-    learned = words.learn([question("Ann, is out.", "Ann is out"), question("Out?", answer="n,w")])
+    learned = babi_encoding.learn_words(
+        [question("Ann, is out.", "Ann is out"), question("Out?", answer="n,w")]
+    )
     assert sorted(learned.vocabulary) == ["ann", "ann,", "bob", "is", "n,w", "out", "where"]
-    learned.save(tmp_path / words.FOLDER)
-    again = words.load(tmp_path)
+    learned.save(tmp_path / "words")
+    again = Babi(stories=[]).load_tokenizer(tmp_path / "words")
     assert again.encode(["WHERE is bob?"])[0].numpy().tolist() == (
         learned.encode(["where is bob"])[0].numpy().tolist()
     )
@@ -134,7 +136,7 @@ def test_questions_are_counted_and_an_unknown_answer_is_never_right():
     asked = [0, 2, 3, 4]
     weights = np.isin(np.arange(5), asked).astype("float32")
     data = as_data({"logits": logits}, {"logits": answer}, weights)
-    numbers = evaluate(model, data, make_loss(), make_metrics())
+    numbers = evaluate(model, data, Babi(stories=[]).make_loss(), make_metrics())
     logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     loss = -sum(logs[n, answer[n]] for n in asked) / 4
     assert numbers["loss"] == pytest.approx(loss, rel=1e-5)
@@ -180,7 +182,7 @@ def start(reader, tmp_path):
         options = {"halve_every": 2, "patience": 2, "linear_epochs": 9, **options}
         callback = LinearStart(tmp_path, reader, 0.08, **options)
         model = keras.Sequential([keras.layers.Dense(1)])
-        model.compile(keras.optimizers.SGD(rate or callback.first_rate()))
+        model.compile(keras.optimizers.SGD(rate or 0.08 * (0.5 if reader.is_linear() else 1.0)))
         callback.set_model(model)
         return callback
 
@@ -229,15 +231,13 @@ def test_without_a_linear_start_the_full_rate_halves_at_once(start, reader):
 
 def test_the_choice_is_the_error_then_the_loss_and_never_a_linear_model():
     set_seed(1)
-    model = memory_network.build(
-        11, 3, units=5, num_hops=1, linear_start=True, empty_memory_rate=0.0
-    )
+    model = memory_network.build(11, 3, 50, True, units=5, num_hops=1, empty_memory_rate=0.0)
     reader = model.get_layer("reader")
     inputs = {"story": np.full((2, 3, 3), 4), "question": np.full((2, 3), 5)}
 
     def choose(answers):
         data = as_data(inputs, {"logits": answers}, np.ones(2, "float32"))
-        return evaluate(model, data, make_loss(), [Choice(reader)])["choice"]
+        return evaluate(model, data, Babi(stories=[]).make_loss(), [Choice(reader)])["choice"]
 
     answers = model.predict_on_batch(inputs)["logits"].argmax(axis=1)
     assert choose(answers) > 2.0  # although no answer is wrong

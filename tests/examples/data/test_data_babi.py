@@ -6,8 +6,8 @@ import tarfile
 import pytest
 from data_folder import DATA as DATA_FOLDER
 
+from examples.data.babi import Question, parse, read_questions, split
 from examples.data.report import DataError
-from examples.questions.stories import Question, parse, read_questions, split
 
 DATA = DATA_FOLDER / "babi"
 STORY = """\

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from examples.questions.opened import open_run
+from examples.commands.by_run import load_recipe
 from examples.training.history import read_history
 
 pytestmark = pytest.mark.thorough
@@ -60,14 +60,16 @@ def stories_run(tmp_path_factory, tasks):
 
 def test_a_run_says_what_it_was_trained_on_and_went_through_its_linear_start(stories_run, tasks):
     settings = json.loads((stories_run / "run.json").read_text())
-    assert settings["task"] == "joint"
-    assert settings["words"] == 5
+    assert settings["training"]["task"] == "joint"
     assert settings["training"]["stories"] == [str(tasks)]
     rows = read_history(stories_run / "history.csv")
     assert [row["val_choice"] > 2 for row in rows] == [True] * 5 + [False] * 7
     rates = [row["learning_rate"] for row in rows]
     assert rates == pytest.approx([0.005] * 5 + [0.01] * 7)
-    assert not open_run(stories_run).reader.is_linear()
+    recipe = load_recipe(stories_run)
+    assert settings["vocabulary"] == recipe.vocabulary
+    assert (recipe.max_words, recipe.max_memories) == (5, 50)
+    assert not recipe.reader.is_linear()
 
 
 def test_evaluate_measures_each_task_on_unseen_questions(command, stories_run, tmp_path):
@@ -78,7 +80,7 @@ def test_evaluate_measures_each_task_on_unseen_questions(command, stories_run, t
     assert set(numbers["tasks"]) == {"1", "4"}
     assert numbers["error"] == pytest.approx(sum(numbers["tasks"].values()) / 2)
     assert numbers["error"] < 25  # chance is 75
-    assert "task 4" in out
+    assert "tasks 4" in out
 
 
 def test_of_several_seeds_the_dev_error_chooses(command, stories_run, tasks, tmp_path):
@@ -173,7 +175,7 @@ def test_the_export_answers_as_the_model_does(command, stories_run, tmp_path):
     status, out, err = command("export", stories_run, tmp_path / "served")
     assert (status, err) == (0, "")
     served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures["serving_default"]
-    opened = open_run(stories_run)
+    recipe = load_recipe(stories_run)
     told = [
         ["Ann went to the pond.", "Bob went to the hall.", "Ann went to the shed."],
         ["Cy went to the park", "", ""],
@@ -182,7 +184,7 @@ def test_the_export_answers_as_the_model_does(command, stories_run, tmp_path):
         story=tf.constant(told), question=tf.constant(["Where is Ann?", "where is cy"])
     )
     assert answers["answer"].numpy().tolist() == [b"shed", b"park"]
-    assert [opened.vocabulary[number] for number in answers["answer_id"]] == ["shed", "park"]
+    assert [recipe.vocabulary[number] for number in answers["answer_id"]] == ["shed", "park"]
     assert answers["attention"].shape == (2, 2, 3)
     np.testing.assert_allclose(answers["attention"][1], [[1, 0, 0]] * 2, atol=1e-6)
     card = (tmp_path / "served" / "1" / "assets.extra" / "model_card.md").read_text()
@@ -212,7 +214,7 @@ def test_a_run_goes_on_to_the_same_numbers_within_and_after_its_linear_start(
 @pytest.mark.parametrize(
     ("options", "status", "told"),
     [
-        ([], 2, "with --stories"),
+        ([], 2, "--stories STORIES is missing"),
         (["--stories", "{tasks}", "--task", "3"], 1, "found those of 1, 4"),
         (["--stories", "{tasks}", "--task", "one"], 2, "the number of a task, or joint"),
         (["--stories", "{tasks}/none"], 1, "No such file"),

@@ -1,19 +1,16 @@
 """Texts and candidates as ids: the same in training, evaluation and the exported graph."""
 
-import pathlib
-
 import numpy as np
 import tensorflow as tf
 
-from examples.cloze.reading import GAP, Cloze
 from examples.data.buckets import split_into_buckets
+from examples.data.cloze import GAP, ClozeQuestion
+from examples.data.encoding import encode_rows, pad_rows
 from keras_attention.export import tokenizers
 from keras_attention.export.tokenizers import WordTokenizer
 from keras_attention.export.tokenizers.base import UNKNOWN_ID
 
-FOLDER = "words.tokenizer"
 IDENTITIES = 2**24  # of words outside the vocabulary
-CHUNK = 1024
 
 
 class PointingTokenizer(WordTokenizer):
@@ -41,7 +38,9 @@ class PointingTokenizer(WordTokenizer):
         )
 
 
-def learn(questions: list[Cloze], vocabulary_size: int, min_frequency: int) -> PointingTokenizer:
+def learn_words(
+    questions: list[ClozeQuestion], vocabulary_size: int, min_frequency: int
+) -> PointingTokenizer:
     """Returns a tokenizer of the most frequent words and the gap."""
     texts = (text for question in questions for text in (question.document, question.query))
     found = tokenizers.train(
@@ -54,27 +53,31 @@ def learn(questions: list[Cloze], vocabulary_size: int, min_frequency: int) -> P
     return PointingTokenizer(found.vocabulary, symbols=[GAP])
 
 
-def load(directory) -> PointingTokenizer:
-    """Returns the tokenizer of a run.
+def load_words(directory) -> PointingTokenizer:
+    """Returns the tokenizer that was saved into a directory.
 
     Raises:
         FileNotFoundError: If it is missing.
         ValueError: If it is damaged.
     """
-    found = tokenizers.load(pathlib.Path(directory) / FOLDER)
+    found = tokenizers.load(directory)
     return PointingTokenizer(found.vocabulary, symbols=found.symbols)
 
 
-def encoded(
-    questions: list[Cloze], tokenizer: WordTokenizer, max_words: int, max_shapes: int, batch_size
+def encode_questions(
+    questions: list[ClozeQuestion],
+    tokenizer: WordTokenizer,
+    max_words: int,
+    num_buckets: int,
+    batch_size: int,
 ):
     """Returns groups of `(inputs, labels, weights)` of few shapes, and the questions of each.
 
     Args:
         questions: The questions.
-        tokenizer: What `learn` gave.
+        tokenizer: What `learn_words` gave.
         max_words: Words of a document that are read.
-        max_shapes: Most groups.
+        num_buckets: Groups at most.
         batch_size: Questions of a batch.
 
     Returns:
@@ -82,21 +85,18 @@ def encoded(
         candidates)}, {"probabilities": (rows,)}, (rows,))`: ids, the places of the right
         candidates, int32, and weights of 1; and a list of arrays, the places of the questions.
     """
-    documents = _rows(tokenizer, [q.document for q in questions], max_words)
-    queries = _rows(tokenizer, [q.query for q in questions], None)
-    width = max(len(q.candidates) for q in questions)
-    candidates = _rows(tokenizer, [" ".join(q.candidates) for q in questions], None)
+    documents = encode_rows(tokenizer, [q.document for q in questions], max_words)
+    queries = encode_rows(tokenizer, [q.query for q in questions])
+    candidates = pad_rows(encode_rows(tokenizer, [" ".join(q.candidates) for q in questions]))
     answers = np.array([q.candidates.index(q.answer) for q in questions], np.int32)
     lengths = (np.array([len(row) for row in side]) for side in (documents, queries))
-    buckets = split_into_buckets(
-        *lengths, lambda document, _: batch_size + 0 * document, max_shapes
-    )
+    buckets = split_into_buckets(*lengths, batch_size, num_buckets)
     groups = [
         (
             {
-                "document": _padded(documents, bucket),
-                "query": _padded(queries, bucket),
-                "candidates": _padded(candidates, bucket, width),
+                "document": pad_rows([documents[place] for place in bucket]),
+                "query": pad_rows([queries[place] for place in bucket]),
+                "candidates": candidates[bucket],
             },
             {"probabilities": answers[bucket]},
             np.ones(len(bucket), np.float32),
@@ -106,7 +106,7 @@ def encoded(
     return groups, buckets
 
 
-def shuffled_candidates(inputs: dict, labels: dict, draw: np.random.RandomState):
+def shuffle_candidates(inputs: dict, labels: dict, draw: np.random.RandomState):
     """Returns a batch whose candidates stand in another order, row by row; for training."""
     candidates, answer = inputs["candidates"], labels["probabilities"]
     order = np.argsort(draw.random(candidates.shape) + 2.0 * (candidates == 0), axis=1)
@@ -115,19 +115,3 @@ def shuffled_candidates(inputs: dict, labels: dict, draw: np.random.RandomState)
         {**inputs, "candidates": np.take_along_axis(candidates, order, axis=1)},
         {"probabilities": moved},
     )
-
-
-def _rows(tokenizer, texts, limit):
-    rows = []
-    for start in range(0, len(texts), CHUNK):
-        ids, lengths = tokenizer.encode(texts[start : start + CHUNK], limit)
-        rows += [row[:n] for row, n in zip(ids.numpy(), lengths.numpy(), strict=True)]
-    return rows
-
-
-def _padded(rows, places, width=None):
-    width = width or max(len(rows[place]) for place in places)
-    found = np.zeros((len(places), width), np.int32)
-    for line, place in zip(found, places, strict=True):
-        line[: len(rows[place])] = rows[place]
-    return found

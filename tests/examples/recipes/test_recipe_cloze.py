@@ -1,28 +1,38 @@
+import pathlib
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from examples.cloze import words
-from examples.cloze.loss import AnswerCrossentropy
-from examples.cloze.reading import Cloze
-from examples.cloze.train import make_loss, make_metrics
+from examples.data.cloze import ClozeQuestion
+from examples.data.cloze_encoding import (
+    PointingTokenizer,
+    encode_questions,
+    load_words,
+    shuffle_candidates,
+)
+from examples.recipes.cloze import AnswerCrossentropy, Cloze
 from examples.training.fitting import evaluate
 
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return words.PointingTokenizer(["XXXXX", "ran", ".", "Ann"], symbols=["XXXXX"])
+    return PointingTokenizer(["XXXXX", "ran", ".", "Ann"], symbols=["XXXXX"])
 
 
 def test_unknown_words_keep_an_identity_wherever_they_stand(tokenizer, tmp_path):
     questions = [
-        Cloze(("Ann ran .", "Ratty ran ."), "XXXXX ran .", ("Ann", "Ratty", "Mole"), "Ratty"),
-        Cloze(("Mole .",), "XXXXX", ("Mole", "Ann"), "Mole"),
+        ClozeQuestion(
+            ("Ann ran .", "Ratty ran ."), "XXXXX ran .", ("Ann", "Ratty", "Mole"), "Ratty"
+        ),
+        ClozeQuestion(("Mole .",), "XXXXX", ("Mole", "Ann"), "Mole"),
     ]
-    tokenizer.save(tmp_path / words.FOLDER)
-    for one in (tokenizer, words.load(tmp_path)):
-        ((inputs, labels, weights),), (places,) = words.encoded(questions, one, 5, 1, batch_size=2)
+    tokenizer.save(tmp_path / "words")
+    for one in (tokenizer, load_words(tmp_path / "words")):
+        ((inputs, labels, weights),), (places,) = encode_questions(
+            questions, one, 5, 1, batch_size=2
+        )
         assert places.tolist() == [0, 1]
         (first, second), ratty = inputs["document"].tolist(), inputs["candidates"][0, 1]
         assert first == [7, 5, 6, ratty, 5]  # five words are read
@@ -42,7 +52,7 @@ def test_shuffled_candidates_keep_their_answer_and_their_padding_behind():
     labels = {"probabilities": np.array([3, 0, 0], np.int32)}
     seen = set()
     for _ in range(40):
-        others, answers = words.shuffled_candidates(inputs, labels, draw)
+        others, answers = shuffle_candidates(inputs, labels, draw)
         assert np.sort(others["candidates"][0]).tolist() == [11, 12, 13, 14, 15]
         assert others["candidates"][1, 3:].tolist() == [0, 0]
         first, second, _ = answers["probabilities"]
@@ -66,6 +76,8 @@ def test_an_answer_out_of_reach_has_no_gradient_and_an_empty_row_counts_for_noth
     inputs = {"probabilities": keras.Input([3], name="probabilities")}
     model = keras.Model(inputs, {**inputs, "weights": 2 * inputs["probabilities"]})
     batch = {"probabilities": probabilities}, {"probabilities": answers}, weights
-    numbers = evaluate(model, tf.data.Dataset.from_tensors(batch), make_loss(), make_metrics())
+    recipe = Cloze(questions=pathlib.Path("x"), dev_questions=pathlib.Path("x"))
+    data = tf.data.Dataset.from_tensors(batch)
+    numbers = evaluate(model, data, recipe.make_loss(), recipe.make_metrics())
     assert numbers["accuracy"] == 0.5
     np.testing.assert_allclose([numbers["loss"], numbers["crossentropy"]], expected, rtol=1e-5)

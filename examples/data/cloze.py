@@ -18,7 +18,7 @@ GAP = "XXXXX"
 
 
 @dataclasses.dataclass(frozen=True)
-class Cloze:
+class ClozeQuestion:
     """A sentence with a gap, and what to fill it from.
 
     Attributes:
@@ -39,7 +39,7 @@ class Cloze:
         return " ".join(self.sentences)
 
 
-def read_cloze(path: str, limit: int | None = None) -> list[Cloze]:
+def read_cloze(path: str, limit: int | None = None) -> list[ClozeQuestion]:
     """Returns the questions of a file, at most `limit`.
 
     Raises:
@@ -64,7 +64,7 @@ def read_cloze(path: str, limit: int | None = None) -> list[Cloze]:
     return found
 
 
-def parse(lines: Iterable[str], name: str) -> Iterator[Cloze]:
+def parse(lines: Iterable[str], name: str) -> Iterator[ClozeQuestion]:
     """Yields the questions of a file.
 
     Raises:
@@ -112,7 +112,7 @@ def _asked(sentences, text, name, number):
         raise _bad(name, number, f"the answer {answer!r} among the candidates", text)
     if len(candidates) < 2 or any(len(c.split()) != 1 for c in candidates):
         raise _bad(name, number, "two or more different candidates of one word each", text)
-    return Cloze(tuple(sentences), query, candidates, answer)
+    return ClozeQuestion(tuple(sentences), query, candidates, answer)
 
 
 def _bad(name, line, expected, raw):

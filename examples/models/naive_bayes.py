@@ -12,11 +12,11 @@ import math
 
 
 def train(documents, min_frequency: int = 1):
-    """Returns a function from a document to its most likely label.
+    """Returns a function from a document to its most probable label.
 
     Example:
 
-    >>> from examples.classification.documents import Document
+    >>> from examples.data.classification import Document
     >>> films = [Document("1", "pos", ("a good film",)), Document("2", "neg", ("a bad film",))]
     >>> classify = train(films)
     >>> classify(Document("3", "?", ("good acting",)))
@@ -47,7 +47,7 @@ def train(documents, min_frequency: int = 1):
 
 
 def accuracy(classify, documents) -> float:
-    """Returns the share of the documents whose label is found."""
+    """Returns the fraction of the documents whose label is found."""
     return sum(classify(document) == document.label for document in documents) / len(documents)
 
 

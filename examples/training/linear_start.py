@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras import ops
 
 from examples.training.history import read_history
-from keras_attention import MemoryHops, validation
+from keras_attention import MemoryHops
 from keras_attention.export.tokenizers.base import UNKNOWN_ID
 
 LINEAR_FRACTION = 0.5  # of the rate while the softmax is missing: 0.005 for 0.01
@@ -77,17 +77,10 @@ class LinearStart(keras.callbacks.Callback):
         linear_epochs: int,
     ) -> None:
         super().__init__()
-        owner, path = "LinearStart", pathlib.Path(directory) / "history.csv"
-        self.reader = reader
-        self.rate = validation.check_number_in_range(owner, "rate", rate, 0.0)
-        self.halve_every = validation.check_positive_int(owner, "halve_every", halve_every)
-        self.patience = validation.check_positive_int(owner, "patience", patience)
-        self.linear_epochs = validation.check_positive_int(owner, "linear_epochs", linear_epochs)
+        path = pathlib.Path(directory) / "history.csv"
+        self.reader, self.rate, self.halve_every = reader, rate, halve_every
+        self.patience, self.linear_epochs = patience, linear_epochs
         self.choices = [row["val_choice"] for row in read_history(path)] if path.exists() else []
-
-    def first_rate(self) -> float:
-        """Returns the rate to begin with."""
-        return self.rate * (LINEAR_FRACTION if self.reader.is_linear() else 1.0)
 
     def on_epoch_begin(self, epoch, logs=None):
         self.choices = self.choices[:epoch]  # a row may be newer than the backup
@@ -131,15 +124,6 @@ class Choice(keras.metrics.Metric):
         questions = self.error.count + 1.0
         chosen = self.error.result() + loss / (1.0 + loss) / questions
         return ops.where(self.reader.linear, LINEAR_CHOICE + loss, chosen)
-
-
-def make_loss() -> dict[str, keras.losses.Loss]:
-    """Returns the cross-entropy of the answer among all words."""
-    return {
-        "logits": keras.losses.SparseCategoricalCrossentropy(
-            from_logits=True, reduction="mean_with_sample_weight"
-        )
-    }
 
 
 def make_metrics() -> list[keras.metrics.Metric]:

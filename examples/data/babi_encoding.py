@@ -6,17 +6,15 @@ leaves out.
 """
 
 import dataclasses
-import pathlib
 
 import numpy as np
 import tensorflow as tf
 
+from examples.data.babi import Question
 from examples.data.encoding import count_tokens
-from examples.questions.stories import Question
 from keras_attention.export import tokenizers
 from keras_attention.export.tokenizers import WordTokenizer
 
-FOLDER = "words.tokenizer"
 MARKS = r"[.?!]+(\s|$)"  # at the end of a word
 
 
@@ -77,7 +75,7 @@ class SentenceTokenizer(WordTokenizer):
         return super().normalize(unmarked)
 
 
-def learn(questions: list[Question]) -> SentenceTokenizer:
+def learn_words(questions: list[Question]) -> SentenceTokenizer:
     """Returns a tokenizer of all words of stories, questions and answers."""
     texts = {text for q in questions for text in (*q.sentences, q.question, q.answer)}
     plain = SentenceTokenizer(["a"]).normalize(tf.constant(sorted(texts))).numpy()
@@ -85,31 +83,21 @@ def learn(questions: list[Question]) -> SentenceTokenizer:
     return SentenceTokenizer(words.vocabulary)
 
 
-def load(directory) -> SentenceTokenizer:
-    """Returns the tokenizer of a run.
-
-    Raises:
-        FileNotFoundError: If it is missing.
-        ValueError: If it is damaged.
-    """
-    return SentenceTokenizer(tokenizers.load(pathlib.Path(directory) / FOLDER).vocabulary)
-
-
-def longest(questions: list[Question], tokenizer: WordTokenizer) -> int:
-    """Returns the words of the longest sentence or question."""
+def count_words(questions: list[Question]) -> int:
+    """Returns how many words the longest sentence or question has."""
     texts = sorted({text for q in questions for text in (*q.sentences, q.question)})
-    return int(tokenizer.encode(texts)[1].numpy().max())
+    return int(SentenceTokenizer(["a"]).encode(texts)[1].numpy().max())
 
 
-def length(
+def measure_length(
     questions: list[Question], tokenizer: WordTokenizer, memories: int, words: int
 ) -> Length:
-    """Returns how much `encoded` reads of questions; the arguments are its.
+    """Returns how much `encode_questions` reads of questions; the arguments are its.
 
     Example:
 
     >>> told = [Question("1", 0, ("a b c", "b", "c"), "a b ?", "c")]
-    >>> print(length(told, SentenceTokenizer(["a", "b", "c"]), memories=2, words=1))
+    >>> print(measure_length(told, SentenceTokenizer(["a", "b", "c"]), memories=2, words=1))
     1 questions about 3 sentences, 33.3 % of them too old to be read, of 1 stories; of 4 words \
 25.0 % cut off, from 1 sentences and questions
     """
@@ -130,12 +118,14 @@ def length(
     )
 
 
-def encoded(questions: list[Question], tokenizer: WordTokenizer, memories: int, words: int):
+def encode_questions(
+    questions: list[Question], tokenizer: WordTokenizer, memories: int, words: int
+):
     """Returns `(inputs, labels, weights)` of questions as arrays.
 
     Args:
         questions: The questions.
-        tokenizer: What `learn` gave.
+        tokenizer: What `learn_words` gave.
         memories: The most recent sentences that are kept of a story.
         words: The first words that are kept of a sentence or question.
 

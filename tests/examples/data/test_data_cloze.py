@@ -3,7 +3,7 @@ import gzip
 import pytest
 from data_folder import DATA as DATA_FOLDER
 
-from examples.cloze.reading import Cloze, parse, read_cloze
+from examples.data.cloze import ClozeQuestion, parse, read_cloze
 from examples.data.report import DataError
 
 DATA = DATA_FOLDER / "cloze_en"
@@ -21,7 +21,7 @@ TEXT = """\
 def test_questions_have_their_sentences_and_candidates():
     first, second = parse(TEXT.split("\n"), "cloze.txt")
     told = ("She saw Ann and Bob .", "Ann ran .")
-    assert first == Cloze(told, "Then XXXXX came .", ("Ann", "Bob", "Cy"), "Bob")
+    assert first == ClozeQuestion(told, "Then XXXXX came .", ("Ann", "Bob", "Cy"), "Bob")
     assert first.document == "She saw Ann and Bob . Ann ran ."
     assert (second.query, second.answer) == ('" XXXXX ! "', "Cy")
 
