@@ -17,7 +17,8 @@ examples:
   short sequences first, and only up to 10:
     python -m examples train {0} --task copy --run runs/short --size length=1:10 --curriculum 10
   until it makes hardly an error:
-    python -m examples train {0} --task repeat-copy --run runs/repeat --epochs 500 --stop-at-metric 0.05
+    python -m examples train {0} --task repeat-copy --run runs/repeat --epochs 500 \\
+        --stop-at-metric 0.05
 """
 OPTIMIZERS = ("adam", "rmsprop")
 
