@@ -2,7 +2,6 @@
 
 import argparse
 import importlib
-import types
 
 import keras
 import numpy as np
@@ -99,7 +98,7 @@ def test_learned_positions_are_those_of_each_side(module, options, positions):
     assert count_learned_positions(model) == positions
     assert choose_max_length(model, 20) == min(40, positions.get("target", 40))
     recipe = Translation()
-    recipe.run = types.SimpleNamespace(model=model)
+    recipe.model = model
     assert recipe.has_attention
 
 
