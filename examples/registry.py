@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import inspect
 from types import ModuleType
 
 import keras
@@ -28,6 +29,7 @@ from examples.models import (
     text_guided,
     transformer,
 )
+from examples.recipes.algorithms import Algorithms
 from examples.recipes.babi import Babi
 from examples.recipes.base import Recipe
 from examples.recipes.classification import Classification
@@ -58,7 +60,9 @@ class RegisteredModel:
         return [option for option in found if option.default is not REQUIRED]
 
     def build(self, *sizes: int, **options) -> keras.Model:
-        """Returns the model; `options` are those above, `seed` and `dtype`."""
+        """Returns the model; `options` are those above, `seed` (if it draws) and `dtype`."""
+        if "seed" not in inspect.signature(self.module.build).parameters:
+            options.pop("seed", None)
         return self.module.build(*sizes, **options)
 
     def part(self, name: str) -> ModuleType:
@@ -81,8 +85,8 @@ ROWS = (
     ("transformer", transformer, Translation),
     ("convs2s", convs2s, Translation),
     ("mixed", mixed, Translation),
-    ("ntm", ntm, "algorithms"),
-    ("lstm", lstm, "algorithms"),
+    ("ntm", ntm, Algorithms),
+    ("lstm", lstm, Algorithms),
     ("han", han, Classification),
     ("memory-network", memory_network, Babi),
     ("attention-over-attention", attention_over_attention, Cloze),

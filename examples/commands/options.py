@@ -100,7 +100,7 @@ class Option:
         if default is not None and default is not REQUIRED and default != []:
             options["help"] += " (default: %(default)s)"
         if typing.get_origin(kind) is list and reader is None:
-            options["nargs"] = "+"
+            options |= {"nargs": "+", "action": "extend"}
             (kind,) = typing.get_args(kind)
         if typing.get_origin(kind) is typing.Literal:
             options["choices"] = typing.get_args(kind)

@@ -4,14 +4,8 @@ their machine with: three layers of 256 units on copying, and of similar sizes e
 
 import keras
 
-from examples.options import Option
-
 TITLE = "LSTM: the baseline of the Neural Turing Machine"
 REFERENCE = "Graves et al. 2014, arXiv 1410.5401, table 3"
-OPTIONS = {
-    "units": Option(256, "size of a layer"),
-    "layers": Option(3, "layers"),
-}
 
 
 def build(
@@ -27,7 +21,7 @@ def build(
         input_dim: Channels of the inputs.
         output_dim: Channels of the outputs.
         units: Size of each layer.
-        layers: Their number.
+        layers: Number of layers.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
     inputs = keras.Input([None, input_dim], name="inputs")

@@ -6,51 +6,32 @@ The machine is `keras_attention.NTM`; the paper's sizes are the defaults. Where 
 matters, and the paper leaves it open: here on the first slot.
 """
 
+from typing import Literal
+
 import keras
 
-from examples.options import Option
 from keras_attention import NTM, NTMCell, ScalarShift, SoftmaxShift
 
 TITLE = "Neural Turing Machine: a controller with an external memory"
 REFERENCE = "Graves et al. 2014, arXiv 1410.5401"
 SHIFTS = {"softmax": SoftmaxShift, "scalar": ScalarShift}
-OPTIONS = {
-    "controller": Option("lstm", "what tells the heads", str, ("lstm", "feed_forward")),
-    "units": Option(100, "size of a layer of the controller"),
-    "layers": Option(1, "layers of the controller"),
-    "memory_size": Option(128, "slots of the memory"),
-    "word_size": Option(20, "size of a slot"),
-    "read_heads": Option(1, "heads that read"),
-    "write_heads": Option(1, "heads that write"),
-    "shift": Option("softmax", "how a head moves along the slots", str, tuple(SHIFTS)),
-    "max_shift": Option(1, "slots a head can move in a step"),
-    "read_from": Option(
-        "written", "read what this step has written, or not", str, ("written", "previous")
-    ),
-    "initial_weights": Option(
-        "first", "where the heads start: on slot 0, or learned", str, ("first", "learned")
-    ),
-    "initial_controller": Option(
-        "zeros", "the controller's first state", str, ("zeros", "learned")
-    ),
-}
 
 
 def build(
     input_dim: int,
     output_dim: int,
-    controller: str = "lstm",
+    controller: Literal["lstm", "feed_forward"] = "lstm",
     units: int = 100,
     layers: int = 1,
     memory_size: int = 128,
     word_size: int = 20,
     read_heads: int = 1,
     write_heads: int = 1,
-    shift: str = "softmax",
+    shift: Literal["softmax", "scalar"] = "softmax",
     max_shift: int = 1,
-    read_from: str = "written",
-    initial_weights: str = "first",
-    initial_controller: str = "zeros",
+    read_from: Literal["written", "previous"] = "written",
+    initial_weights: Literal["first", "learned"] = "first",
+    initial_controller: Literal["zeros", "learned"] = "zeros",
     dtype=None,
 ) -> keras.Model:
     """Returns a functional model from `inputs` `(batch, time, input_dim)` to logits.
@@ -58,18 +39,18 @@ def build(
     Args:
         input_dim: Channels of the inputs.
         output_dim: Channels of the outputs.
-        controller: "lstm" or "feed_forward".
+        controller: What tells the heads where to attend.
         units: Size of each layer of the controller.
-        layers: Its layers.
+        layers: Layers of the controller.
         memory_size: Slots of the memory.
         word_size: Size of a slot.
         read_heads: Heads that read.
         write_heads: Heads that write.
-        shift: "softmax" or "scalar", see `keras_attention.SoftmaxShift`, `ScalarShift`.
+        shift: How a head moves along the slots, see `keras_attention.SoftmaxShift`, `ScalarShift`.
         max_shift: Slots a head can move in a step.
-        read_from: "written" or "previous", see `NTMCell`.
-        initial_weights: "first" or "learned".
-        initial_controller: "zeros" or "learned".
+        read_from: Whether a step reads what it has written, or the memory before; see `NTMCell`.
+        initial_weights: Where the heads start, on the first slot or where it is learned.
+        initial_controller: First state of the controller.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
     cell = NTMCell(

@@ -3,6 +3,7 @@
 So a run that was killed goes on at any batch, without drawing those before it again.
 """
 
+import hashlib
 import itertools
 
 import numpy as np
@@ -154,6 +155,11 @@ class Stream:
     def take(self, count: int, epoch: int = 0) -> list[Example]:
         """Returns the first `count` batches of an epoch as arrays, not padded."""
         return [self.example(epoch, batch) for batch in range(count)]
+
+    def digest(self) -> str:
+        """Returns a string that changes with the first batch."""
+        example = self.example(0, 0)
+        return hashlib.sha256(example.inputs.tobytes() + example.targets.tobytes()).hexdigest()
 
     def __str__(self) -> str:
         return (

@@ -27,7 +27,7 @@ from keras_attention._utils.tensor_types import Size, Tensor, TensorLike
 from keras_attention.kernels import blocks, execution
 from keras_attention.kernels.blocks import Tiles, count_values, fold_blocks, map_blocks, split_axis
 from keras_attention.kernels.custom_gradients import custom_gradient
-from keras_attention.kernels.fused_additive import fused_gradients, fused_scores
+from keras_attention.kernels.fused_additive import fuse_gradients, fuse_scores
 from keras_attention.kernels.tanh_forms import (
     TanhForm,
     choose_tanh,
@@ -116,13 +116,13 @@ def blockwise_additive_scores(
             cotangent = blocks.get_cotangent(arguments, upstream)
             return ops.cond(
                 is_valid,
-                lambda: fused_gradients(*tensors, cotangent),
+                lambda: fuse_gradients(*tensors, cotangent),
                 lambda: tile_gradients(*tensors, cotangent, FALLBACK_BLOCK_VALUES),
             )
 
         scores = ops.cond(
             is_valid,
-            lambda: fused_scores(*tensors),
+            lambda: fuse_scores(*tensors),
             lambda: tile_scores(*tensors, FALLBACK_BLOCK_VALUES),
         )
         return scores, gradient

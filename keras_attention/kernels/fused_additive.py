@@ -20,12 +20,12 @@ from keras_attention.kernels.execution import separate
 from keras_attention.kernels.tanh_forms import QuotientTanh
 
 
-def fused_scores(query: TensorLike, key: TensorLike, vector: TensorLike) -> Tensor:
+def fuse_scores(query: TensorLike, key: TensorLike, vector: TensorLike) -> Tensor:
     """Returns the scores, `(batch, query, key)`."""
     return ops.sum(QuotientTanh.combine(*separate(_sides(query, key))) * vector, axis=-1)
 
 
-def fused_gradients(
+def fuse_gradients(
     query: TensorLike,
     key: TensorLike,
     vector: TensorLike,

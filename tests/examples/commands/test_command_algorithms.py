@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from examples.algorithms.opened import open_run
+from examples.commands.by_run import load_recipe
 from examples.training.history import read_history
 
 pytestmark = pytest.mark.thorough
@@ -30,8 +30,8 @@ def copy_run(tmp_path_factory):
 
 def test_a_run_says_what_it_was_trained_on(copy_run):
     settings = json.loads((copy_run / "run.json").read_text())
-    assert settings["task"] == "copy"
-    assert settings["sizes"] == {"length": [1, 3]}
+    assert settings["training"]["task"] == "copy"
+    assert settings["training"]["size"] == ["length=1:3"]
     assert "special_ids" not in settings  # it is no translator
     rows = read_history(copy_run / "history.csv")
     assert [row["steps"] for row in rows] == [4.0, 8.0]
@@ -88,12 +88,12 @@ def test_the_export_answers_as_the_model_does(command, copy_run, tmp_path):
     status, out, err = command("export", copy_run, tmp_path / "served")
     assert (status, err) == (0, "")
     served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures["serving_default"]
-    opened = open_run(copy_run)
+    recipe = load_recipe(copy_run)
     for batch, time in ((2, 5), (3, 13)):  # other sizes than any it has seen
         inputs = np.random.default_rng(1).integers(0, 2, (batch, time, 9)).astype("float32")
         answers = served(inputs=tf.constant(inputs))
-        np.testing.assert_allclose(answers["outputs"], opened.outputs(inputs), atol=1e-6)
-        history = opened.history(inputs)
+        np.testing.assert_allclose(answers["outputs"], recipe.predict(inputs), atol=1e-6)
+        history = recipe.get_history(inputs)
         for name in ("read_weights", "write_weights"):
             np.testing.assert_allclose(answers[name], history[name], atol=1e-6)
     assert command("export", copy_run, tmp_path / "served", "--version", 1)[0] == 1
@@ -117,7 +117,7 @@ def test_a_goal_ends_a_run(command, tmp_path):
     run = tmp_path / "run"
     status, out, _ = command("train", "ntm", "--run", run, *TINY, *MACHINE, "--stop-at-metric", 1e6)
     assert status == 0
-    assert "(goal)" in out
+    assert "(stop_at_metric)" in out
     status, out, _ = command("train", "ntm", "--run", run, "--resume")
     assert (status, "resume it with another --stop-at-metric" in out) == (0, True)
 
@@ -158,14 +158,14 @@ def test_wrong_options_are_told_in_a_line(command, tmp_path, options, status, to
     assert told in err
 
 
-def test_a_run_without_its_task_is_refused(command, copy_run, tmp_path):
+def test_a_run_of_another_task_is_refused(command, copy_run, tmp_path):
     run = shutil.copytree(copy_run, tmp_path / "run")
     settings = json.loads((run / "run.json").read_text())
-    del settings["task"]
+    settings["training"]["task"] = "sort"
     (run / "run.json").write_text(json.dumps(settings))
     status, _, err = command("evaluate", run)
     assert status == 1
-    assert "expected to name its task" in err
+    assert "expected to hold task" in err
 
 
 def test_a_translators_command_refuses_another_run(command, copy_run):

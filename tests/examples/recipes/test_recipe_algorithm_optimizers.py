@@ -1,10 +1,9 @@
-"""The optimizers that papers name, step by step: the numbers of SPEC 23."""
+"""Updates of optimizers that differ from Keras' defaults."""
 
 import keras
 import pytest
 
-from examples.algorithms.train import _optimizer
-from examples.commands.train_options import make_parser
+from examples.recipes.algorithms import Algorithms
 from examples.recipes.translation import Translation
 
 
@@ -26,8 +25,8 @@ def after_steps(optimizer, steps):
 
 @pytest.mark.parametrize(("steps", "expected"), [(1, -4.569117e-4), (2, -1.204482e-3)])
 def test_rmsprop_of_the_algorithms_is_centred_with_epsilon_in_the_root(steps, expected):
-    line = "--run x --task copy --optimizer rmsprop --learning-rate 1e-4"
-    optimizer = _optimizer(make_parser("ntm").parse_args(line.split()))
+    recipe = Algorithms(optimizer="rmsprop", learning_rate=1e-4)
+    optimizer = recipe.make_optimizer(None, Batches())
     assert after_steps(optimizer, steps) == pytest.approx(expected, rel=1e-5)
 
 

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from examples.algorithms.bits import BitsPerSequence, make_metrics
+from examples.recipes.algorithms import Algorithms
 from examples.tasks.base import Example, cost_in_bits
 from examples.training.fitting import evaluate
 
@@ -27,7 +27,8 @@ def test_what_is_not_due_and_what_fills_a_batch_up_cost_nothing():
     batches = [batch(7, seed=3), batch(11, seed=4)]
     inputs = keras.Input([None, 3], name="inputs")
     model = keras.Model({"inputs": inputs}, keras.layers.Activation("linear")(inputs))
-    found = evaluate(model, as_data(batches), BitsPerSequence(), make_metrics())
+    recipe = Algorithms()
+    found = evaluate(model, as_data(batches), recipe.make_loss(), recipe.make_metrics())
     costs, wrong = [], []
     for given, targets, due in batches:
         logits = given["inputs"]

@@ -53,8 +53,3 @@ class BitError(keras.metrics.Mean):
         wrong = ops.cast((y_pred > 0) != (y_true > 0.5), "float32")
         # Flat: Keras would take the mean of each sequence first, whose weight is its padded length.
         super().update_state(ops.ravel(ops.mean(wrong, axis=-1)), ops.ravel(sample_weight))
-
-
-def make_metrics() -> list[keras.metrics.Metric]:
-    """Returns what is measured of bits."""
-    return [Bits("bits"), BitError("bit_error")]
