@@ -32,6 +32,7 @@ from examples.models import (
 from examples.recipes.algorithms import Algorithms
 from examples.recipes.babi import Babi
 from examples.recipes.base import Recipe
+from examples.recipes.captions import Captions, GuidedCaptions
 from examples.recipes.classification import Classification
 from examples.recipes.cloze import Cloze
 from examples.recipes.language import Language
@@ -91,8 +92,8 @@ ROWS = (
     ("memory-network", memory_network, Babi),
     ("attention-over-attention", attention_over_attention, Cloze),
     ("attention-sum", attention_sum, Cloze),
-    ("show-attend-tell", show_attend_tell, "captions"),
-    ("text-guided", text_guided, "captions"),
+    ("show-attend-tell", show_attend_tell, Captions),
+    ("text-guided", text_guided, GuidedCaptions),
     ("lstmn", lstmn, Language),
     ("lstm-language-model", lstm_language_model, Language),
     ("ram", ram, "digits.recognition"),

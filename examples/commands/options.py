@@ -56,7 +56,8 @@ class Option:
     Attributes:
         name: Of the parameter.
         annotation: Its type: int (a positive one), float, str, `pathlib.Path`, bool, a `Literal`,
-            a list of them, one of the annotations above, or any of these or None.
+            a list of them, or one of the annotations above. Of alternatives, such as None, the
+            command line knows the first.
         default: `REQUIRED` if there is none.
         help: What the docstring says of it.
     """
@@ -221,9 +222,9 @@ def describe(target: Callable) -> tuple[str, str]:
 
 
 def _split(annotation):
-    """The type of an annotation without None, and the function that reads and checks a text."""
+    """The first type of an annotation, and the function that reads and checks a text."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        (annotation,) = (each for each in typing.get_args(annotation) if each is not type(None))
+        annotation = typing.get_args(annotation)[0]
     if typing.get_origin(annotation) is typing.Annotated:
         return annotation.__origin__, annotation.__metadata__[0]
     return annotation, None

@@ -14,12 +14,13 @@ the hard model reads as the soft one does. The authors' code has lambda_r 0.1 on
 log-probability of a word.
 """
 
+from typing import Literal
+
 import keras
 from keras import ops
 
-from examples.commands.arguments import fraction, not_negative
+from examples.commands.options import Fraction, NonNegativeFloat
 from examples.models.encoders import picture
-from examples.options import Option
 from keras_attention import (
     DoublyStochasticLoss,
     HardAttention,
@@ -31,80 +32,61 @@ from keras_attention import (
 
 TITLE = "Show, Attend and Tell: a caption that looks at the picture for each word"
 REFERENCE = "Xu et al. 2015, arXiv 1502.03044"
-INPUTS = ("image", "target")
-GUIDED = False
 END = 3
-KINDS = ("soft", "hard")
-OPTIONS = {
-    "attention": Option("soft", "the mean of all locations, or one drawn", str, KINDS),
-    "units": Option(128, "size of the decoder's state and of the attention"),
-    "embedding_dim": Option(64, "size of the embedding and of the readout"),
-    **picture.OPTIONS,
-    "gate": Option(True, "let the decoder turn its attention down"),
-    "doubly_stochastic": Option(
-        0.0,
-        "soft: lambda of a caption's penalty, beside the mean loss of a word; the paper's 1, for "
-        "196 locations, is beside the sum over a caption's words: here 1 / their mean number",
-        not_negative,
-    ),
-    "reinforce": Option(
-        0.1,
-        "hard: lambda_r beside the mean loss of a word, 0 is the control without REINFORCE",
-        not_negative,
-    ),
-    "reward": Option(
-        "mean", "hard: log-probability of the caption, or of a word", str, ("sum", "mean")
-    ),
-    "entropy": Option(
-        0.002,
-        "hard: lambda_e, for looking around; times the entropies summed over a caption, beside the "
-        "mean loss of a word",
-        not_negative,
-    ),
-    "expected_rate": Option(0.5, "hard: share that reads as soft does, in training", fraction),
-    "inference_mode": Option(
-        "argmax", "hard: what is read after training", str, ("argmax", "sample", "expected")
-    ),
-    "dropout": Option(0.0, "share dropped from embedding and readout", fraction),
-}
 
 
 def build(
     vocabulary_size: int,
     side: int,
-    attention: str = "soft",
+    attention: Literal["soft", "hard"] = "soft",
     units: int = 128,
     embedding_dim: int = 64,
+    annotation_dim: int = 96,
+    backbone: str | None = None,
+    backbone_weights: str | None = None,
+    backbone_size: int = 224,
+    train_backbone: bool = False,
     gate: bool = True,
-    doubly_stochastic: float = 0.0,
-    reinforce: float = 0.1,
-    reward: str = "mean",
-    entropy: float = 0.002,
-    expected_rate: float = 0.5,
-    inference_mode: str = "argmax",
-    dropout: float = 0.0,
+    doubly_stochastic: NonNegativeFloat = 0.0,
+    reinforce: NonNegativeFloat = 0.1,
+    reward: Literal["sum", "mean"] = "mean",
+    entropy: NonNegativeFloat = 0.002,
+    expected_rate: Fraction = 0.5,
+    inference_mode: Literal["argmax", "sample", "expected"] = "argmax",
+    dropout: Fraction = 0.0,
     seed: int | None = None,
     dtype=None,
-    **pictures,
 ) -> keras.Model:
     """Returns the model as a functional one from `image` and `target` to `logits` and `weights`.
 
     Args:
         vocabulary_size: Number of ids.
         side: Points on a side of a picture.
-        attention: "soft" or "hard".
+        attention: The mean of all locations, or one drawn.
         units: Size of the decoder's state and of the attention.
         embedding_dim: Size of the embedding and of the readout.
-        gate: Whether the decoder turns its attention down.
-        doubly_stochastic: Lambda of the soft model's penalty, a mean over captions. Beside the
-            mean loss of a word the paper's 1 is 1 / the mean number of words.
-        reinforce, reward, entropy: See `keras_attention.ReinforceLoss`; the two lambdas weigh
-            means over captions too.
-        expected_rate, inference: See `keras_attention.HardAttention`.
-        dropout: Share dropped from embedding and readout.
+        annotation_dim: Size of an annotation, the vector of a location.
+        backbone: Network of keras.applications by its name, such as VGG16; a small network,
+            trained along, by default.
+        backbone_weights: File of your weights for it, made with include_top=False; random by
+            default.
+        backbone_size: Side that pictures are scaled to for it.
+        train_backbone: Train it along.
+        gate: Let the decoder turn its attention down.
+        doubly_stochastic: Soft: lambda of a caption's penalty, beside the mean loss of a word; the
+            paper's 1, for 196 locations, is beside the sum over a caption's words: here 1 / their
+            mean number.
+        reinforce: Hard: lambda_r beside the mean loss of a word, 0 is the control without
+            REINFORCE; see `keras_attention.ReinforceLoss`.
+        reward: Hard: log-probability of the caption, or of a word.
+        entropy: Hard: lambda_e, for looking around; times the entropies summed over a caption,
+            beside the mean loss of a word.
+        expected_rate: Hard: fraction that reads as soft does, in training; see
+            `keras_attention.HardAttention`.
+        inference_mode: Hard: what is read after training.
+        dropout: Fraction dropped from embedding and readout.
         seed: Seed of drawn locations and of the dropout.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
-        **pictures: See `examples.models.encoders.picture.annotations`.
 
     Returns:
         A model from `{"image": (batch, side, side, 1), "target": (batch, time)}`, the ids
@@ -114,10 +96,18 @@ def build(
     Raises:
         ValueError: If there is no such attention, or the pictures' arguments are wrong.
     """
-    validation.check_one_of("show_attend_tell", "attention", attention, KINDS)
+    validation.check_one_of("show_attend_tell", "attention", attention, ("soft", "hard"))
     image = keras.Input([side, side, 1], name="image")
     target = keras.Input([None], dtype="int32", name="target")
-    memory, _ = picture.annotations(image, dtype=dtype, **pictures)
+    memory, _ = picture.annotations(
+        image,
+        annotation_dim,
+        backbone,
+        backbone_weights,
+        backbone_size,
+        train_backbone,
+        dtype=dtype,
+    )
     encoder = keras.Model(image, {"memory": memory}, name="encoder")
     options = {"use_gate": gate, "seed": seed, "dtype": dtype, "name": "attention"}
     is_hard = attention == "hard"

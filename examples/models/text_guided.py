@@ -9,11 +9,12 @@ entropy bonus of 0.002, Adam at 4e-4. Here the sentence's GRU, a skip-thought en
 along, and the matrices of the words that are read and written are two.
 """
 
+from typing import Literal
+
 import keras
 
-from examples.commands.arguments import fraction, not_negative
+from examples.commands.options import Fraction, NonNegativeFloat
 from examples.models.encoders import picture
-from examples.options import Option
 from keras_attention import (
     LearnedPositionalEmbedding,
     ShowTellDecoder,
@@ -23,30 +24,6 @@ from keras_attention import (
 
 TITLE = "Text-guided attention: a sentence says where to look before a caption is written"
 REFERENCE = "Mun et al. 2017, arXiv 1612.03557"
-INPUTS = ("image", "guide", "target")
-GUIDED = True
-SENTENCE_ENCODERS = ("gru", "bag")
-#: With more digits on every scene it learns to look anywhere but at the one that is named.
-DEFAULTS = {"digits": "1:4"}
-OPTIONS = {
-    "units": Option(128, "size of the decoder's state and of the attention"),
-    "embedding_dim": Option(64, "size of the embeddings"),
-    "sentence_encoder": Option(
-        "gru",
-        "what makes a vector of the sentence: its last state, or a bag",
-        str,
-        SENTENCE_ENCODERS,
-    ),
-    "sentence_dim": Option(64, "size of that vector"),
-    **picture.OPTIONS,
-    "entropy": Option(
-        0.002,
-        "bonus for looking around, times the entropy of a caption's one look, beside the mean loss "
-        "of a word; the number is the paper's",
-        not_negative,
-    ),
-    "dropout": Option(0.0, "share dropped from embedding and output", fraction),
-}
 
 
 def build(
@@ -54,13 +31,17 @@ def build(
     side: int,
     units: int = 128,
     embedding_dim: int = 64,
-    sentence_encoder: str | keras.layers.Layer = "gru",
+    sentence_encoder: Literal["gru", "bag"] | keras.layers.Layer = "gru",
     sentence_dim: int = 64,
-    entropy: float = 0.002,
-    dropout: float = 0.0,
+    annotation_dim: int = 96,
+    backbone: str | None = None,
+    backbone_weights: str | None = None,
+    backbone_size: int = 224,
+    train_backbone: bool = False,
+    entropy: NonNegativeFloat = 0.002,
+    dropout: Fraction = 0.0,
     seed: int | None = None,
     dtype=None,
-    **pictures,
 ) -> keras.Model:
     """Returns a functional model from `image`, `guide` and `target` to `logits` and `weights`.
 
@@ -69,16 +50,25 @@ def build(
         side: Points on a side of a picture.
         units: Size of the decoder's state and of the attention.
         embedding_dim: Size of the embeddings.
-        sentence_encoder: "gru", or "bag", the mean of the words through one layer. Or a layer or
-            model of yours from ids `(batch, words)`, int32, padded with 0, to a vector
-            `(batch, dim)`, which brings its own embedding, masks padding itself and is trained
-            along unless frozen. Its vector is normalized as the others are.
-        sentence_dim: Size of the sentence's vector; a layer of yours has its own.
-        entropy: The bonus, see `keras_attention.TextGuidedAttention`.
-        dropout: Share dropped from embedding and output.
+        sentence_encoder: What makes a vector of the sentence: its last state, or a bag, the mean of
+            the words through one layer.
+        sentence_dim: Size of that vector.
+        annotation_dim: Size of an annotation, the vector of a location.
+        backbone: Network of keras.applications by its name, such as VGG16; a small network,
+            trained along, by default.
+        backbone_weights: File of your weights for it, made with include_top=False; random by
+            default.
+        backbone_size: Side that pictures are scaled to for it.
+        train_backbone: Train it along.
+        entropy: Bonus for looking around, times the entropy of a caption's one look, beside the
+            mean loss of a word; the number is the paper's.
+        dropout: Fraction dropped from embedding and output.
         seed: Seed of the dropout.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
-        **pictures: See `examples.models.encoders.picture.annotations`.
+
+    `sentence_encoder` may also be a layer or model of yours from ids `(batch, words)`, int32,
+    padded with 0, to a vector `(batch, dim)` of its own size. It brings its own embedding, masks
+    padding itself and is trained along unless frozen. Its vector is normalized as the others are.
 
     Returns:
         A model from `{"image": (batch, side, side, 1), "guide": (batch, words), "target":
@@ -93,7 +83,15 @@ def build(
     image = keras.Input([side, side, 1], name="image")
     guide = keras.Input([None], dtype="int32", name="guide")
     target = keras.Input([None], dtype="int32", name="target")
-    found, _ = picture.annotations(image, dtype=dtype, **pictures)
+    found, _ = picture.annotations(
+        image,
+        annotation_dim,
+        backbone,
+        backbone_weights,
+        backbone_size,
+        train_backbone,
+        dtype=dtype,
+    )
     # Not normalized: were an empty place as large as a digit, the weights would go to what is
     # empty, and a digit be told by the one place that is left out. Places are nearly as large as
     # what is seen there, for they are what a caption tells.
@@ -143,7 +141,7 @@ def _sentence(guide, vocabulary_size, embedding_dim, kind, units, dtype):
         validation.check_rank("text_guided", "sentence_encoder", sentence, (2,), "(batch, dim)")
         return normalization(sentence)
     hint = "Or give a layer from ids (batch, words) to a vector (batch, dim)."
-    validation.check_one_of("text_guided", "sentence_encoder", kind, SENTENCE_ENCODERS, hint)
+    validation.check_one_of("text_guided", "sentence_encoder", kind, ("gru", "bag"), hint)
     embedding = keras.layers.Embedding(
         vocabulary_size,
         embedding_dim,

@@ -13,25 +13,10 @@ import inspect
 import keras
 import numpy as np
 
-from examples.options import Option
 from keras_attention import LearnedPositionalEmbedding
 
 STRIDE = 8
 """Points between two locations of the small network."""
-OPTIONS = {
-    "annotation_dim": Option(96, "size of an annotation, the vector of a location"),
-    "backbone": Option(
-        None,
-        "a network of keras.applications by its name, such as VGG16 (default: a small network, "
-        "trained along)",
-        str,
-    ),
-    "backbone_weights": Option(
-        None, "file of your weights for it, made with include_top=False (default: random)", str
-    ),
-    "backbone_size": Option(224, "side that pictures are scaled to for it"),
-    "train_backbone": Option(False, "train it along"),
-}
 
 
 def annotations(
@@ -172,6 +157,13 @@ def _policy(dtype):
         yield
     finally:
         keras.config.set_dtype_policy(before)
+
+
+def count_locations(model: keras.Model) -> tuple[int, int]:
+    """Returns the rows and columns of locations that a captioner looks at; pictures are square."""
+    count = model.get_layer("encoder").get_layer("positions").max_length
+    side = round(count**0.5)
+    return side, side
 
 
 def copy_weights(trained: keras.Model, model: keras.Model) -> list[str]:

@@ -263,7 +263,7 @@ def test_the_module_runs_as_a_command():
     told = [line.split() for line in lines if not line.endswith(":")]
     assert sorted(words[0] for words in told) == sorted(registry.MODELS)
     assert "rnnsearch RNNsearch: bidirectional GRU," in [" ".join(words[:4]) for words in told]
-    assert lines[lines.index("algorithms:") + 1].split()[0] == "ntm"
+    assert lines[lines.index("Algorithms:") + 1].split()[0] == "ntm"
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 from seeds import set_seed
 
-from examples.captions.captioning import captioner
-from examples.captions.train import CaptionTrainer, make_loss, make_metrics
 from examples.models import show_attend_tell
 from examples.models.encoders import picture
+from examples.recipes.caption_metrics import CaptionTrainer, make_loss, make_metrics
+from examples.recipes.captioner import captioner
 from examples.training.fitting import make_trainer
 
 SMALL = {"units": 7, "embedding_dim": 5, "annotation_dim": 8}

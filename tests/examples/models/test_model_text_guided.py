@@ -3,9 +3,9 @@ import numpy as np
 import pytest
 from seeds import set_seed
 
-from examples.captions.captioning import captioner
 from examples.models import show_attend_tell, text_guided
 from examples.models.encoders import picture
+from examples.recipes.captioner import captioner
 
 SMALL = {"units": 7, "embedding_dim": 5, "sentence_dim": 6, "annotation_dim": 8}
 SIDE, VOCABULARY = 24, 13

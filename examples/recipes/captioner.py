@@ -1,8 +1,11 @@
 """A trained captioner as a model that writes: picture in, words, score and looks out."""
 
 import keras
+import tensorflow as tf
 from keras import ops
 
+from examples.naming import Naming
+from keras_attention.export.tokenizers import WordTokenizer
 from keras_attention.export.tokenizers.base import EOS_ID
 from keras_attention.search import beam_search
 
@@ -84,3 +87,32 @@ def captioner(model: keras.Model, max_length: int, beam_width: int = 1) -> keras
     if "weights" in encoded:
         found = {**found, "weights": encoded["weights"]}
     return keras.Model(inputs, found, name=model.name)
+
+
+class Spelling(keras.layers.Layer):
+    """Turns ids into text and words, in an exported graph.
+
+    Args:
+        tokenizer: A `WordTokenizer`.
+    """
+
+    def __init__(self, tokenizer: WordTokenizer, **kwargs):
+        super().__init__(**kwargs)
+        tokens = tokenizer.ids_to_tokens([range(tokenizer.vocabulary_size)]).numpy()[0]
+        words = [token.decode() for token in tokens]
+        self._name, self._end = Naming(words, name="words"), words[EOS_ID]
+        self.built = True
+
+    def call(self, ids):
+        words = self._name(ids)
+        spoken = tf.where(words == self._end, "", words)
+        return {
+            "caption": tf.strings.strip(tf.strings.reduce_join(spoken, axis=1, separator=" ")),
+            "words": words,
+        }
+
+    def compute_output_spec(self, ids):
+        return {
+            "caption": keras.KerasTensor(ids.shape[:1], "string"),
+            "words": keras.KerasTensor(ids.shape, "string"),
+        }

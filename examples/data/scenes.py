@@ -90,7 +90,7 @@ class Painter:
     @property
     def longest(self) -> int:
         """Words of the longest caption."""
-        return len(guided_caption(0, 0, self.grid).split()) if self.guided else self.digits[1]
+        return count_words(self.digits, self.guided)
 
     def draw(self, generator: np.random.Generator) -> Scene:
         """Returns a scene that depends on the generator alone."""
@@ -114,18 +114,23 @@ class Painter:
             return Scene(image, digits, tuple(boxes), caption, "", tuple(boxes))
         chosen = int(generator.integers(count))
         row, column = divmod(int(cells[chosen]), self.grid)
-        caption = guided_caption(row, column, self.grid)
+        caption = describe_place(row, column, self.grid)
         guide = GUIDES[generator.integers(len(GUIDES))].format(NAMES[digits[chosen]])
         named = (boxes[chosen],) * len(caption.split())
         return Scene(image, digits, tuple(boxes), caption, guide, named)
 
 
-def guided_caption(row: int, column: int, grid: int) -> str:
+def count_words(digits: tuple[int, int], guided: bool) -> int:
+    """Returns the words of the longest caption of scenes with that range of digits."""
+    return len(describe_place(0, 0, 1).split()) if guided else digits[1]
+
+
+def describe_place(row: int, column: int, grid: int) -> str:
     """Returns what is said of a digit in a row and column, both from 0.
 
     Example:
 
-    >>> guided_caption(0, 2, grid=3), guided_caption(1, 0, grid=2)
+    >>> describe_place(0, 2, grid=3), describe_place(1, 0, grid=2)
     ('at the top right', 'at the bottom left')
     """
     return f"at the {_names(ROWS, grid)[row]} {_names(COLUMNS, grid)[column]}"

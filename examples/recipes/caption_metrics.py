@@ -1,7 +1,10 @@
-"""How often a captioner looks at the right place for a word."""
+"""What a captioner minimizes, and how often it says the right word and looks at the right place."""
 
 import keras
 import tensorflow as tf
+
+from keras_attention import TokenCrossentropy
+from keras_attention.metrics import Perplexity, TokenAccuracy
 
 
 class Located(keras.metrics.Mean):
@@ -16,7 +19,7 @@ class Located(keras.metrics.Mean):
         name: Str.
 
     Call arguments:
-        y_true: Boxes `(batch, time, 4)`, see `captions.words.Encoder`.
+        y_true: Boxes `(batch, time, 4)`, see `examples.data.scene_stream.Encoder`.
         y_pred: Weights `(batch, time or 1, locations)`.
 
     Example:
@@ -59,3 +62,28 @@ def is_inside(points, boxes):
     y, x = points[..., 0], points[..., 1]
     top, left, bottom, right = (boxes[..., place] for place in range(4))
     return (top <= y) & (y < bottom) & (left <= x) & (x < right)
+
+
+class CaptionTrainer(keras.Model):
+    """A model whose metrics are named without their outputs, which Keras puts before."""
+
+    def get_metrics_result(self):
+        metrics = super().get_metrics_result()
+        outputs = tuple(f"{name}_" for name in self.output)
+        return {
+            name.partition("_")[2] if name.startswith(outputs) else name: value
+            for name, value in metrics.items()
+        }
+
+
+def make_loss() -> dict[str, keras.losses.Loss | None]:
+    """Returns the cross-entropy of the words; the weights have none."""
+    return {"logits": TokenCrossentropy(), "weights": None}
+
+
+def make_metrics(locations: tuple[int, int], side: int) -> dict[str, list[keras.metrics.Metric]]:
+    """Returns what is measured of the words, and of the looks for them; see `Located`."""
+    return {
+        "logits": [Perplexity(), TokenAccuracy(name="accuracy")],
+        "weights": [Located(locations, side)],
+    }

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from examples.captions import scenes, words
-from examples.captions.located import Located
-from examples.captions.stream import SceneStream
-from examples.captions.train import CaptionTrainer, make_loss, make_metrics
+from examples.data import scenes
+from examples.data.scene_stream import Encoder, SceneStream, make_tokenizer
+from examples.recipes.caption_metrics import CaptionTrainer, Located, make_loss, make_metrics
 from examples.training.fitting import evaluate
+from keras_attention.export import tokenizers
 
 # Two pictures a digit: a frame of ink as bright as the digit says, 20 points wide.
 LABELS = np.repeat(np.arange(10), 2)
@@ -29,7 +29,7 @@ def drawn(count, **options):
 
 def stream(seed=1, batches=3, guided=False, **options):
     paint = painter(guided=guided, **options)
-    encoder = words.Encoder(words.make(), paint.longest)
+    encoder = Encoder(make_tokenizer(), paint.longest)
     names = ("image", "guide", "target") if guided else ("image", "target")
     return SceneStream(paint, encoder, 5, batches, seed, names)
 
@@ -62,7 +62,7 @@ def test_digits_move_inside_their_cells():
     assert tops == {0, 1, 2, 3, 4}
 
 
-def test_a_guided_caption_tells_where_the_one_digit_is_that_the_sentence_names():
+def test_a_describe_place_tells_where_the_one_digit_is_that_the_sentence_names():
     rows, columns = {0: "top", 24: "middle", 48: "bottom"}, {0: "left", 24: "center", 48: "right"}
     guides = set()
     for scene in drawn(50, guided=True):
@@ -90,7 +90,7 @@ def test_arguments_of_a_painter_are_checked():
 
 def test_captions_are_shifted_and_padded_and_boxes_stand_with_their_words():
     inputs, labels = stream().arrays(0, 0)
-    tokenizer = words.make()
+    tokenizer = make_tokenizer()
     for row, scene in enumerate(stream().scenes(0, 0)):
         ids = tokenizer.encode([scene.caption])[0].numpy()[0].tolist()
         behind = [0] * (4 - len(ids))
@@ -103,17 +103,17 @@ def test_captions_are_shifted_and_padded_and_boxes_stand_with_their_words():
 
 def test_guides_are_ids_of_the_words_said():
     inputs, _ = stream(guided=True).arrays(0, 0)
-    texts = words.make().decode(inputs["guide"]).numpy()
+    texts = make_tokenizer().decode(inputs["guide"]).numpy()
     assert [text.decode() for text in texts] == [
         scene.guide for scene in stream(guided=True).scenes(0, 0)
     ]
 
 
 def test_the_tokenizer_comes_back_and_knows_every_word(tmp_path):
-    words.make().save(tmp_path / words.FOLDER)
-    tokenizer = words.load(tmp_path)
+    make_tokenizer().save(tmp_path / "words")
+    tokenizer = tokenizers.load(tmp_path / "words")
     texts = [guide.format("three") for guide in scenes.GUIDES]
-    texts += [scenes.guided_caption(row, column, 3) for row in range(3) for column in range(3)]
+    texts += [scenes.describe_place(row, column, 3) for row in range(3) for column in range(3)]
     assert not (tokenizer.encode(texts)[0].numpy() == 1).any()
 
 
