@@ -46,7 +46,7 @@ demo: $(STAMP)
 	@echo "== 4/5  export it for TensorFlow Serving"
 	@"$(BIN)/python" -m examples export "$(RUN)" "$(RUN)/served"
 	@echo "== 5/5  ask the SavedModel, without this library"
-	@"$(BIN)/python" -m examples.ask "$(RUN)/served" "3. Mai 1979" "Thursday, 21 November 2024" \
+	@"$(BIN)/python" -m examples.predict "$(RUN)/served" "3. Mai 1979" "Thursday, 21 November 2024" \
 	  "14 juillet 1989" "2001年9月8日"
 
 test: $(STAMP)

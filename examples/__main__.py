@@ -10,7 +10,7 @@ import sys
 import threading
 
 from examples.missing_packages import INSTALL_COMMAND
-from examples.quiet import import_tensorflow
+from examples.tf_logging import import_tensorflow
 
 COMMANDS = (
     "train",
@@ -30,7 +30,7 @@ in this order:
   python -m examples translate runs/dates "3. Mai 1979"
   python -m examples plot runs/dates --output-dir pictures
   python -m examples export runs/dates served
-  python -m examples.ask served "3. Mai 1979"             ask what was exported
+  python -m examples.predict served "3. Mai 1979"             ask what was exported
 
 `python -m examples COMMAND --help` tells more; examples/README.md is the guide.
 """

@@ -104,21 +104,23 @@ def _run(arguments, workers):
     new_files = written_first if is_ours else ()
     with _taken_back(directory, new_files, is_ours and not was_there), workers.scope():
         if isinstance(model.recipe, str):
-            job = family.prepare(arguments, directory, model, record is None, workers)
+            plan = family.prepare(arguments, directory, model, record is None, workers)
         else:
-            job = recipe.prepare(model.name, model.build, given, directory, record is None, workers)
-    workers.check_same("data", job.digests)
+            plan = recipe.prepare(
+                model.name, model.build, given, directory, record is None, workers
+            )
+    workers.check_same("data", plan.digests)
     if record is None:
         numbers = {"workers": workers.count, "replicas": workers.replicas}
-        record = {**given, "data": job.digests, **numbers}
+        record = {**given, "data": plan.digests, **numbers}
     else:
-        resuming.check_data(directory, record, job.digests)
+        resuming.check_data(directory, record, plan.digests)
         record = {**record, **{name: getattr(arguments, name) for name in resuming.LIMITS}}
     record.pop("finished", None)
     if workers.is_chief:
         resuming.write_record(directory, record)
     try:
-        result = _train(directory, job, workers)
+        result = _train(directory, plan, workers)
     except KeyboardInterrupt:
         print(
             "Interrupted. To go on from the last backup: "
@@ -156,16 +158,16 @@ def _check_workers(directory, record, workers):
             )
 
 
-def _train(directory, job, workers):
+def _train(directory, plan, workers):
     """Trains the model and says how it went; returns the `TrainingResult`."""
     began = time.monotonic()
-    result = train(job, directory, workers)
+    result = train(plan, directory, workers)
     minutes = (time.monotonic() - began) / 60
     print(
-        f"Done in {minutes:.1f} minutes ({result.reason}): best {job.settings.monitor} "
+        f"Done in {minutes:.1f} minutes ({result.reason}): best {plan.settings.monitor} "
         f"{result.best:.4f} in epoch {result.best_epoch}. The run is in {directory}."
     )
-    warning = job.warning and job.warning(result)
+    warning = plan.warning and plan.warning(result)
     if warning:
         print(warning)
     return result

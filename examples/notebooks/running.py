@@ -10,7 +10,7 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 
 from examples.notebooks.source import FOLDER, METADATA, PARAMETERS
-from examples.quiet import REMARKS
+from examples.tf_logging import REMARKS
 
 # oneDNN remarks on older processors that it does without, and rounds in its own way.
 ENVIRONMENT = {"TF_ENABLE_ONEDNN_OPTS": "0"}

@@ -6,8 +6,8 @@ import keras
 
 from examples.recipes.reference_metrics import make_token_metrics
 from examples.training import fitting
-from examples.training.job import Job
 from examples.training.settings import TrainingResult, TrainingSettings
+from examples.training.training_plan import TrainingPlan
 from keras_attention import TokenCrossentropy
 
 
@@ -25,8 +25,8 @@ def train(
     """Trains a model as `python -m examples train` does and leaves the best weights in it.
 
     Args:
-        model, batches, dev_batches, loss, metrics, trainer: See `examples.training.job.Job`. Loss
-            and metrics of a translator by default.
+        model, batches, dev_batches, loss, metrics, trainer: See `TrainingPlan`. Loss and
+            metrics of a translator by default.
         optimizer: A Keras optimizer without clipping.
         settings: The fields of `TrainingSettings` that are not the default, and `clip_norm`, the
             largest norm of the gradient, 1 by default.
@@ -34,7 +34,7 @@ def train(
     settings = {"monitor": "perplexity", **settings}
     optimizer.global_clipnorm = settings.pop("clip_norm", 1.0)
     best = []
-    job = Job(
+    plan = TrainingPlan(
         model,
         batches,
         dev_batches,
@@ -47,6 +47,6 @@ def train(
         trainer=trainer,
     )
     with tempfile.TemporaryDirectory() as folder:
-        result = fitting.train(job, folder)
+        result = fitting.train(plan, folder)
     model.set_weights(best[-1])
     return result

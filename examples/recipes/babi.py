@@ -25,7 +25,7 @@ from examples.data.babi_encoding import (
 from examples.data.order import pick_evenly
 from examples.data.report import DataError
 from examples.data.rows import RowBatches, predict_rows
-from examples.naming import Naming
+from examples.label_lookup import LabelLookup
 from examples.recipes.base import Recipe, Served
 from examples.training.linear_start import (
     LINEAR_CHOICE,
@@ -439,7 +439,7 @@ class Babi(Recipe):
         probabilities = keras.layers.Softmax(dtype="float32")(outputs["logits"])
         best = keras.ops.argmax(outputs["logits"], axis=-1)
         answers = {
-            "answer": Naming(self.vocabulary, name="words")(best),
+            "answer": LabelLookup(self.vocabulary, name="words")(best),
             "answer_id": best,
             "probability": keras.ops.max(probabilities, axis=-1),
             "probabilities": probabilities,

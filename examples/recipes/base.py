@@ -16,8 +16,8 @@ from examples.commands.options import (
     options_of,
     restore,
 )
-from examples.training.job import Job
 from examples.training.settings import Measure, TrainingSettings
+from examples.training.training_plan import TrainingPlan
 from examples.training.workers import KINDS, Workers
 from keras_attention.export import TextInput, export_model, runs, tokenizers
 from keras_attention.export.runs import Run
@@ -187,7 +187,7 @@ class Recipe:
         directory: pathlib.Path,
         is_new: bool,
         workers: Workers,
-    ) -> Job:
+    ) -> TrainingPlan:
         """Returns the training of a model; a new run gets its tokenizers.
 
         Args:
@@ -219,7 +219,7 @@ class Recipe:
             "training": record,
             **self.describe(batches),
         }
-        return Job(
+        return TrainingPlan(
             model,
             batches["training"],
             batches["dev"],

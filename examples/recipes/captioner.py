@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from examples.naming import Naming
+from examples.label_lookup import LabelLookup
 from keras_attention.export.tokenizers import WordTokenizer
 from keras_attention.export.tokenizers.base import EOS_ID
 from keras_attention.search import beam_search
@@ -100,7 +100,7 @@ class Spelling(keras.layers.Layer):
         super().__init__(**kwargs)
         tokens = tokenizer.ids_to_tokens([range(tokenizer.vocabulary_size)]).numpy()[0]
         words = [token.decode() for token in tokens]
-        self._name, self._end = Naming(words, name="words"), words[EOS_ID]
+        self._name, self._end = LabelLookup(words, name="words"), words[EOS_ID]
         self.built = True
 
     def call(self, ids):

@@ -27,8 +27,8 @@ from examples.recipes.caption_metrics import (
 )
 from examples.recipes.captioner import Spelling, captioner
 from examples.training.fitting import evaluate
-from examples.training.job import Job
 from examples.training.schedules import halving_after_epoch
+from examples.training.training_plan import TrainingPlan
 from keras_attention import plotting
 from keras_attention.export import TextInput, runs
 from keras_attention.export.runs import Run
@@ -178,13 +178,13 @@ class Captions(Recipe):
     def get_sizes(self) -> tuple[int, ...]:
         return (*super().get_sizes(), self.grid * CELL)
 
-    def prepare(self, model_name, build, record, directory, is_new, workers) -> Job:
-        job = super().prepare(model_name, build, record, directory, is_new, workers)
+    def prepare(self, model_name, build, record, directory, is_new, workers) -> TrainingPlan:
+        plan = super().prepare(model_name, build, record, directory, is_new, workers)
         print("it looks at {} x {} locations".format(*self.locations))
         if is_new and self.pictures_from:
-            picture.copy_weights(runs.read_run(self.pictures_from).model, job.model)
+            picture.copy_weights(runs.read_run(self.pictures_from).model, plan.model)
             print(f"it begins with the picture network of {self.pictures_from}")
-        return job
+        return plan
 
     def make_optimizer(self, model: keras.Model, batches: SceneStream) -> keras.optimizers.Adam:
         rate = halving_after_epoch(

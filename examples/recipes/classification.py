@@ -19,8 +19,8 @@ from examples.data.classification_encoding import Length, encode_documents
 from examples.data.order import pick_evenly
 from examples.data.report import DataError
 from examples.data.rows import RowBatches, predict_rows
+from examples.label_lookup import LabelLookup
 from examples.models import naive_bayes
-from examples.naming import Naming
 from examples.recipes.base import Recipe, Served
 from keras_attention import plotting
 from keras_attention.export import TextInput, tokenizers
@@ -415,7 +415,7 @@ class Classification(Recipe):
         probabilities = keras.layers.Softmax(dtype="float32")(outputs["logits"])
         best = ops.argmax(probabilities, axis=-1)
         answers = {
-            "class": Naming(self.classes, name="class_names")(best),
+            "class": LabelLookup(self.classes, name="class_names")(best),
             "class_id": best,
             "probabilities": probabilities,
             "word_weights": outputs["word_weights"],

@@ -526,7 +526,7 @@ class Translation(OptimizedRecipe):
 
         examples:
           python -m examples export runs/dates served          writes served/1, then served/2, ...
-          python -m examples.ask served "3. Mai 1979"          answers from the newest version
+          python -m examples.predict served "3. Mai 1979"          answers from the newest version
           less served/1/assets.extra/model_card.md             what a client sends and gets
 
         The search is part of the export: --beam-width and the other options hold for every request.

@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from examples.training.batches import EpochBatches
 from examples.training.distribution import ReplicatedModel, fit_on_workers
-from examples.training.job import Job
 from examples.training.recorder import RunRecorder
 from examples.training.settings import TrainingResult
+from examples.training.training_plan import TrainingPlan
 from examples.training.workers import Workers
 from keras_attention.callbacks import BackupAndRestore, CompiledSteps
 
@@ -22,13 +22,15 @@ from keras_attention.callbacks import BackupAndRestore, CompiledSteps
 BACKUP = "backup"
 
 
-def train(job: Job, directory: pathlib.Path, workers: Workers | None = None) -> TrainingResult:
+def train(
+    plan: TrainingPlan, directory: pathlib.Path, workers: Workers | None = None
+) -> TrainingResult:
     """Trains a model and writes history.csv, the backup and the best weights into a directory.
 
     A backup that is there is where the training goes on.
 
     Args:
-        job: The `Job`. Its model and optimizer were made in `workers.scope()`.
+        plan: The `TrainingPlan`. Its model and optimizer were made in `workers.scope()`.
         directory: The run's folder.
         workers: The processes that train together; None for this one alone.
 
@@ -36,20 +38,22 @@ def train(job: Job, directory: pathlib.Path, workers: Workers | None = None) -> 
         ValueError: If the backup belongs to another training, or `monitor` names no metric.
         TrainingDiverged: If the loss is no longer a number.
     """
-    settings, directory, workers = job.settings, pathlib.Path(directory), workers or Workers()
+    settings, directory, workers = plan.settings, pathlib.Path(directory), workers or Workers()
     directory.mkdir(parents=True, exist_ok=True)
     average = keras.callbacks.SwapEMAWeights() if settings.uses_average else None
-    recorder = RunRecorder(directory, job, average, workers)
-    data = EpochBatches(job.batches)
+    recorder = RunRecorder(directory, plan, average, workers)
+    data = EpochBatches(plan.batches)
     # Several devices tell each other sums in the middle of a step, which XLA cannot compile.
     jit_compile = settings.jit_compile and workers.replicas == 1
-    kind = job.trainer
+    kind = plan.trainer
     if workers.replicas > 1 and not issubclass(kind, ReplicatedModel):
         kind = type("Trainer", (ReplicatedModel, kind), {})
     with workers.scope():
-        trainer = make_trainer(job.model, job.loss, job.metrics, job.optimizer, jit_compile, kind)
+        trainer = make_trainer(
+            plan.model, plan.loss, plan.metrics, plan.optimizer, jit_compile, kind
+        )
     callbacks = [CompiledSteps(), *([] if average is None else [average])]
-    callbacks += [recorder, *job.callbacks]
+    callbacks += [recorder, *plan.callbacks]
     if settings.tensorboard and workers.is_chief:
         callbacks.append(keras.callbacks.TensorBoard(directory / "tensorboard", write_graph=False))
     callbacks.append(
@@ -68,7 +72,7 @@ def train(job: Job, directory: pathlib.Path, workers: Workers | None = None) -> 
         "verbose": 0 if not workers.is_chief else 1 if sys.stdout.isatty() else 2,
     }
     if recorder.reason is None:
-        dev = job.dev_batches.epoch(0)
+        dev = plan.dev_batches.epoch(0)
         if workers.count > 1:
             fit_on_workers(trainer, data, dev, workers.strategy, **options)
         else:

@@ -8,8 +8,8 @@ import time
 import keras
 
 from examples.training.history import History, read_history
-from examples.training.job import Job
 from examples.training.settings import LARGER_IS_BETTER, TrainingDiverged
+from examples.training.training_plan import TrainingPlan
 from examples.training.workers import STEPS_BETWEEN_MESSAGES, Workers
 
 
@@ -21,7 +21,7 @@ class RunRecorder(keras.callbacks.Callback):
 
     Args:
         directory: The run's folder.
-        job: The `Job`.
+        plan: The `TrainingPlan`.
         average: The callback that lends the moving average of the weights to the model, or None.
         workers: The processes of the run. The chief measures, writes and decides.
     """
@@ -29,13 +29,13 @@ class RunRecorder(keras.callbacks.Callback):
     def __init__(
         self,
         directory: pathlib.Path,
-        job: Job,
+        plan: TrainingPlan,
         average: keras.callbacks.SwapEMAWeights | None = None,
         workers: Workers | None = None,
     ) -> None:
         super().__init__()
         path = directory / "history.csv"
-        self.job, self.settings, self.average = job, job.settings, average
+        self.plan, self.settings, self.average = plan, plan.settings, average
         self.workers = workers or Workers()
         self.rows = read_history(path) if path.exists() else []
         self.reason = self._find_reason()
@@ -107,14 +107,14 @@ class RunRecorder(keras.callbacks.Callback):
         with self._use_average():
             self._record(epoch, logs)
             if self.workers.is_chief and self.best is self.rows[-1]:
-                self.job.save(self.job.model)
+                self.plan.save(self.plan.model)
         self.reason = self.reason or self._find_reason()
         if self.reason is not None:
             self.model.stop_training = True
 
     def _record(self, epoch, logs):
-        model, optimizer, is_chief = self.job.model, self.model.optimizer, self.workers.is_chief
-        measured = {m.name: float(m.compute(model)) for m in self.job.measures if is_chief}
+        model, optimizer, is_chief = self.plan.model, self.model.optimizer, self.workers.is_chief
+        measured = {m.name: float(m.compute(model)) for m in self.plan.measures if is_chief}
         logs.update(self.workers.told(measured))
         row = {"epoch": epoch + 1, "steps": _read(optimizer.iterations)}
         row |= {name: float(value) for name, value in logs.items()}

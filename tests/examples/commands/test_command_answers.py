@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from examples import ask
+from examples import predict
 from examples.data import dates
 from examples.recipes import text_metrics
 from examples.recipes.translation import Translation
@@ -27,7 +27,7 @@ class Blocked:
 
 
 sys.meta_path.insert(0, Blocked())
-from examples.ask import main
+from examples.predict import main
 
 sys.exit(main(sys.argv[1:]))
 """
@@ -212,7 +212,7 @@ def test_exports_are_numbered_and_answer_without_the_library(command, words_run,
     status, out, err = command("export", words_run, base, "--beam-width", 2, "--version", 9)
     assert (status, out, err) == (0, f"{base / '9'}\n", "")
     (base / "10").mkdir()
-    assert ask.newest_version(base) == base / "10"
+    assert predict.newest_version(base) == base / "10"
     status, _, err = command("export", words_run, base, "--version", 10)
     assert status == 1
     assert err.startswith(f"error: {base / '10'} exists already. Choose another version")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from examples import ask, registry
+from examples import predict, registry
 from examples.__main__ import COMMANDS
 from keras_attention.export import tokenizers
 
@@ -232,10 +232,10 @@ def test_what_is_not_installed_is_named(command, monkeypatch):
 
 
 def test_nothing_to_ask(capsys, tmp_path):
-    assert ask.main([str(tmp_path), "x"]) == 1
+    assert predict.main([str(tmp_path), "x"]) == 1
     assert_one_line(capsys.readouterr().err, "Write one: python -m examples export RUN")
     (tmp_path / "3").mkdir()
-    assert ask.main([str(tmp_path), "x"]) == 1
+    assert predict.main([str(tmp_path), "x"]) == 1
     assert_one_line(capsys.readouterr().err, "SavedModel file does not exist")
 
 

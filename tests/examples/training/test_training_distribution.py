@@ -19,7 +19,7 @@ import training_toys as toys
 from examples.data.rows import RowBatches
 from examples.training import distribution
 from examples.training.fitting import train
-from examples.training.job import Job
+from examples.training.training_plan import TrainingPlan
 from examples.training.settings import TrainingSettings
 from examples.training.workers import Workers
 from keras_attention import TokenCrossentropy
@@ -34,7 +34,7 @@ settings = TrainingSettings(epochs=2, monitor="perplexity")
 def run(name, strategy):
     workers = Workers(strategy)
     with workers.scope():
-        job = Job(
+        plan = TrainingPlan(
             toys.model(dropout=0.0),
             RowBatches(groups, 4, seed=5),
             RowBatches(groups, 4, is_training=False),
@@ -46,7 +46,7 @@ def run(name, strategy):
             metrics=[Perplexity()],
             trainer=distribution.ReplicatedModel,  # Keras clips without adding up repeated ids
         )
-    return job.model, train(job, sys.argv[3] + name, workers).history
+    return plan.model, train(plan, sys.argv[3] + name, workers).history
 
 (one, alone), (two, together) = run("/one", None), run("/two", strategy)
 for a, b in zip(one.weights, two.weights, strict=True):

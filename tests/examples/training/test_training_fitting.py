@@ -9,9 +9,9 @@ import training_toys as toys
 from examples.data.rows import RowBatches
 from examples.training.fitting import BACKUP, evaluate, make_trainer, train
 from examples.training.history import read_history
-from examples.training.job import Job
 from examples.training.recorder import Plateau
 from examples.training.settings import Measure, TrainingDiverged, TrainingSettings
+from examples.training.training_plan import TrainingPlan
 from keras_attention import TokenCrossentropy
 from keras_attention.metrics import Perplexity, TokenAccuracy
 
@@ -36,14 +36,14 @@ def make_batches():
     )
 
 
-def make_job(directory, callbacks=(), measures=(), rate=0.01, dtype=None, dropout=0.3, **settings):
+def make_plan(directory, callbacks=(), measures=(), rate=0.01, dtype=None, dropout=0.3, **settings):
     model = toys.model(dropout, dtype=dtype)
     saved = []
     average = settings.get("uses_average", False)
     options = {"use_ema": average, "ema_momentum": 0.9}
     batches, dev_batches = make_batches()
     defaults = {"epochs": 3, "monitor": "perplexity", "checkpoint_seconds": 0.0}
-    job = Job(
+    plan = TrainingPlan(
         model,
         batches,
         dev_batches,
@@ -56,7 +56,7 @@ def make_job(directory, callbacks=(), measures=(), rate=0.01, dtype=None, dropou
         measures=measures,
         callbacks=callbacks,
     )
-    return job, saved
+    return plan, saved
 
 
 def without_times(rows):
@@ -70,19 +70,19 @@ def test_a_killed_training_goes_on_to_the_same_numbers(tmp_path, settings):
     def callbacks(directory):
         return (Plateau(directory, "perplexity", 0.5, 1),)
 
-    whole, saved = make_job(directories[0], callbacks(directories[0]), **settings)
+    whole, saved = make_plan(directories[0], callbacks(directories[0]), **settings)
     expected = train(whole, directories[0])
     count = whole.batches.batches_per_epoch()
     for step in (1, count + 2):
-        job, _ = make_job(directories[1], (*callbacks(directories[1]), Kill(step)), **settings)
+        plan, _ = make_plan(directories[1], (*callbacks(directories[1]), Kill(step)), **settings)
         with pytest.raises(KeyboardInterrupt):
-            train(job, directories[1])
-    job, again = make_job(directories[1], callbacks(directories[1]), **settings)
-    result = train(job, directories[1])
+            train(plan, directories[1])
+    plan, again = make_plan(directories[1], callbacks(directories[1]), **settings)
+    result = train(plan, directories[1])
     assert without_times(result.history) == without_times(expected.history)
     assert len(result.history) == 3
     assert result.reason == expected.reason == "epochs"
-    for ours, theirs in zip(job.model.variables, whole.model.variables, strict=True):
+    for ours, theirs in zip(plan.model.variables, whole.model.variables, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     if again:
         assert all(map(np.array_equal, again[-1], saved[-1]))
@@ -90,24 +90,24 @@ def test_a_killed_training_goes_on_to_the_same_numbers(tmp_path, settings):
 
 def test_history_has_a_row_for_each_epoch_and_the_best_weights_are_saved(tmp_path):
     values = iter([2.0, 1.0, 3.0])
-    job, saved = make_job(
+    plan, saved = make_plan(
         tmp_path, measures=(Measure("wer", lambda model: next(values)),), monitor="wer"
     )
-    result = train(job, tmp_path)
+    result = train(plan, tmp_path)
     rows = read_history(tmp_path / "history.csv")
     assert rows == result.history
     assert [row["epoch"] for row in rows] == [1, 2, 3]
     assert [row["wer"] for row in rows] == [2.0, 1.0, 3.0]
     assert {"loss", "perplexity", "accuracy", "val_loss", "val_perplexity"} <= set(rows[0])
-    assert rows[-1]["steps"] == 3 * job.batches.batches_per_epoch()
+    assert rows[-1]["steps"] == 3 * plan.batches.batches_per_epoch()
     assert (result.best, result.best_epoch, len(saved)) == (1.0, 2, 2)
 
 
 def test_a_larger_accuracy_is_better(tmp_path):
     values = iter([0.1, 0.3, 0.2])
     measures = (Measure("exact_match", lambda model: next(values)),)
-    job, saved = make_job(tmp_path, measures=measures, monitor="exact_match")
-    assert train(job, tmp_path).best == 0.3
+    plan, saved = make_plan(tmp_path, measures=measures, monitor="exact_match")
+    assert train(plan, tmp_path).best == 0.3
     assert len(saved) == 2
 
 
@@ -119,9 +119,9 @@ def test_averaged_weights_are_measured_and_saved(tmp_path):
         return len(seen)
 
     measures = (Measure("wer", measure),)
-    job, saved = make_job(tmp_path, measures=measures, monitor="wer", epochs=1, uses_average=True)
-    train(job, tmp_path)
-    plain, _ = make_job(tmp_path / "plain", epochs=1)
+    plan, saved = make_plan(tmp_path, measures=measures, monitor="wer", epochs=1, uses_average=True)
+    train(plan, tmp_path)
+    plain, _ = make_plan(tmp_path / "plain", epochs=1)
     train(plain, tmp_path / "plain")
     assert all(map(np.array_equal, seen[0], saved[0]))
     own = [v for v in plain.model.get_weights() if v.dtype.kind == "f"]
@@ -142,18 +142,18 @@ def test_averaged_weights_are_measured_and_saved(tmp_path):
 def test_why_a_training_ends(tmp_path, settings, values, reason, epochs):
     values = iter(values)
     measures = (Measure("wer", lambda model: next(values)),)
-    job, _ = make_job(tmp_path, measures=measures, **{"epochs": 9, "monitor": "wer"} | settings)
-    result = train(job, tmp_path)
+    plan, _ = make_plan(tmp_path, measures=measures, **{"epochs": 9, "monitor": "wer"} | settings)
+    result = train(plan, tmp_path)
     assert (result.reason, len(result.history)) == (reason, epochs)
-    job, _ = make_job(tmp_path, measures=measures, **{"epochs": 9, "monitor": "wer"} | settings)
+    plan, _ = make_plan(tmp_path, measures=measures, **{"epochs": 9, "monitor": "wer"} | settings)
     if reason != "max_minutes":
-        assert train(job, tmp_path).history == result.history, "what is over trains no more"
+        assert train(plan, tmp_path).history == result.history, "what is over trains no more"
 
 
 def test_a_finished_training_can_be_made_longer(tmp_path):
-    train(make_job(tmp_path, epochs=1)[0], tmp_path)
-    longer = train(make_job(tmp_path, epochs=2)[0], tmp_path)
-    once = train(make_job(tmp_path / "once", epochs=2)[0], tmp_path / "once")
+    train(make_plan(tmp_path, epochs=1)[0], tmp_path)
+    longer = train(make_plan(tmp_path, epochs=2)[0], tmp_path)
+    once = train(make_plan(tmp_path / "once", epochs=2)[0], tmp_path / "once")
     assert without_times(longer.history) == without_times(once.history)
 
 
@@ -168,7 +168,7 @@ class Breaking(keras.Model):
 
 def test_a_loss_that_is_no_number_ends_the_training_and_keeps_the_backup(tmp_path, monkeypatch):
     def make(epochs):
-        return dataclasses.replace(make_job(tmp_path, epochs=epochs)[0], trainer=Breaking)
+        return dataclasses.replace(make_plan(tmp_path, epochs=epochs)[0], trainer=Breaking)
 
     train(make(1), tmp_path)
     before = (tmp_path / BACKUP / "training.backup").read_bytes()
@@ -179,33 +179,33 @@ def test_a_loss_that_is_no_number_ends_the_training_and_keeps_the_backup(tmp_pat
 
 
 def test_a_monitor_that_nothing_measures_is_refused(tmp_path):
-    job, _ = make_job(tmp_path, monitor="bleu")
+    plan, _ = make_plan(tmp_path, monitor="bleu")
     with pytest.raises(ValueError, match="expects `monitor` to be the name of a metric.*'bleu'"):
-        train(job, tmp_path)
+        train(plan, tmp_path)
 
 
 def test_another_seed_does_not_go_on_from_a_backup(tmp_path):
-    train(make_job(tmp_path, epochs=1)[0], tmp_path)
-    job, _ = make_job(tmp_path, epochs=2)
-    job.batches.seed = 6
+    train(make_plan(tmp_path, epochs=1)[0], tmp_path)
+    plan, _ = make_plan(tmp_path, epochs=2)
+    plan.batches.seed = 6
     with pytest.raises(ValueError, match=r"data\.seed=6, in the backup 5"):
-        train(job, tmp_path)
+        train(plan, tmp_path)
 
 
 def test_a_plateau_lowers_the_rate(tmp_path):
     values = iter([1.0, 2.0, 2.0, 2.0])
     measures = (Measure("wer", lambda model: next(values)),)
-    job, _ = make_job(
+    plan, _ = make_plan(
         tmp_path, (Plateau(tmp_path, "wer", 0.5, 2),), measures, monitor="wer", epochs=4
     )
-    rates = [row["learning_rate"] for row in train(job, tmp_path).history]
+    rates = [row["learning_rate"] for row in train(plan, tmp_path).history]
     np.testing.assert_allclose(rates, [0.01, 0.01, 0.01, 0.005])
 
 
 def test_a_trained_model_is_not_compiled(tmp_path):
-    job, _ = make_job(tmp_path, epochs=1)
-    train(job, tmp_path)
-    assert not job.model.compiled
+    plan, _ = make_plan(tmp_path, epochs=1)
+    train(plan, tmp_path)
+    assert not plan.model.compiled
 
 
 def test_evaluate_measures_all_batches():
@@ -225,9 +225,9 @@ def test_evaluate_measures_all_batches():
 @pytest.mark.thorough
 def test_xla_learns_the_same(tmp_path):
     # Keras draws other numbers for dropout under XLA.
-    job, _ = make_job(tmp_path, epochs=2, jit_compile=True, dropout=0.0)
-    plain, _ = make_job(tmp_path / "plain", epochs=2, dropout=0.0)
-    ours, theirs = (train(each, tmp_path / str(id(each))).history for each in (job, plain))
+    plan, _ = make_plan(tmp_path, epochs=2, jit_compile=True, dropout=0.0)
+    plain, _ = make_plan(tmp_path / "plain", epochs=2, dropout=0.0)
+    ours, theirs = (train(each, tmp_path / str(id(each))).history for each in (plan, plain))
     for name in ("loss", "val_loss", "val_perplexity"):
         np.testing.assert_allclose(
             [row[name] for row in ours], [row[name] for row in theirs], rtol=1e-4

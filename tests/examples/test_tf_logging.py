@@ -5,7 +5,7 @@ import sys
 
 PROGRAM = """
 import sys
-from examples.quiet import import_tensorflow
+from examples.tf_logging import import_tensorflow
 
 import_tensorflow()
 import tensorflow as tf

@@ -1,9 +1,9 @@
-"""`python -m examples.ask` on versions that are not translators."""
+"""`python -m examples.predict` on versions that are not translators."""
 
 import pytest
 import tensorflow as tf
 
-from examples import ask
+from examples import predict
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 BITS = tf.TensorSpec([None, None, 9], tf.float32, name="inputs")
@@ -45,7 +45,7 @@ def zeros(texts):
 )
 def test_a_version_that_is_no_translator_is_told_in_one_line(capsys, tmp_path, spec, outputs, told):
     version = saved(tmp_path / "1", spec, outputs)
-    assert ask.main([str(tmp_path), "ein hund"]) == 1
+    assert predict.main([str(tmp_path), "ein hund"]) == 1
     err = capsys.readouterr().err
     assert err.startswith("error: This command asks translators, which take text and give text")
     assert err.count("\n") == 1
@@ -57,7 +57,7 @@ def test_the_model_card_of_such_a_version_is_named(capsys, tmp_path):
     card = version / "assets.extra" / "model_card.md"
     card.parent.mkdir(exist_ok=True)
     card.write_text("# copy")
-    assert ask.main([str(tmp_path), "ein hund"]) == 1
+    assert predict.main([str(tmp_path), "ein hund"]) == 1
     assert f"gives bits. {card} says what they mean. Call it" in capsys.readouterr().err
 
 
@@ -67,7 +67,7 @@ def test_ranked_texts_are_printed(capsys, tmp_path):
         "score": lambda text: tf.stack([zeros(text) - 0.5, zeros(text) - 1.0], axis=1),
     }
     saved(tmp_path / "1", TEXT, ranked)
-    assert ask.main([str(tmp_path), "ein hund", "kein baum"]) == 0
+    assert predict.main([str(tmp_path), "ein hund", "kein baum"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "ein hund  ->  ein hund .   (log-probability -0.500)"
     assert lines[1] == "kein baum  ->  kein baum .   (log-probability -0.500)"

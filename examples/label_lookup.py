@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 
-class Naming(keras.layers.Layer):
+class LabelLookup(keras.layers.Layer):
     """Turns each number into its name; a number outside has the nearest one's.
 
     Args:
@@ -12,7 +12,7 @@ class Naming(keras.layers.Layer):
 
     Example:
 
-    >>> Naming(["neg", "pos"])(tf.constant([1, 0])).numpy().tolist()
+    >>> LabelLookup(["neg", "pos"])(tf.constant([1, 0])).numpy().tolist()
     [b'pos', b'neg']
     """
 

@@ -9,7 +9,7 @@ from examples.training.settings import Measure, TrainingResult, TrainingSettings
 
 
 @dataclasses.dataclass(frozen=True)
-class Job:
+class TrainingPlan:
     """What is compiled and fit, and what a run remembers of its data.
 
     Attributes:
@@ -22,8 +22,7 @@ class Job:
         digests: Part of the data to a string that changes with it.
         metrics: The weighted metrics, as `compile` takes them.
         measures: Measured after each epoch.
-        callbacks: Callbacks of this job. They come after the measures, whose values are in their
-            logs.
+        callbacks: Further callbacks. They come after the measures, whose values are in their logs.
         warning: Returns what to tell of a `TrainingResult` that is not as hoped for, or None.
         trainer: The class that is compiled and fit, a `keras.Model` with another loss if need be.
     """

@@ -9,11 +9,11 @@ import logging
 import pathlib
 import sys
 
-from examples.quiet import import_tensorflow
+from examples.tf_logging import import_tensorflow
 
 EPILOG = """\
 example:
-  python -m examples.ask served "3. Mai 1979" "14 juillet 1989"
+  python -m examples.predict served "3. Mai 1979" "14 juillet 1989"
 """
 
 
@@ -37,7 +37,7 @@ def newest_version(base: str) -> pathlib.Path:
 def main(text_arguments: list[str] | None = None) -> int:
     """Prints the best output and its score for every text."""
     parser = argparse.ArgumentParser(
-        prog="python -m examples.ask",
+        prog="python -m examples.predict",
         description=__doc__,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
