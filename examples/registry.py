@@ -35,7 +35,9 @@ from examples.recipes.base import Recipe
 from examples.recipes.captions import Captions, GuidedCaptions
 from examples.recipes.classification import Classification
 from examples.recipes.cloze import Cloze
+from examples.recipes.drawing import Drawing
 from examples.recipes.language import Language
+from examples.recipes.recognition import Recognition
 from examples.recipes.translation import Translation
 
 
@@ -96,8 +98,8 @@ ROWS = (
     ("text-guided", text_guided, GuidedCaptions),
     ("lstmn", lstmn, Language),
     ("lstm-language-model", lstm_language_model, Language),
-    ("ram", ram, "digits.recognition"),
-    ("draw", draw, "digits.generation"),
+    ("ram", ram, Recognition),
+    ("draw", draw, Drawing),
 )
 MODELS = {name: RegisteredModel(name, module, recipe) for name, module, recipe in ROWS}
 

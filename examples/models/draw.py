@@ -18,23 +18,15 @@ cells at 0.
 import keras
 from keras import ops
 
-from examples.options import Option
 from keras_attention import GaussianGlimpse, GaussianWriter
 
 TITLE = "DRAW: a picture is drawn part by part, through a moving window"
 REFERENCE = "Gregor et al. 2015, arXiv 1502.04623"
-OPTIONS = {
-    "steps": Option(10, "how often it reads and writes; the paper has 64"),
-    "units": Option(256, "size of the states of encoder and decoder"),
-    "latent_dim": Option(100, "random numbers of a step"),
-    "read_size": Option(5, "rows and columns of what is read; the paper has 2"),
-    "write_size": Option(5, "rows and columns of what is written"),
-}
 
 
 def build(
-    height: int = 28,
-    width: int = 28,
+    height: int,
+    width: int,
     steps: int = 10,
     units: int = 256,
     latent_dim: int = 100,
@@ -47,10 +39,10 @@ def build(
     Args:
         height: Rows of a picture.
         width: Its columns.
-        steps: How often it reads and writes.
+        steps: How often it reads and writes; the paper has 64.
         units: Size of the states of encoder and decoder.
         latent_dim: Random numbers of a step.
-        read_size: Rows and columns of what is read.
+        read_size: Rows and columns of what is read; the paper has 2.
         write_size: Rows and columns of what is written.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
 

@@ -15,34 +15,23 @@ zeros for both the model looks where it means to.
 import keras
 from keras import ops
 
-from examples.commands.arguments import positive_number
-from examples.options import Option
+from examples.commands.options import PositiveFloat
 from keras_attention import RetinaGlimpse
 
 TITLE = "RAM: a digit is recognized by a few glimpses"
 REFERENCE = "Mnih et al. 2014, arXiv 1406.6247"
-OPTIONS = {
-    "glimpses": Option(6, "how often it looks"),
-    "size": Option(8, "rows and columns of a glimpse"),
-    "scales": Option(1, "patches of a glimpse, each twice as wide as the one before"),
-    "units": Option(256, "size of the state, and of a glimpse's features"),
-    "glimpse_units": Option(128, "size of the features of patches and of locations"),
-    "deviation": Option(
-        0.1, "standard deviation of a location, in halves of the picture", positive_number
-    ),
-}
 CLASSES = 10
 
 
 def build(
-    height: int = 28,
-    width: int = 28,
+    height: int,
+    width: int,
     glimpses: int = 6,
     size: int = 8,
     scales: int = 1,
     units: int = 256,
     glimpse_units: int = 128,
-    deviation: float = 0.1,
+    deviation: PositiveFloat = 0.1,
     dtype=None,
 ) -> keras.Model:
     """Returns a functional model from a picture to a digit, and to where it looked.
@@ -53,9 +42,9 @@ def build(
         glimpses: How often it looks.
         size: Rows and columns of a glimpse.
         scales: Patches of a glimpse, each twice as wide as the one before.
-        units: Size of the state.
+        units: Size of the state, and of a glimpse's features.
         glimpse_units: Size of the features of patches and of locations.
-        deviation: Standard deviation of a location.
+        deviation: Standard deviation of a location, in halves of the picture.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
 
     Returns:

@@ -6,8 +6,7 @@ import pytest
 import tensorflow as tf
 from command_line import answer
 
-from examples.digits.generation.opened import open_run as open_drawing
-from examples.digits.recognition.opened import open_run
+from examples.commands.by_run import load_recipe
 from examples.training.history import read_history
 
 pytestmark = pytest.mark.thorough
@@ -85,7 +84,7 @@ def test_the_export_tells_the_digit_and_where_it_looked(command, looking_run, tm
         k: v.numpy() for k, v in served(image=tf.constant(images / 255.0, "float32")).items()
     }
     assert answers["digit"].tolist() == [0, 1, 3]
-    probabilities, locations = open_run(looking_run).answers(images)
+    probabilities, locations = load_recipe(looking_run).predict(images)
     np.testing.assert_allclose(answers["probabilities"], probabilities, atol=1e-5)
     np.testing.assert_allclose(answers["locations"], locations, atol=1e-5)
     np.testing.assert_array_equal(locations[:, 0], 0.0)  # the first glimpse is of the middle
@@ -117,7 +116,7 @@ def test_the_export_draws_what_the_noise_says(command, drawing_run, tmp_path):
     served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures["serving_default"]
     noise = np.random.default_rng(7).standard_normal((3, 2, 3)).astype("float32")
     answers = served(noise=tf.constant(noise))
-    expected = open_drawing(drawing_run).samples(3, seed=7)
+    expected = load_recipe(drawing_run).sample(3, seed=7)
     for name in ("image", "canvases", "windows"):
         np.testing.assert_allclose(answers[name], expected[name], rtol=1e-4, atol=1e-4)
 

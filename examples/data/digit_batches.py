@@ -1,5 +1,6 @@
-"""Batches of pictures, with what is random about them drawn where they are made."""
+"""Batches of the images of MNIST, to which random numbers are added as they are made."""
 
+import pathlib
 from collections.abc import Callable
 
 import numpy as np
@@ -61,29 +62,29 @@ class DrawnBatches:
             return dataset.map(drawn).prefetch(tf.data.AUTOTUNE)
 
     def digest(self) -> str:
-        """Returns a string that changes with any picture."""
+        """Returns a string that changes with any image."""
         return self.rows.digest()
 
     def __str__(self) -> str:
         return str(self.rows)
 
 
-def read_rows(folder: str, part: str, limit: int | None = None):
-    """Returns a group of rows for `RowBatches`, the pictures of a part and their digits.
+def read_rows(folder: str | pathlib.Path, part: str, max_examples: int | None = None):
+    """Returns a group of rows for `RowBatches`, the images of a part and their digits.
 
     Args:
         folder: Where the files of MNIST are.
         part: "train", "dev" or "test".
-        limit: The first so many; None for all.
+        max_examples: The first so many; None for all.
 
     Returns:
         `{"image": (rows, height, width)}`, uint8, and `{"digit": (rows,)}`, int32: the digit and
-        1, so that 0 is no picture.
+        1, so that 0 is no image.
     """
-    images, digits = read_mnist(folder, part)
-    return {"image": images[:limit]}, {"digit": 1 + digits[:limit].astype(np.int32)}
+    images, digits = (array[:max_examples] for array in read_mnist(folder, part))
+    return {"image": images}, {"digit": 1 + digits.astype(np.int32)}
 
 
-def intensities(image):
-    """Returns uint8 pictures as float32 from 0 to 1."""
+def scale_image(image):
+    """Returns uint8 images as float32 from 0 to 1."""
     return tf.cast(image, tf.float32) / 255.0

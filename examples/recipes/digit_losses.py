@@ -1,10 +1,19 @@
-"""What RAM minimizes, Mnih et al. 2014 (https://arxiv.org/abs/1406.6247), section 3.2.
+"""What RAM and DRAW minimize.
+
+Mnih et al. 2014 (https://arxiv.org/abs/1406.6247), section 3.2:
 
     loss = -log p(digit) + mean_t (b_t - R)^2 - lambda sum_t log pi(l_t) (R - stop(b_t))
 
 R is 1 where the most probable digit is right. The first term trains what is seen, the third where
 to look, and the second the baseline that makes the third less noisy. Code name -> paper name:
 `baselines` -> b, `weight` -> lambda, 0.01 in what is known of the authors' code.
+
+Gregor et al. 2015 (https://arxiv.org/abs/1502.04623), equations 9 to 12:
+
+    bound = -log D(x | c_T) + sum_t KL(Q(Z_t | h^enc_t) || P(Z_t))
+
+a bound on -log p(image) with one draw of z. D is a Bernoulli distribution for each pixel, so images
+hold 0 and 1.
 """
 
 import keras
@@ -45,20 +54,39 @@ class RecognitionLoss(keras.losses.Loss):
             losses -= self.weight * ops.sum(y_pred["log_pi"] * advantage, axis=1)
         return losses
 
+    def get_measured(self, y_true, y_pred):
+        """Returns the logits."""
+        return y_pred["logits"]
 
-class RecognitionTrainer(keras.Model):
-    """A model whose loss needs all of its outputs, and whose metrics need the logits."""
+
+class Bound(keras.losses.Loss):
+    """The bound of DRAW in nats, of images of 0 and 1 and the outputs of `examples.models.draw`."""
+
+    def __init__(self):
+        super().__init__("bound", "mean_with_sample_weight")
+
+    def call(self, y_true, y_pred):
+        return ops.sum(self.get_measured(y_true, y_pred), axis=1)
+
+    def get_measured(self, y_true, y_pred):
+        """Returns what an image's pixels and its latent numbers cost, `(batch, 2)`, in nats.
+
+        Example:
+
+        >>> outputs = {"logits": ops.zeros((1, 1, 2)), "kl": ops.array([[0.25, 0.5]])}
+        >>> costs = Bound().get_measured(ops.array([[[1.0, 0.0]]]), outputs)
+        >>> ops.convert_to_numpy(costs).round(3).tolist()
+        [[1.3860000371932983, 0.75]]
+        """
+        of_pixels = ops.binary_crossentropy(y_true, y_pred["logits"], from_logits=True)
+        return ops.stack([ops.sum(of_pixels, axis=(1, 2)), ops.sum(y_pred["kl"], axis=1)], axis=1)
+
+
+class OutputsTrainer(keras.Model):
+    """A model whose loss needs all outputs, and whose metrics what the loss makes of them."""
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         return self.loss(y, y_pred, sample_weight)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        return super().compute_metrics(x, y, y_pred["logits"], sample_weight)
-
-
-def make_metrics() -> list[keras.metrics.Metric]:
-    """Returns what is measured of the logits."""
-    return [
-        keras.metrics.SparseCategoricalAccuracy("accuracy"),
-        keras.metrics.SparseCategoricalCrossentropy("crossentropy", from_logits=True),
-    ]
+        return super().compute_metrics(x, y, self.loss.get_measured(y, y_pred), sample_weight)

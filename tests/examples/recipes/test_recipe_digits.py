@@ -3,13 +3,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from examples.data.digit_batches import DrawnBatches
 from examples.data.rows import RowBatches
-from examples.digits.batches import DrawnBatches
-from examples.digits.generation.bound import Bound, DrawingTrainer
-from examples.digits.generation.bound import make_metrics as make_drawing_metrics
-from examples.digits.generation.drawn import binarized
-from examples.digits.recognition.looks import intended, random
-from examples.digits.recognition.loss import RecognitionLoss, RecognitionTrainer, make_metrics
+from examples.recipes.digit_losses import RecognitionLoss
+from examples.recipes.drawing import Drawing, binarize
+from examples.recipes.recognition import Recognition, draw_locations
 from examples.training.fitting import evaluate
 
 
@@ -27,7 +25,9 @@ def noise_of(found):
     return np.concatenate([inputs["noise"] for inputs, *_ in found])
 
 
-@pytest.mark.parametrize("draw", [random(3), binarized(3, 2)], ids=["looks", "drawings"])
+@pytest.mark.parametrize(
+    "draw", [draw_locations(3, True), binarize(3, 2)], ids=["looks", "drawings"]
+)
 def test_what_is_drawn_is_a_function_of_seed_epoch_and_batch(draw):
     whole = arrays(batches(draw).epoch(2))
     for one, other in zip(whole[1:], arrays(batches(draw).epoch(2, start=1)), strict=True):
@@ -39,13 +39,13 @@ def test_what_is_drawn_is_a_function_of_seed_epoch_and_batch(draw):
 
 
 def test_in_training_a_model_looks_anywhere_first_and_in_evaluation_at_the_middle():
-    draw = batches(random(4), is_training=False)
+    draw = batches(draw_locations(4, True), is_training=False)
     found = arrays(draw.epoch(0))
     starts = np.concatenate([inputs["start"] for inputs, *_ in found])
     assert starts.shape == (9, 2)
     assert np.abs(starts).max() <= 1
     assert starts.min() < 0 < starts.max()
-    found = arrays(batches(intended(4), is_training=False).epoch(0))
+    found = arrays(batches(draw_locations(4, False), is_training=False).epoch(0))
     inputs, digit, _ = found[0]
     assert inputs["noise"].shape == (3, 3, 2)
     assert not inputs["start"].any()
@@ -58,7 +58,7 @@ def test_in_training_a_model_looks_anywhere_first_and_in_evaluation_at_the_middl
 
 def test_ink_is_drawn_by_its_grey_and_the_label_is_what_is_read():
     grey = np.broadcast_to(np.array([0, 51, 255], "uint8"), (1, 2000, 3))
-    inputs, image = binarized(2, 2)({"image": grey}, np.array([0]), (3, 4))
+    inputs, image = binarize(2, 2)({"image": grey}, np.array([0]), (3, 4))
     np.testing.assert_array_equal(inputs["image"], image)
     shares = inputs["image"].numpy()[0].mean(axis=0)
     assert shares[0] == 0
@@ -86,6 +86,14 @@ def as_model(outputs):
     return keras.Model(inputs, {name: 1 * tensor for name, tensor in inputs.items()})
 
 
+def measure(recipe, outputs, batch):
+    """What a recipe measures of a model with these outputs."""
+    return evaluate(
+        *(as_model(outputs), batch, recipe.make_loss(), recipe.make_metrics()),
+        trainer=recipe.trainer,
+    )
+
+
 def test_looking_is_rewarded_where_the_digit_is_right():
     outputs, digits, weights = outputs_digits_and_weights()
     weight = 0.3
@@ -108,9 +116,7 @@ def test_measured_are_cross_entropy_and_error_alone():
     outputs, digits, weights = outputs_digits_and_weights()
     outputs = {name: value.numpy() for name, value in outputs.items()}
     batch = tf.data.Dataset.from_tensors((outputs, digits, weights))
-    numbers = evaluate(
-        *(as_model(outputs), batch, RecognitionLoss(), make_metrics()), trainer=RecognitionTrainer
-    )
+    numbers = measure(Recognition(mnist=None), outputs, batch)
     log_probs = tf.nn.log_softmax(outputs["logits"]).numpy()
     expected = -log_probs[np.arange(3), digits[:3]].mean()
     assert numbers["crossentropy"] == pytest.approx(expected, rel=1e-5)
@@ -125,9 +131,7 @@ def test_the_bound_is_of_pixels_and_latent_numbers_and_leaves_out_what_is_no_pic
     image = random.integers(0, 2, (2, 5, 3)).astype("float32")
     outputs = {"logits": logits.astype("float32"), "kl": kl.astype("float32")}
     batch = tf.data.Dataset.from_tensors((outputs, image, np.array([1.0, 0.0])))
-    numbers = evaluate(
-        *(as_model(outputs), batch, Bound(), make_drawing_metrics()), trainer=DrawingTrainer
-    )
+    numbers = measure(Drawing(mnist=None), outputs, batch)
     ink = 1 / (1 + np.exp(-logits[0]))
     pixels = -np.log(np.where(image[0] > 0, ink, 1 - ink)).sum()
     assert numbers["loss"] == pytest.approx(numbers["bound"])

@@ -1,18 +1,17 @@
-"""Rows of small pictures with boxes on them, as a sheet and as an animation."""
+"""Rows of small images with boxes on them, as a figure and as an animation."""
 
 import dataclasses
-import pathlib
 
 import numpy as np
 
 INCHES = 0.9
-FRAMES_A_SECOND = 3
-REST = 4  # how often the last frame of an animation is shown
+FRAMES_PER_SECOND, GIF_DPI = 3, 100
+LAST_FRAMES = 4  # how often an animation shows the last frame again
 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A small picture.
+    """A small image.
 
     Attributes:
         image: Array `(height, width)` from 0 to 1, 1 is ink.
@@ -25,7 +24,7 @@ class Cell:
     title: str = ""
 
 
-def sheet(rows: list[list[Cell]]):
+def plot_cells(rows: list[list[Cell]]):
     """Returns a figure of rows of cells."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -43,25 +42,30 @@ def sheet(rows: list[list[Cell]]):
     return figure
 
 
-def animate(path: pathlib.Path, frames: list[list[list[Cell]]]) -> None:
-    """Writes an animated GIF.
+@dataclasses.dataclass(frozen=True)
+class Animation:
+    """An animated GIF, written as a figure is.
 
-    Args:
-        path: The file.
+    Attributes:
         frames: Frames, each rows of cells, all of one shape.
     """
-    from matplotlib.animation import PillowWriter
 
-    figure = sheet(frames[0])
-    figure.canvas.draw()
-    figure.set_layout_engine("none")  # laid out once, not for every frame
-    writer = PillowWriter(fps=FRAMES_A_SECOND)
-    with writer.saving(figure, path, dpi=100):
-        for frame in [*frames, *[frames[-1]] * REST]:
-            for one, cell in zip(figure.axes, (c for row in frame for c in row), strict=True):
-                one.clear()
-                _draw(one, cell)
-            writer.grab_frame()
+    frames: list[list[list[Cell]]]
+
+    def savefig(self, path, dpi: float | None = None) -> None:
+        """Writes the file, with `GIF_DPI` dots an inch: `dpi` is that of figures."""
+        from matplotlib.animation import PillowWriter
+
+        figure = plot_cells(self.frames[0])
+        figure.canvas.draw()
+        figure.set_layout_engine("none")  # laid out once, not for every frame
+        writer = PillowWriter(fps=FRAMES_PER_SECOND)
+        with writer.saving(figure, path, dpi=GIF_DPI):
+            for frame in [*self.frames, *[self.frames[-1]] * LAST_FRAMES]:
+                for one, cell in zip(figure.axes, (c for row in frame for c in row), strict=True):
+                    one.clear()
+                    _draw(one, cell)
+                writer.grab_frame()
 
 
 def _draw(axes, cell):
@@ -85,5 +89,5 @@ def _draw(axes, cell):
                 linewidth=1.4 if last else 0.6,
             )
         )
-    axes.set_xlim(limits[0])  # a box may reach beyond the picture
+    axes.set_xlim(limits[0])  # a box may reach beyond the image
     axes.set_ylim(limits[1])

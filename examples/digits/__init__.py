@@ -1,1 +1,0 @@
-"""Handwritten digits on the command line: recognized by glimpses, drawn through a window."""

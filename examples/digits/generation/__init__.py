@@ -1,1 +1,0 @@
-"""Drawing digits on the command line."""

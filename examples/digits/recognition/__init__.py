@@ -1,1 +1,0 @@
-"""Recognizing digits by glimpses on the command line."""
