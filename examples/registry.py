@@ -1,7 +1,6 @@
 """The models that the command line knows: a row each."""
 
 import dataclasses
-import importlib.util
 import inspect
 from types import ModuleType
 
@@ -54,7 +53,7 @@ class RegisteredModel:
 
     name: str
     module: ModuleType
-    recipe: type[Recipe] | str
+    recipe: type[Recipe]
 
     @property
     def options(self) -> list[Option]:
@@ -67,17 +66,6 @@ class RegisteredModel:
         if "seed" not in inspect.signature(self.module.build).parameters:
             options.pop("seed", None)
         return self.module.build(*sizes, **options)
-
-    def part(self, name: str) -> ModuleType:
-        """Returns a module of the family: `train`, or the name of a command.
-
-        Raises:
-            ValueError: If the family has no such command.
-        """
-        path = f"examples.{self.recipe}.{name}"
-        if importlib.util.find_spec(path) is None:
-            raise ValueError(f"There is no `{name}` for {self.name}, which is of {self.recipe}.")
-        return importlib.import_module(path)
 
 
 ROWS = (

@@ -63,8 +63,6 @@ def part(command, text_arguments: list[str]):
     names = [name for name in map(_find_model, text_arguments) if name is not None]
     model = registry.find((names or [DEFAULT])[0])
     name = command.__name__.rpartition(".")[2]
-    if isinstance(model.recipe, str):
-        return model.part(name)
     if not hasattr(model.recipe, name):
         raise ValueError(f"There is no `{name}` for a run of {model.name}.")
     return RunCommand(command, model.recipe)

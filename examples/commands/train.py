@@ -78,13 +78,8 @@ def _run(arguments, workers):
     directory = pathlib.Path(arguments.run)
     was_there = directory.exists()
     model, given = registry.find(arguments.system), resuming.plain(arguments)
-    if isinstance(model.recipe, str):
-        family = model.part("train")
-        family.check(arguments)
-        written_first = family.WRITTEN_FIRST
-    else:
-        recipe = make_recipe(model.name, arguments)
-        written_first = {f"{name}.tokenizer" for name in recipe.tokenizer_names}
+    recipe = make_recipe(model.name, arguments)
+    written_first = {f"{name}.tokenizer" for name in recipe.tokenizer_names}
     # The chief claims the directory first; the others are told what it found.
     record = workers.told(_claim(directory, arguments, written_first) if workers.is_chief else None)
     if record is not None:
@@ -103,12 +98,7 @@ def _run(arguments, workers):
     is_ours = record is None and workers.is_chief
     new_files = written_first if is_ours else ()
     with _taken_back(directory, new_files, is_ours and not was_there), workers.scope():
-        if isinstance(model.recipe, str):
-            plan = family.prepare(arguments, directory, model, record is None, workers)
-        else:
-            plan = recipe.prepare(
-                model.name, model.build, given, directory, record is None, workers
-            )
+        plan = recipe.prepare(model.name, model.build, given, directory, record is None, workers)
     workers.check_same("data", plan.digests)
     if record is None:
         numbers = {"workers": workers.count, "replicas": workers.replicas}

@@ -16,12 +16,7 @@ USAGE = "python -m examples train {} --run DIR [--resume] [options]"
 def make_parser(name: str, add=argparse.ArgumentParser) -> argparse.ArgumentParser:
     """Returns the parser of `train NAME`; `add` makes it, alone or among the subcommands."""
     model = registry.find(name)
-    if isinstance(model.recipe, str):
-        options = model.part("options")
-        summary = options.DESCRIPTION
-        epilog = getattr(options, "EPILOGS", {}).get(name, options.EPILOG)
-    else:
-        summary, epilog = describe(model.recipe)
+    summary, epilog = describe(model.recipe)
     parser = add(
         prog=f"python -m examples train {name}",
         usage=USAGE.format(name),
@@ -37,33 +32,14 @@ def make_parser(name: str, add=argparse.ArgumentParser) -> argparse.ArgumentPars
         help="go on from the newest checkpoint in --run; options not given are as they were",
     )
     group = parser.add_argument_group("model")
-    if hasattr(model.module, "OPTIONS"):
-        for option_name, option in model.module.OPTIONS.items():
-            option.add_to(group, option_name)
-    else:
-        for option in model.options:
-            option.add_to(group)
+    for option in model.options:
+        option.add_to(group)
     if hasattr(model.module, "PAPER"):
         _add_paper(group, model.module.PAPER)
-    if isinstance(model.recipe, str):
-        model.part("options").add_data(parser)
-        training = parser.add_argument_group("training")
-        model.part("options").add_training(training)
-        of_family = {action.dest for action in parser._actions}
-        shared_options = [
-            o
-            for o in options_of(Recipe)
-            if o.name not in of_family
-            and o.name not in ("batch_size", "clip_norm", "learning_rate")
-        ]
-        for option in shared_options:
-            option.add_to(training)
-    else:
-        for title, options in group_options(model.recipe).items():
-            group = parser.add_argument_group(title)
-            for option in options:
-                option.add_to(group)
-    parser.set_defaults(**getattr(model.module, "DEFAULTS", {}))
+    for title, options in group_options(model.recipe).items():
+        group = parser.add_argument_group(title)
+        for option in options:
+            option.add_to(group)
     return parser
 
 

@@ -108,9 +108,6 @@ class Experiment:
 
     def _quick(self):
         recipe = registry.find(self.system).recipe
-        if isinstance(recipe, str):
-            options = registry.find(self.system).part("options")
-            return options.QUICK_TRAINING, options.QUICK_EVALUATION
         return recipe.quick_training, recipe.quick_evaluation
 
 

@@ -1,6 +1,5 @@
 """What a training is told, and what it answers."""
 
-import argparse
 import dataclasses
 from collections.abc import Callable
 
@@ -38,33 +37,6 @@ class TrainingSettings:
     checkpoint_seconds: float = 60.0
     tensorboard: bool = False
     uses_average: bool = False
-
-    @classmethod
-    def from_arguments(cls, arguments: argparse.Namespace) -> "TrainingSettings":
-        """Returns the settings that the options of `python -m examples train` ask for."""
-        same = (
-            "epochs",
-            "monitor",
-            "max_minutes",
-            "patience",
-            "stop_at_metric",
-            "checkpoint_seconds",
-        )
-        return cls(
-            **{name: getattr(arguments, name) for name in (*same, "tensorboard")},
-            jit_compile=arguments.xla,
-            uses_average=arguments.ema_decay is not None,
-        )
-
-
-def optimizer_options(arguments: argparse.Namespace) -> dict[str, object]:
-    """Returns what the options say of clipping and averaging, for every optimizer of Keras."""
-    options = {"global_clipnorm": arguments.clip_norm or None}
-    if getattr(arguments, "clip_value", None):
-        options["clipvalue"] = arguments.clip_value
-    if arguments.ema_decay is not None:
-        options |= {"use_ema": True, "ema_momentum": arguments.ema_decay}
-    return options
 
 
 class TrainingDiverged(ArithmeticError):

@@ -25,36 +25,23 @@ def commands(epilog):
 
 def run_command(name, command):
     """Returns a command on a run of a model."""
-    model = registry.find(name)
-    if isinstance(model.recipe, str):
-        return model.part(command)
-    return by_run.RunCommand(importlib.import_module(f"examples.commands.{command}"), model.recipe)
+    recipe = registry.find(name).recipe
+    return by_run.RunCommand(importlib.import_module(f"examples.commands.{command}"), recipe)
 
 
 def shown(name, command):
     """Returns the commands in the help of a model's command, none if it has no such command."""
     recipe = registry.find(name).recipe
-    if command == "train" and not isinstance(recipe, str):
+    if command == "train":
         return commands(describe(recipe)[1].format(name))
-    try:
-        if command != "train":
-            return commands(run_command(name, command).EPILOG)
-        module = registry.find(name).part("options")
-    except (AttributeError, ValueError):
-        return []
-    return commands(getattr(module, "EPILOGS", {}).get(name, module.EPILOG).format(name))
+    return commands(run_command(name, command).EPILOG) if hasattr(recipe, command) else []
 
 
 def parse(name, words):
     """Parses the words after `python -m examples`, of a command shown for a model."""
     command, *rest = words
     if command == "train":
-        arguments = train_options.parse(rest[0], rest[1:])
-        recipe = registry.find(rest[0]).recipe
-        if isinstance(recipe, str):
-            registry.find(rest[0]).part("train").check(arguments)
-            return
-        make_recipe(rest[0], arguments)
+        make_recipe(rest[0], train_options.parse(rest[0], rest[1:]))
         return
     parser = argparse.ArgumentParser(command)
     run_command(name, command).add_arguments(parser)
