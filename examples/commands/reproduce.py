@@ -22,8 +22,8 @@ examples:
 D is the folder that holds multi30k/, g2p_cmudict/ and so on. Interrupt it when you like: the same
 command goes on with the run that was in work, and does nothing again that is done. A row of each
 finished experiment goes into the page of the results. An experiment that reads the run of another
-is refused unless that one is trained or named too. Models are chosen on dev data; test data is
-read by the last command of an experiment only.
+is refused unless that one is trained or named too. Models are chosen on validation data; test data
+is read by the last command of an experiment only.
 """
 QUICK_RESULTS = "results.md"
 

@@ -15,7 +15,7 @@ LIMITS = ("epochs", "max_minutes", "patience", "stop_at_metric")
 CHANGEABLE = {*LIMITS, "checkpoint_seconds", "tensorboard", "xla", "invalid_lines"}
 TEXTS = ("source", "target", "pairs", "shards", "text")
 SOURCES = (*TEXTS, "documents", "stories", "questions", "mnist")
-FILES = {f"{prefix}{name}" for prefix in ("", "dev_") for name in SOURCES}
+FILES = {f"{prefix}{name}" for prefix in ("", "validation_") for name in SOURCES}
 
 
 def read_record(directory: pathlib.Path) -> dict | None:

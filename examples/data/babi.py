@@ -136,7 +136,7 @@ def parse(content: bytes, name: str, task: str) -> Iterator[Question]:
 
 
 def split(questions: Sequence[Question], every: int = 10) -> tuple[list, list]:
-    """Returns training and dev questions: of each task every tenth story is held out.
+    """Returns training and validation questions: of each task every tenth story is held out.
 
     The same stories for every seed, so that runs with different seeds are compared on the same
     questions. A story stays whole.

@@ -74,7 +74,7 @@ def read_rows(folder: str | pathlib.Path, part: str, max_examples: int | None = 
 
     Args:
         folder: Where the files of MNIST are.
-        part: "train", "dev" or "test".
+        part: "train", "validation" or "test".
         max_examples: The first so many; None for all.
 
     Returns:

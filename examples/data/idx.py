@@ -16,11 +16,11 @@ import numpy as np
 
 from examples.data.report import DataError
 
-DEV = 5_000
+VALIDATION = 5_000
 """Training pictures that are held out, the last ones."""
 SIDE = 28
-PARTS = ("train", "dev", "test")
-FILES = {"train": "train", "dev": "train", "test": "t10k"}
+PARTS = ("train", "validation", "test")
+FILES = {"train": "train", "validation": "train", "test": "t10k"}
 UNSIGNED_BYTES = 0x08
 GZIP = b"\x1f\x8b"
 
@@ -31,7 +31,7 @@ def read_mnist(folder, part: str) -> tuple[np.ndarray, np.ndarray]:
     Args:
         folder: Where `train-images-idx3-ubyte.gz`, `train-labels-idx1-ubyte.gz` and the two that
             begin with `t10k` are; without `.gz` they may be unpacked.
-        part: "train", the training files without their last 5,000 pictures; "dev", these; or
+        part: "train", the training files without their last 5,000 pictures; "validation", these; or
             "test".
 
     Returns:
@@ -61,9 +61,13 @@ def read_mnist(folder, part: str) -> tuple[np.ndarray, np.ndarray]:
         raise DataError(
             f"{labels_path}: expected digits from 0 to 9; number {place} is {labels[place]}."
         )
-    kept = {"train": slice(None, -DEV), "dev": slice(-DEV, None), "test": slice(None)}[part]
+    kept = {
+        "train": slice(None, -VALIDATION),
+        "validation": slice(-VALIDATION, None),
+        "test": slice(None),
+    }[part]
     if not len(images[kept]):
-        needed = f"more than {DEV:,} pictures" if part == "train" else "pictures"
+        needed = f"more than {VALIDATION:,} pictures" if part == "train" else "pictures"
         raise DataError(f"{images_path}: expected {needed}; it has the shape {images.shape}.")
     return images[kept], labels[kept]
 

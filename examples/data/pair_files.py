@@ -76,7 +76,7 @@ class PairFiles:
         """Returns the pairs, and prints what was left out.
 
         Args:
-            part: What is read, for the messages; of the dates "train", "dev" or "test".
+            part: What is read, for the messages; of the dates "training", "validation" or "test".
             on_bad_line: `"skip"` or `"refuse"`.
             max_examples: Take only the first so many pairs; None takes all.
 
@@ -141,7 +141,8 @@ def hold_out(pairs: list[tuple[str, str]], fraction: float) -> tuple[list, list]
     if not out or len(out) == len(sources):
         raise DataError(
             f"{len(sources)} different sources are too few to hold {float(part):g} of them out for "
-            "evaluation. Name dev files, change --validation-fraction, or give more training data."
+            "evaluation. Name validation files, change --validation-fraction, or give more "
+            "training data."
         )
     training = [pair for pair in pairs if pair[0] not in out]
     return training, [pair for pair in pairs if pair[0] in out]

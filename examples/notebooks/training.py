@@ -14,7 +14,7 @@ from keras_attention import TokenCrossentropy
 def train(
     model: keras.Model,
     batches,
-    dev_batches,
+    validation_batches,
     *,
     optimizer: keras.optimizers.Optimizer,
     settings: dict,
@@ -25,7 +25,7 @@ def train(
     """Trains a model as `python -m examples train` does and leaves the best weights in it.
 
     Args:
-        model, batches, dev_batches, loss, metrics, trainer: See `TrainingPlan`. Loss and
+        model, batches, validation_batches, loss, metrics, trainer: See `TrainingPlan`. Loss and
             metrics of a translator by default.
         optimizer: A Keras optimizer without clipping.
         settings: The fields of `TrainingSettings` that are not the default, and `clip_norm`, the
@@ -37,7 +37,7 @@ def train(
     plan = TrainingPlan(
         model,
         batches,
-        dev_batches,
+        validation_batches,
         TrainingSettings(**settings),
         optimizer,
         loss or TokenCrossentropy(),

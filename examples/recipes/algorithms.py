@@ -17,8 +17,8 @@ from examples.tasks.streams import LinearCurriculum, Stream
 from keras_attention import NTM, plotting
 
 #: Held-out data: seeds that no training has, at most 2**32 - 1.
-DEV_SEED, TEST_SEED = 2**32 + 1, 2**32 + 2
-DEV_BATCHES, DEV_BATCH_SIZE = 16, 16
+VALIDATION_SEED, TEST_SEED = 2**32 + 1, 2**32 + 2
+VALIDATION_BATCHES, VALIDATION_BATCH_SIZE = 16, 16
 #: Sizes to draw, in units of the largest that was trained on.
 BEYOND = (1.0, 1.5, 2.5, 6.0)
 DESCRIPTIONS = {
@@ -109,10 +109,16 @@ class Algorithms(Recipe):
         training = Stream(
             self._task, self.batch_size, count, self.seed, curriculum, buckets, **sizes
         )
-        dev = Stream(
-            self._task, DEV_BATCH_SIZE, DEV_BATCHES, DEV_SEED, None, min(2, buckets), **sizes
+        validation = Stream(
+            self._task,
+            VALIDATION_BATCH_SIZE,
+            VALIDATION_BATCHES,
+            VALIDATION_SEED,
+            None,
+            min(2, buckets),
+            **sizes,
         )
-        return {"training": training, "dev": dev}
+        return {"training": training, "validation": validation}
 
     def make_batches(self, name: str, part: Stream) -> Stream:
         print(f"{name}: {part}")

@@ -39,7 +39,7 @@ from keras_attention import plotting
 from keras_attention.export import TextInput, tokenizers
 from keras_attention.export.runs import Run, read_run
 
-Part = Literal["test", "dev", "train"]
+Part = Literal["test", "validation", "train"]
 #: The names of the optimizers and their rates.
 OPTIMIZERS = {"sgd": 0.01, "adam": 1e-3}
 PASSED = 5.0
@@ -87,7 +87,7 @@ class Answer:
 class Babi(Recipe):
     """Reads stories with questions, the bAbI tasks or yours in their format.
 
-    Of each task every tenth training story is held out as dev data.
+    Of each task every tenth training story is held out as validation data.
 
     examples:
       the first bAbI task, from the archive as it is, or from the folder it holds:
@@ -107,12 +107,12 @@ class Babi(Recipe):
             several folders, or files of stories in their format.
         task: Number of a task, or joint for all there are.
         max_memories: Sentences that are read, the most recent ones.
-        monitor: What decides which weights are best on the dev questions: the answers that are
-            wrong, or their cross-entropy; choice is the error, then the cross-entropy, and never
-            weights without softmax.
+        monitor: What decides which weights are best on the validation questions: the answers that
+            are wrong, or their cross-entropy; choice is the error, then the cross-entropy, and
+            never weights without softmax.
         linear_start: Begin without the softmax over memories.
         linear_epochs: Epochs after which the softmax comes back at the latest.
-        linear_patience: Or after N epochs that did not lower the dev loss.
+        linear_patience: Or after N epochs that did not lower the validation loss.
         optimizer: SGD descends the cost summed over a batch, as the paper does.
         learning_rate: Learning rate, half as much during the linear start; by default 0.01 for
             sgd, 0.001 for adam.
@@ -178,16 +178,16 @@ class Babi(Recipe):
 
     def read_data(self) -> dict[str, list[Question]]:
         self.questions = read_questions(self.stories, "train", self.task)
-        training, dev = split(self.questions)
-        if not dev:
+        training, validation = split(self.questions)
+        if not validation:
             raise DataError(
                 f"{' '.join(self.stories)}: expected at least ten stories, of which one is held "
-                f"out as dev data; found {len({q.story for q in self.questions})}."
+                f"out as validation data; found {len({q.story for q in self.questions})}."
             )
         tasks = len({question.task for question in self.questions})
         print(
-            f"{tasks} tasks; questions: training {len(training):,}, dev {len(dev):,}; sentences of "
-            f"at most {self.max_words} words"
+            f"{tasks} tasks; questions: training {len(training):,}, validation "
+            f"{len(validation):,}; sentences of at most {self.max_words} words"
         )
         cut = sum(len(question.sentences) > self.max_memories for question in training)
         if cut:
@@ -200,7 +200,7 @@ class Babi(Recipe):
                 f"The linear start may last for all of --epochs {self.epochs}, as --linear-epochs "
                 f"is {self.linear_epochs}: train for more, or with --no-linear-start."
             )
-        return {"training": training, "dev": dev}
+        return {"training": training, "validation": validation}
 
     def make_tokenizers(self, training: list[Question]) -> dict[str, SentenceTokenizer]:
         return {"words": learn_words(self.questions)}
@@ -269,8 +269,8 @@ class Babi(Recipe):
         """Measures a run on questions that it has not seen.
 
         examples:
-          python -m examples evaluate runs/task1                        the test questions
-          python -m examples evaluate runs/task1 --part dev             those it was chosen by
+          python -m examples evaluate runs/task1                      the test questions
+          python -m examples evaluate runs/task1 --part validation    those it was chosen by
           python -m examples evaluate runs/task1-seed1 --others runs/task1-seed2 runs/task1-seed3
           python -m examples evaluate runs/mine --stories my_test.txt
 
@@ -283,14 +283,15 @@ class Babi(Recipe):
                              that was trained on
 
         With --others, runs of the same tasks with other seeds, every run is measured, and the one
-        with the fewest wrong answers on its dev questions is the one that counts: the test decides
-        nothing.
+        with the fewest wrong answers on its validation questions is the one that counts: the test
+        decides nothing.
 
         Args:
             stories: Folder or archive of the bAbI tasks, ARCHIVE:FOLDER for a folder of it, or
                 files of stories; where the run has learned by default.
             part: Test questions, or of the training stories those held out or the others.
-            others: Runs with other seeds, of which the best by dev error counts; none by default.
+            others: Runs with other seeds, of which the best by validation error counts; none by
+                default.
 
         Returns:
             The numbers.
@@ -301,17 +302,17 @@ class Babi(Recipe):
             return measured[0]
         for one in measured:
             print(
-                f"{one['run']}: dev error {one['dev_error']:.2f} %, {part} error "
+                f"{one['run']}: validation error {one['validation_error']:.2f} %, {part} error "
                 f"{one['error']:.2f} %"
             )
-        best = min(measured, key=lambda one: one["dev_error"])  # the first if equal
-        print(f"best by dev error: {best['run']}")
+        best = min(measured, key=lambda one: one["validation_error"])  # the first if equal
+        print(f"best by validation error: {best['run']}")
         return {**best, "runs": measured}
 
     def measure(
-        self, part: Part, stories: list[str] | None, measure_dev: bool
+        self, part: Part, stories: list[str] | None, measure_validation: bool
     ) -> dict[str, object]:
-        """Returns the errors of the run in %, of each task and their mean, that of dev if asked."""
+        """Returns the errors of the run in %: of each task, their mean, that of validation data."""
         if self.reader.is_linear():
             print(f"{self.run.directory}: {LINEAR_TEXT}")
         questions = self.read_part(part, stories)
@@ -327,8 +328,8 @@ class Babi(Recipe):
             "error": _mean(tasks),
             "passed": sum(error <= PASSED for error in tasks.values()),
         }
-        if measure_dev:
-            numbers["dev_error"] = _mean(self.measure_errors(self.read_part("dev")))
+        if measure_validation:
+            numbers["validation_error"] = _mean(self.measure_errors(self.read_part("validation")))
         return numbers
 
     def read_part(self, part: Part, stories: list[str] | None = None) -> list[Question]:
@@ -341,11 +342,12 @@ class Babi(Recipe):
         if learned and part == "test" and not stories:
             raise DataError(
                 f"{learned[0]}: the run has learned from this file, which has no test part. Name "
-                "stories it has not seen with --stories, or measure those held out with --part dev."
+                "stories it has not seen with --stories, or measure those held out with --part "
+                "validation."
             )
         file_part = "test" if part == "test" else "train"
         questions = read_questions(stories or self.stories, file_part, self.task)
-        return questions if part == "test" else split(questions)[part == "dev"]
+        return questions if part == "test" else split(questions)[part == "validation"]
 
     def measure_length(self, questions: list[Question]) -> Length:
         """Returns how much is read of questions and their stories."""

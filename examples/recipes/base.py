@@ -124,7 +124,7 @@ class Recipe:
         """Raises `UsageError` if options do not go together."""
 
     def read_data(self) -> dict[str, object]:
-        """Returns the `"training"` and the `"dev"` data as they are read."""
+        """Returns the `"training"` and the `"validation"` data as they are read."""
         raise NotImplementedError
 
     def make_tokenizers(self, training: object) -> dict[str, Tokenizer]:
@@ -158,7 +158,7 @@ class Recipe:
         """Returns the weighted metrics, as `compile` takes them."""
         return None
 
-    def make_measures(self, model: keras.Model, dev: object) -> tuple[Measure, ...]:
+    def make_measures(self, model: keras.Model, validation: object) -> tuple[Measure, ...]:
         """Returns what is measured after each epoch that is no metric."""
         return ()
 
@@ -222,14 +222,14 @@ class Recipe:
         return TrainingPlan(
             model,
             batches["training"],
-            batches["dev"],
+            batches["validation"],
             self.get_settings(),
             self.make_optimizer(model, batches["training"]),
             self.make_loss(),
             save=lambda best: self.save(directory, best, description),
             digests={name: part.digest() for name, part in batches.items()},
             metrics=self.make_metrics(),
-            measures=self.make_measures(model, data["dev"]),
+            measures=self.make_measures(model, data["validation"]),
             callbacks=self.make_callbacks(directory),
             warning=self.get_warning,
             trainer=self.trainer,

@@ -35,7 +35,7 @@ from keras_attention.export.runs import Run
 from keras_attention.export.tokenizers.base import EOS_ID, SPECIAL_TOKENS
 
 #: Held-out scenes: seeds that no training has, at most 2**32 - 1.
-SEEDS = {"dev": 2**32 + 1, "test": 2**32 + 2, "train": 1}
+SEEDS = {"validation": 2**32 + 1, "test": 2**32 + 2, "train": 1}
 BATCH_SIZE = 32
 DESCRIPTIONS = {
     "image": "pictures, 0 to 255",
@@ -73,7 +73,7 @@ def check_range(text: str) -> str:
 
 
 Range = typing.Annotated[str, check_range]
-Part = Literal["test", "dev", "train"]
+Part = Literal["test", "validation", "train"]
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -81,7 +81,7 @@ class Captions(Recipe):
     """Learns to caption scenes of handwritten digits.
 
     They are composed from the pictures of MNIST while it trains; the last 5,000 training pictures
-    are held out for dev scenes.
+    are held out for validation scenes.
 
     examples:
       the four files of MNIST in a folder, as they are published:
@@ -103,11 +103,11 @@ class Captions(Recipe):
         digits: Digits on a scene, LOW:HIGH.
         batch_size: Scenes in a batch.
         epoch_size: Scenes in an epoch, after which it is measured.
-        dev_size: Dev scenes.
+        validation_size: Validation scenes.
         pictures_from: Run of another captioner whose picture network this one begins with; a
             random one by default.
-        monitor: What decides which weights are best on the dev scenes: the perplexity, the words
-            that are right, or attention at the right place.
+        monitor: What decides which weights are best on the validation scenes: the perplexity, the
+            words that are right, or attention at the right place.
         lr_decay_start: Epochs after which the rate is halved.
         lr_decay_every: Epochs from one halving to the next.
     """
@@ -128,7 +128,7 @@ class Captions(Recipe):
     digits: Range = "2:4"
     batch_size: int = 64
     epoch_size: int = 6400
-    dev_size: int = 1024
+    validation_size: int = 1024
     epochs: int = 16
     pictures_from: Directory | None = None
     monitor: Literal["perplexity", "accuracy", "located"] = "perplexity"
@@ -143,11 +143,11 @@ class Captions(Recipe):
                 f"A scene of {self.grid} x {self.grid} cells holds at most {most} digits. "
                 f"Received: --digits {self.digits}"
             )
-        if self.epoch_size < self.batch_size or self.dev_size < self.batch_size:
+        if self.epoch_size < self.batch_size or self.validation_size < self.batch_size:
             raise UsageError(
-                "An epoch and the dev scenes hold at least one batch. Lower --batch-size. "
+                "An epoch and the validation scenes hold at least one batch. Lower --batch-size. "
                 f"Received: --batch-size {self.batch_size} --epoch-size {self.epoch_size} "
-                f"--dev-size {self.dev_size}"
+                f"--validation-size {self.validation_size}"
             )
         backbone = self.model_options["backbone"]
         if backbone is None and self.model_options["backbone_weights"]:
@@ -159,18 +159,21 @@ class Captions(Recipe):
                 raise UsageError(str(error)) from None
 
     def read_data(self) -> dict[str, Painter]:
-        return {"training": self._make_painter("train"), "dev": self._make_painter("dev")}
+        return {
+            "training": self._make_painter("train"),
+            "validation": self._make_painter("validation"),
+        }
 
     def make_tokenizers(self, training: object) -> dict:
         return {"words": make_tokenizer()}
 
     def make_batches(self, name: str, part: Painter) -> SceneStream:
-        is_dev = name == "dev"
+        is_validation = name == "validation"
         stream = self._make_stream(
             part,
             self.batch_size,
-            (self.dev_size if is_dev else self.epoch_size) // self.batch_size,
-            SEEDS["dev"] if is_dev else self.seed,
+            (self.validation_size if is_validation else self.epoch_size) // self.batch_size,
+            SEEDS["validation"] if is_validation else self.seed,
         )
         print(f"{name}: {stream}")
         return stream
@@ -223,7 +226,7 @@ class Captions(Recipe):
 
         examples:
           python -m examples evaluate runs/captions                    4,096 scenes of test digits
-          python -m examples evaluate runs/captions --part dev --scenes 1000
+          python -m examples evaluate runs/captions --part validation --scenes 1000
           python -m examples evaluate runs/captions --beam-width 4
 
         what the numbers mean:
@@ -291,7 +294,7 @@ class Captions(Recipe):
 
         examples:
           python -m examples plot runs/captions --output-dir pictures         four test scenes
-          python -m examples plot runs/captions --output-dir pictures --count 9 --part dev
+          python -m examples plot runs/captions --output-dir pictures --count 9 --part validation
 
         Writes scene_1.png, scene_2.png, ...: the picture, and beside it for each word what was
         attended to while the word was written; of a guided captioner, one look for the whole
@@ -427,7 +430,7 @@ class GuidedCaptions(Captions):
     """Learns to say where a digit is that a sentence names.
 
     A scene is composed from the pictures of MNIST while it trains; the last 5,000 training pictures
-    are held out for dev scenes.
+    are held out for validation scenes.
 
     examples:
       a captioner learns to see digits; then a sentence says which of them the caption is about:

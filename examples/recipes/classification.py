@@ -81,12 +81,14 @@ class Classification(Recipe):
     """Learns classes of documents from a file of JSON lines.
 
     examples:
-      movie reviews, D the folder of the data sets; folds of one file are training and dev data:
+      movie reviews, D the folder of the data sets; folds 0 to 6 of one file to train on, 7 to
+      validate:
         python -m examples train {0} --run runs/reviews \\
-            --documents D/movie_reviews/movie_reviews.folds0-8.jsonl.gz --folds 0-6 --dev-folds 7
+            --documents D/movie_reviews/movie_reviews.folds0-8.jsonl.gz --folds 0-6 \\
+            --validation-folds 7
       your own files, without folds:
         python -m examples train {0} --run runs/mine --documents train.jsonl \\
-            --dev-documents dev.jsonl
+            --validation-documents validation.jsonl
 
     A line is {{"label": "pos", "sentences": ["a good film .", "see it ."]}}, its words between
     spaces; beside these, "fold" (a number) and "id" are read.
@@ -94,14 +96,14 @@ class Classification(Recipe):
     Attributes:
         documents: Training documents, plain or gzip.
         folds: Folds of it to train on, such as 0-6 or 0,2,5; all documents by default.
-        dev_documents: Dev documents; those of --documents by default.
-        dev_folds: Folds of those; all documents by default.
+        validation_documents: Validation documents; those of --documents by default.
+        validation_folds: Folds of those; all documents by default.
         min_frequency: Words seen less often in the training documents are unknown.
         lowercase: Lower-case the documents.
         max_sentences: Sentences of a document that are read, the rest is cut off.
         max_words: Words of a sentence that are read, the rest is cut off.
         num_buckets: Numbers of sentences to pad to; each is compiled once.
-        monitor: What decides which weights are best on the dev documents.
+        monitor: What decides which weights are best on the validation documents.
         optimizer: SGD is the paper's, with momentum 0.9.
         weight_decay: Fraction of each weight taken off in a step, times the learning rate.
     """
@@ -112,8 +114,8 @@ class Classification(Recipe):
 
     documents: pathlib.Path
     folds: Folds | None = None
-    dev_documents: pathlib.Path | None = None
-    dev_folds: Folds | None = None
+    validation_documents: pathlib.Path | None = None
+    validation_folds: Folds | None = None
     min_frequency: int = 3
     lowercase: bool = False
     max_sentences: int = 80
@@ -130,38 +132,41 @@ class Classification(Recipe):
     classes: list[str] = dataclasses.field(default_factory=list, init=False, repr=False)
 
     def check(self) -> None:
-        if not self.dev_documents and not self.dev_folds:
+        if not self.validation_documents and not self.validation_folds:
             raise UsageError(
-                "Name the dev documents: --dev-documents FILE, or --dev-folds of the same file."
+                "Name the validation documents: --validation-documents FILE, or "
+                "--validation-folds of the same file."
             )
-        if not is_same_file(self.documents, self.dev_documents or self.documents):
+        if not is_same_file(self.documents, self.validation_documents or self.documents):
             return
-        if self.folds is None or self.dev_folds is None:
+        if self.folds is None or self.validation_folds is None:
             raise UsageError(
-                "--documents and the dev documents are one file. Say with --folds and --dev-folds "
-                "which part is which."
+                "--documents and the validation documents are one file. Say with --folds and "
+                "--validation-folds which part is which."
             )
-        both = sorted(set(self.folds) & set(self.dev_folds))
+        both = sorted(set(self.folds) & set(self.validation_folds))
         if both:
             raise UsageError(
-                f"Fold {', '.join(map(str, both))} is in both --folds and --dev-folds. Take it out "
-                "of one."
+                f"Fold {', '.join(map(str, both))} is in both --folds and --validation-folds. Take "
+                "it out of one."
             )
 
     # Training.
 
     def read_data(self) -> dict[str, list[Document]]:
         training = read_documents(self.documents, self.folds)
-        dev = read_documents(self.dev_documents or self.documents, self.dev_folds)
+        validation = read_documents(
+            self.validation_documents or self.documents, self.validation_folds
+        )
         self.classes = sorted({document.label for document in training})
         if len(self.classes) < 2:
             raise DataError(
                 "The training documents are expected to have at least two labels. "
                 f"Received: {', '.join(self.classes)}"
             )
-        self.check_labels(dev)
+        self.check_labels(validation)
         print(f"classes: {', '.join(self.classes)}")
-        return {"training": training, "dev": dev}
+        return {"training": training, "validation": validation}
 
     def check_labels(self, documents: list[Document]) -> None:
         """Raises a `DataError` if a document has a label that is no class."""

@@ -77,21 +77,21 @@ class Cloze(Recipe):
     examples:
       names in books:
         python -m examples train {0} --questions books_ne.train.txt.gz \\
-            --dev-questions books_ne.valid.txt.gz --run runs/books
+            --validation-questions books_ne.valid.txt.gz --run runs/books
       the Children's Book Test, names read as words, in the paper's sizes:
         python -m examples train {0} --questions cbtest_NE_train.txt \\
-            --dev-questions cbtest_NE_valid_2000ex.txt --names words --units 256 \\
+            --validation-questions cbtest_NE_valid_2000ex.txt --names words --units 256 \\
             --embedding-dim 384 --run runs/cbt
 
     Attributes:
         questions: The training questions.
-        dev_questions: The dev questions.
+        validation_questions: The validation questions.
         max_examples: Read the first N of each file; all by default.
         vocabulary_size: Words that are embedded, at most.
         min_frequency: How often such a word is seen in training, at least.
         max_words: Words of a document that are read.
         num_buckets: Lengths to pad to; each is compiled once.
-        monitor: What decides which weights are best on the dev questions.
+        monitor: What decides which weights are best on the validation questions.
     """
 
     tokenizer_names: ClassVar = ("words",)
@@ -101,7 +101,7 @@ class Cloze(Recipe):
     quick_evaluation: ClassVar = "--max-examples 32"
 
     questions: pathlib.Path
-    dev_questions: pathlib.Path
+    validation_questions: pathlib.Path
     max_examples: int | None = None
     vocabulary_size: typing.Annotated[int, arguments.int_at_least(6)] = 20000
     min_frequency: int = 5
@@ -112,7 +112,7 @@ class Cloze(Recipe):
     monitor: Literal["accuracy", "crossentropy"] = "accuracy"
 
     def read_data(self) -> dict[str, list[ClozeQuestion]]:
-        files = {"training": self.questions, "dev": self.dev_questions}
+        files = {"training": self.questions, "validation": self.validation_questions}
         return {name: read_cloze(file, self.max_examples) for name, file in files.items()}
 
     def make_tokenizers(self, training: list[ClozeQuestion]) -> dict[str, PointingTokenizer]:

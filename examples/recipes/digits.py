@@ -18,7 +18,7 @@ from examples.recipes.digit_losses import OutputsTrainer
 from examples.training.fitting import evaluate
 from examples.training.recorder import Plateau
 
-Part = Literal["test", "dev", "train"]
+Part = Literal["test", "validation", "train"]
 #: Of `evaluate`, whatever the run was trained with: what is drawn depends on it.
 BATCH_SIZE = 100
 
@@ -50,7 +50,7 @@ class Digits(Recipe):
         raise NotImplementedError
 
     def read_data(self) -> dict[str, tuple[dict, dict]]:
-        parts = {"training": "train", "dev": "dev"}
+        parts = {"training": "train", "validation": "validation"}
         return {
             name: read_rows(self.mnist, part, self.max_examples) for name, part in parts.items()
         }

@@ -33,8 +33,8 @@ DESCRIPTIONS = {
 class Drawing(Digits):
     """Reads the MNIST files, handwritten digits, and learns to draw them.
 
-    The last 5,000 training images are held out as dev data. A pixel is ink with the probability of
-    its grey, drawn anew in every epoch.
+    The last 5,000 training images are held out as validation data. A pixel is ink with the
+    probability of its grey, drawn anew in every epoch.
 
     examples:
       python -m examples train {0} --mnist mnist --run runs/drawn
@@ -43,7 +43,7 @@ class Drawing(Digits):
             --epochs 3 --run runs/try
 
     Attributes:
-        monitor: What decides which weights are best on the dev images.
+        monitor: What decides which weights are best on the validation images.
     """
 
     quick_training: ClassVar = f"{Digits.quick_training} --steps 2"
@@ -86,7 +86,7 @@ class Drawing(Digits):
 
         examples:
           python -m examples evaluate runs/drawn               the 10,000 test images
-          python -m examples evaluate runs/drawn --part dev    those it was chosen by
+          python -m examples evaluate runs/drawn --part validation    those it was chosen by
 
         what the numbers mean:
           bound              what an image costs at most, -log p in nats, with one draw of the

@@ -48,14 +48,14 @@ class Language(Recipe):
     examples:
       captions, tokenized, rare words unknown:
         python -m examples train {0} --text train.lc.norm.tok.en.gz \\
-            --dev-text val.lc.norm.tok.en.gz --min-frequency 2 --run runs/captions
+            --validation-text val.lc.norm.tok.en.gz --min-frequency 2 --run runs/captions
       letters instead of words:
-        python -m examples train {0} --text names.txt --dev-text dev.txt \\
+        python -m examples train {0} --text names.txt --validation-text dev.txt \\
             --tokenizer characters --units 64 --run runs/names
 
     Attributes:
         text: The training text, a sentence a line.
-        dev_text: The dev text.
+        validation_text: The validation text.
         max_examples: Read the first N lines of each file; all by default.
         tokenizer: What a token is; words are what stands between spaces.
         vocabulary_size: Ids at most; by default 8000 for subwords, else no limit.
@@ -63,7 +63,7 @@ class Language(Recipe):
         lowercase: Lower-case the text.
         max_tokens: Tokens of a line that are read, the rest is cut off.
         num_buckets: Lengths to pad to; each is compiled once.
-        monitor: What decides which weights are best on the dev text.
+        monitor: What decides which weights are best on the validation text.
         plateau: Halve the learning rate after N epochs without a new best; never by default.
     """
 
@@ -73,7 +73,7 @@ class Language(Recipe):
     quick_evaluation: ClassVar = "--max-examples 32"
 
     text: pathlib.Path
-    dev_text: pathlib.Path
+    validation_text: pathlib.Path
     max_examples: int | None = None
     tokenizer: Literal[tuple(TOKENIZER_CLASSES)] = "words"
     vocabulary_size: VocabularySize | None = None
@@ -93,7 +93,7 @@ class Language(Recipe):
             )
 
     def read_data(self) -> dict[str, list[str]]:
-        files = {"training": self.text, "dev": self.dev_text}
+        files = {"training": self.text, "validation": self.validation_text}
         return {name: texts.read_texts(file, self.max_examples) for name, file in files.items()}
 
     def make_tokenizers(self, training: list[str]) -> dict[str, tokenizers.Tokenizer]:

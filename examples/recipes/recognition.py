@@ -30,7 +30,7 @@ DESCRIPTIONS = {
 class Recognition(Digits):
     """Reads the MNIST files, handwritten digits, and learns where to look from being right.
 
-    The last 5,000 training images are held out as dev data.
+    The last 5,000 training images are held out as validation data.
 
     examples:
       python -m examples train {0} --mnist mnist --run runs/digits
@@ -38,7 +38,7 @@ class Recognition(Digits):
         python -m examples train {0} --mnist mnist --glimpses 3 --scales 2 --run runs/three
 
     Attributes:
-        monitor: What decides which weights are best on the dev images.
+        monitor: What decides which weights are best on the validation images.
         reward_weight: Weight of the reward, from which it learns where to look.
     """
 
@@ -83,7 +83,7 @@ class Recognition(Digits):
 
         examples:
           python -m examples evaluate runs/digits               the 10,000 test images
-          python -m examples evaluate runs/digits --part dev    those it was chosen by
+          python -m examples evaluate runs/digits --part validation    those it was chosen by
 
         what the numbers mean:
           error              fraction of the digits that are taken for another one, in %
@@ -121,7 +121,7 @@ class Recognition(Digits):
 
         examples:
           python -m examples plot runs/digits --output-dir pictures
-          python -m examples plot runs/digits --output-dir pictures --part dev --count 12
+          python -m examples plot runs/digits --output-dir pictures --part validation --count 12
 
         Writes glimpses.png, a row an image and a column a glimpse, the latest one red; what has not
         been seen yet is pale. The last column is the whole image with all glimpses and the answer.

@@ -67,10 +67,11 @@ class Translation(OptimizedRecipe):
         python -m examples train {0} --run runs/try --units 32 --max-examples 2000 --epochs 2
       your own sentence pairs, in SentencePiece subwords:
         python -m examples train {0} --run runs/mine --source train.de --target train.en \\
-            --dev-source dev.de --dev-target dev.en --dropout 0.3 --max-minutes 60
+            --validation-source validation.de --validation-target validation.en --dropout 0.3 \\
+            --max-minutes 60
       pairs in many files, more than fit into memory:
         python -m examples train {0} --run runs/large --shards 'data/*.tsv.gz' \\
-            --epoch-batches 10000 --dev-pairs dev.tsv
+            --epoch-batches 10000 --validation-pairs validation.tsv
       go on after an interruption, or train longer:
         python -m examples train {0} --run runs/mine --resume
         python -m examples train {0} --run runs/mine --resume --max-minutes 120
@@ -82,19 +83,21 @@ class Translation(OptimizedRecipe):
         pairs: A file with source<TAB>target in each line, instead of both; by default as --source.
         format: What a line of pairs is, source<TAB>target (tsv), the same with further columns that
             are targets too (targets), or `IN: source OUT: target` (scan); tsv by default.
-        dev_source: Source side of the dev data; by default a fraction of the training data.
-        dev_target: Target side of the dev data; by default as --dev-source.
-        dev_pairs: A file of dev pairs, instead of both; by default as --dev-source.
+        validation_source: Source side of the validation data; by default a fraction of the training
+            data.
+        validation_target: Target side of the validation data; by default as --validation-source.
+        validation_pairs: A file of validation pairs, instead of both; by default as
+            --validation-source.
         shards: Training data larger than memory, instead of other files: files or quoted patterns,
             source<TAB>target a line, plain or .gz, or *.tfrecord of tf.train.Example with the
-            bytes features source and target; read while training, needs --epoch-batches and dev
-            files; none by default.
+            bytes features source and target; read while training, needs --epoch-batches and
+            validation files; none by default.
         epoch_batches: Batches in an epoch, for --shards only; each epoch begins with other
             shards; none by default.
         shuffle_buffer: Pairs of shards among which the next one is drawn.
         sample_pairs: First pairs of the shards, from which tokenizers and length buckets are made.
-        validation_fraction: Fraction of the sources held out with all their targets where no dev
-            files are named.
+        validation_fraction: Fraction of the sources held out with all their targets where no
+            validation files are named.
         max_examples: Take only the first N pairs of each part, to try things out; all by default.
         invalid_lines: What to do with empty, overlong or undecodable lines; all are counted, the
             first of each kind reported by line number.
@@ -112,9 +115,10 @@ class Translation(OptimizedRecipe):
         batch_tokens: As many pairs in a batch as have N tokens on their longer side, padding
             counted, instead of --batch-size; as --batch-size by default.
         num_buckets: Batch shapes at most; each is compiled once, more have less padding.
-        monitor: What decides which weights are best, perplexity of the dev data, or a measure of
-            greedy outputs of dev texts.
-        monitor_texts: Dev texts, the first ones, whose outputs --monitor reads after every epoch.
+        monitor: What decides which weights are best, perplexity of the validation data, or a
+            measure of greedy outputs of validation texts.
+        monitor_texts: Validation texts, the first ones, whose outputs --monitor reads after every
+            epoch.
         label_smoothing: Fraction of the target given to all other tokens; 0.1 is usual.
     """
 
@@ -132,9 +136,9 @@ class Translation(OptimizedRecipe):
     target: pathlib.Path | None = None
     pairs: pathlib.Path | None = None
     format: Format | None = None
-    dev_source: pathlib.Path | None = None
-    dev_target: pathlib.Path | None = None
-    dev_pairs: pathlib.Path | None = None
+    validation_source: pathlib.Path | None = None
+    validation_target: pathlib.Path | None = None
+    validation_pairs: pathlib.Path | None = None
     shards: list[str] | None = None
     epoch_batches: int | None = None
     shuffle_buffer: int = 20_000
@@ -167,16 +171,16 @@ class Translation(OptimizedRecipe):
 
     def check(self) -> None:
         super().check()
-        files, dev_files = self._get_files()
+        files, validation_files = self._get_files()
         if self.shards:
-            self._check_shards(files, dev_files)
+            self._check_shards(files, validation_files)
         elif self.epoch_batches is not None:
             raise UsageError(
                 "--epoch-batches is for --shards. Leave it out, or name shards. "
                 f"Received: --epoch-batches {self.epoch_batches}"
             )
-        elif dev_files and not files:
-            raise UsageError("Dev files were given without training files. Name both.")
+        elif validation_files and not files:
+            raise UsageError("Validation files were given without training files. Name both.")
         kinds = self._get_kinds()
         if SUBWORD_KINDS.keys() >= set(kinds) and self.min_frequency > 1:
             named = " and ".join(sorted({SUBWORD_KINDS[kind] for kind in kinds}))
@@ -196,7 +200,7 @@ class Translation(OptimizedRecipe):
             )
 
     def read_data(self) -> dict[str, list[tuple[str, str]]]:
-        files, dev_files = self._get_files()
+        files, validation_files = self._get_files()
 
         def read(part, of_part):
             return of_part.read(part, self.invalid_lines, self.max_examples).pairs
@@ -208,11 +212,11 @@ class Translation(OptimizedRecipe):
                 print(f"sample: {report}")
         else:
             training = read("train", files)
-        if files and not dev_files:
-            training, dev = hold_out(training, self.validation_fraction)
+        if files and not validation_files:
+            training, validation = hold_out(training, self.validation_fraction)
         else:
-            dev = read("dev", dev_files)
-        return {"training": training, "dev": dev}
+            validation = read("validation", validation_files)
+        return {"training": training, "validation": validation}
 
     def make_tokenizers(self, training: list[tuple[str, str]]) -> dict[str, Tokenizer]:
         symbols = () if self.has_own_data else dates.locale_symbols()
@@ -262,10 +266,12 @@ class Translation(OptimizedRecipe):
     def make_metrics(self) -> list[keras.metrics.Metric]:
         return make_token_metrics()
 
-    def make_measures(self, model: keras.Model, dev: list[tuple[str, str]]) -> tuple[Measure, ...]:
+    def make_measures(
+        self, model: keras.Model, validation: list[tuple[str, str]]
+    ) -> tuple[Measure, ...]:
         if self.monitor == "perplexity":
             return ()
-        corpus = Corpus(dev, list(range(len(dev))), "dev", Report())
+        corpus = Corpus(validation, list(range(len(validation))), "validation", Report())
         chosen = References.of(corpus, self.monitor == "wer", self.monitor_texts)
         sides = list(self.tokenizers.values())
         search = SearchOptions(max_length=choose_max_length(model, self.lengths["target"]))
@@ -542,12 +548,12 @@ class Translation(OptimizedRecipe):
     # Parts of the above.
 
     def _get_files(self):
-        """The training and dev files."""
+        """The training and validation files."""
         names, form = (self.source, self.target, self.pairs), self.format
-        dev_names = (self.dev_source, self.dev_target, self.dev_pairs)
+        validation_names = (self.validation_source, self.validation_target, self.validation_pairs)
         return (
             PairFiles.choose("training", *names, form),
-            PairFiles.choose("dev", *dev_names, form, prefix="dev-"),
+            PairFiles.choose("validation", *validation_names, form, prefix="validation-"),
         )
 
     def _get_kinds(self):
@@ -555,7 +561,7 @@ class Translation(OptimizedRecipe):
         default = self.tokenizer or ("sentencepiece" if self.has_own_data else "characters")
         return [self.source_tokenizer or default, self.target_tokenizer or default]
 
-    def _check_shards(self, files, dev_files):
+    def _check_shards(self, files, validation_files):
         if files:
             raise UsageError(
                 "The training data is either --shards or other files. Leave out --shards, or "
@@ -567,11 +573,12 @@ class Translation(OptimizedRecipe):
                 "--max-examples is for data in memory. Leave it out, or read fewer "
                 f"--epoch-batches. Received: --max-examples {self.max_examples}"
             )
-        if self.epoch_batches is None or not dev_files:
+        if self.epoch_batches is None or not validation_files:
             raise UsageError(
-                "--shards needs --epoch-batches N, the batches in an epoch, and dev files: "
-                "--dev-source and --dev-target, or --dev-pairs. Received: epoch_batches="
-                f"{self.epoch_batches}, {'dev' if dev_files else 'no dev'} files"
+                "--shards needs --epoch-batches N, the batches in an epoch, and validation files: "
+                "--validation-source and --validation-target, or --validation-pairs. Received: "
+                f"epoch_batches={self.epoch_batches}, "
+                f"{'validation' if validation_files else 'no validation'} files"
             )
 
     def _make_tokenizer(self, kind, texts, symbols):

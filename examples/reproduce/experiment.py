@@ -35,14 +35,14 @@ class Experiment:
 
     In `training` and `evaluation` `{data}` stands for the folder of the data, `{runs}` for that
     of all runs, and `{part}` for each of `parts`, which are trained and measured one by one; the
-    row has their mean. Of several `seeds` the run counts that is best on the dev data, which
+    row has their mean. Of several `seeds` the run counts that is best on the validation data, which
     `evaluate RUN --others RUN ...` finds.
 
     Attributes:
         name: What the command line calls it; the folder of the run.
         task: The data and the direction, as people read it.
         system: The system that is trained.
-        training: Options of `train`; training and dev files only.
+        training: Options of `train`; training and validation files only.
         evaluation: Options of `evaluate`; the test files.
         minutes: Wall time that the training may take, all runs together.
         goals: The `Goal`s.

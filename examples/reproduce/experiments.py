@@ -1,6 +1,6 @@
 """The table of the experiments.
 
-Every choice was made on dev parts; the test part of an experiment is read once, by its
+Every choice was made on validation parts; the test part of an experiment is read once, by its
 evaluation. Published figures are those that stand beside the data sets in their papers and
 repositories; a dash says that there is none of this kind.
 """
@@ -9,12 +9,12 @@ from examples.reproduce.experiment import Experiment, Goal
 
 
 def _multi30k(source, target):
-    """The training and dev files, the tokens and the batches that all systems share."""
+    """The training and validation files, the tokens and the batches that all systems share."""
     tok = "{data}/multi30k/tok"
     return (
         f"--source {tok}/train.lc.norm.tok.{source}.gz --target {tok}/train.lc.norm.tok.{target}.gz"
-        f" --dev-source {tok}/val.lc.norm.tok.{source}.gz"
-        f" --dev-target {tok}/val.lc.norm.tok.{target}.gz"
+        f" --validation-source {tok}/val.lc.norm.tok.{source}.gz"
+        f" --validation-target {tok}/val.lc.norm.tok.{target}.gz"
         " --tokenizer words --min-frequency 2 --batch-size 64 --num-buckets 6 --label-smoothing 0.1"
     )
 
@@ -34,13 +34,13 @@ SMALL_TRANSFORMER = (
     " --epochs 30"
 )
 CMUDICT = (
-    "--pairs {data}/g2p_cmudict/train.tsv.gz --dev-pairs {data}/g2p_cmudict/dev.tsv.gz"
+    "--pairs {data}/g2p_cmudict/train.tsv.gz --validation-pairs {data}/g2p_cmudict/dev.tsv.gz"
     " --source-tokenizer characters --target-tokenizer words --num-buckets 6 --monitor wer"
 )
 CMUDICT_TEST = "--pairs {data}/g2p_cmudict/test.tsv.gz --format targets --beam-width 4"
 SIGMORPHON = (
     "--pairs {data}/g2p_sigmorphon2020/{part}_train.tsv.gz"
-    " --dev-pairs {data}/g2p_sigmorphon2020/{part}_dev.tsv.gz"
+    " --validation-pairs {data}/g2p_sigmorphon2020/{part}_dev.tsv.gz"
     " --source-tokenizer characters --target-tokenizer words --num-buckets 3 --monitor wer"
 )
 SIGMORPHON_TEST = "--pairs {data}/g2p_sigmorphon2020/{part}_test.tsv.gz --beam-width 4"
@@ -48,14 +48,14 @@ LANGUAGES = ("arm", "bul", "dut", "fre", "geo", "gre", "hun", "jpn")
 REVIEWS = "{data}/movie_reviews/movie_reviews.folds0-8.jsonl.gz"
 CLOZE = (
     "--questions {data}/cloze_en/books_ne.train.txt.gz"
-    " --dev-questions {data}/cloze_en/books_ne.valid.txt.gz"
+    " --validation-questions {data}/cloze_en/books_ne.valid.txt.gz"
     " --units 64 --embedding-dim 64 --embedding-l2 0"
 )
 CLOZE_TEST = "--questions {data}/cloze_en/books_ne.test.txt.gz"
 SCENES = "Scenes of MNIST digits"
 LANGUAGE = (
     "--text {data}/multi30k/tok/train.lc.norm.tok.en.gz"
-    " --dev-text {data}/multi30k/tok/val.lc.norm.tok.en.gz --min-frequency 2 --units 256"
+    " --validation-text {data}/multi30k/tok/val.lc.norm.tok.en.gz --min-frequency 2 --units 256"
     " --embedding-dim 256 --dropout 0.5 --learning-rate 0.002 --plateau 1 --epochs 20"
 )
 LETTERS = (  # of the recurrent systems on CMUdict
@@ -279,7 +279,7 @@ _TABLE = (
         "reviews-han",
         "Movie reviews, fold 8",
         "han",
-        f"--documents {REVIEWS} --folds 0-6 --dev-folds 7 --embedding-dim 100 --dropout 0.5"
+        f"--documents {REVIEWS} --folds 0-6 --validation-folds 7 --embedding-dim 100 --dropout 0.5"
         " --word-dropout 0.3 --num-buckets 3 --learning-rate 0.0005 --ema-decay 0.98 --epochs 15"
         " --patience 5",
         f"--documents {REVIEWS} --folds 8 --naive-bayes-folds 0-7",

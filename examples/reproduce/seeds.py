@@ -1,6 +1,7 @@
 """A table below the rows: what each run of an experiment with several seeds came to.
 
-Errors of each task in %, test questions; the run that counts, best on the dev questions, is bold.
+Errors of each task in %, test questions; the run that counts, best on the validation questions, is
+bold.
 """
 
 import re
@@ -8,7 +9,8 @@ import re
 from examples.reproduce.experiment import Experiment
 
 TITLE = (
-    "`{}`: the error of each seed in %; bold is the one that counts, the best on the dev questions."
+    "`{}`: the error of each seed in %; bold is the one that counts, the best on the validation "
+    "questions."
 )
 HEAD = re.escape(TITLE).replace(re.escape("{}"), "([^`]+)")
 

@@ -59,7 +59,7 @@ class ReplicatedModel(keras.Model):
 def fit_on_workers(
     model: keras.Model,
     data: EpochBatches,
-    dev_data: tf.data.Dataset,
+    validation_data: tf.data.Dataset,
     strategy: tf.distribute.Strategy,
     epochs: int,
     callbacks: list[keras.callbacks.Callback],
@@ -72,7 +72,7 @@ def fit_on_workers(
     Args:
         model: A model that was made and compiled under the strategy.
         data: The training data.
-        dev_data: What is measured after each epoch.
+        validation_data: What is measured after each epoch.
         strategy: A `tf.distribute.MultiWorkerMirroredStrategy`.
         epochs: Epochs of the whole training.
         callbacks: The callbacks of `fit`.
@@ -114,7 +114,7 @@ def fit_on_workers(
         logs = run(train_step, data.dataset, callbacks.on_train_batch_end)
         model.reset_metrics()
         callbacks.on_test_begin()
-        measured = run(test_step, dev_data, None)
+        measured = run(test_step, validation_data, None)
         callbacks.on_test_end(measured)
         logs |= {f"val_{name}": value for name, value in measured.items()}
         callbacks.on_epoch_end(epoch, logs)

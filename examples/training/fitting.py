@@ -72,11 +72,11 @@ def train(
         "verbose": 0 if not workers.is_chief else 1 if sys.stdout.isatty() else 2,
     }
     if recorder.reason is None:
-        dev = plan.dev_batches.epoch(0)
+        validation = plan.validation_batches.epoch(0)
         if workers.count > 1:
-            fit_on_workers(trainer, data, dev, workers.strategy, **options)
+            fit_on_workers(trainer, data, validation, workers.strategy, **options)
         else:
-            trainer.fit(data.dataset, validation_data=dev, shuffle=False, **options)
+            trainer.fit(data.dataset, validation_data=validation, shuffle=False, **options)
     best = recorder.best
     return TrainingResult(
         recorder.reason,

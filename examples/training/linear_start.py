@@ -1,8 +1,8 @@
 """How the memory network is trained, Sukhbaatar et al. 2015, section 4.2.
 
 Gradient descent on the summed cost, the gradient of each matrix clipped; a rate that halves every
-25 epochs; a linear start, in which the softmax over memories is missing until the dev loss stops
-falling.
+25 epochs; a linear start, in which the softmax over memories is missing until the validation loss
+stops falling.
 """
 
 import pathlib

@@ -15,8 +15,8 @@ class TrainingSettings:
 
     Args:
         epochs: Positive int, epochs at most.
-        monitor: Name of the metric whose best value on the dev data decides which weights are
-            kept.
+        monitor: Name of the metric whose best value on the validation data decides which weights
+            are kept.
         max_minutes: None, or the wall time the training may take, all resumptions together. The
             epoch in which it ends is cut short and measured.
         patience: None, or the epochs without improvement after which the training stops.

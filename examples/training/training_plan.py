@@ -14,7 +14,8 @@ class TrainingPlan:
 
     Attributes:
         model: The Keras model, a functional one that is not compiled.
-        batches, dev_batches: What it is trained and measured on; see `examples.training.batches`.
+        batches, validation_batches: What it is trained and measured on; see
+            `examples.training.batches`.
         settings: The `TrainingSettings`.
         optimizer: A Keras optimizer.
         loss: The loss, as `compile` takes it; outputs that a dict does not name have none.
@@ -29,7 +30,7 @@ class TrainingPlan:
 
     model: keras.Model
     batches: object
-    dev_batches: object
+    validation_batches: object
     settings: TrainingSettings
     optimizer: keras.optimizers.Optimizer
     loss: object

@@ -49,7 +49,16 @@ def words_run(tmp_path_factory, parallel_files):
     """A run on words that has learned 64 sentences by heart."""
     directory = tmp_path_factory.mktemp("words") / "run"
     source, target = parallel_files
-    files = ["--source", source, "--target", target, "--dev-source", source, "--dev-target", target]
+    files = [
+        "--source",
+        source,
+        "--target",
+        target,
+        "--validation-source",
+        source,
+        "--validation-target",
+        target,
+    ]
     options = ["--tokenizer", "words", "--epochs", 16, "--batch-size", 8, "--learning-rate", "0.02"]
     larger = ["--units", 16, "--monitor", "exact_match"]
     status, out, err = answer(

@@ -53,7 +53,7 @@ def stories_run(tmp_path_factory, tasks):
         "train", "memory-network", "--stories", tasks, *TINY, "--run", directory
     )
     assert (status, err) == (0, ""), out
-    assert "2 tasks; questions: training 720, dev 80" in out
+    assert "2 tasks; questions: training 720, validation 80" in out
     assert "best choice" in out
     return directory
 
@@ -96,9 +96,9 @@ def test_of_several_seeds_the_dev_error_chooses(command, stories_run, tasks, tmp
     numbers = json.loads((tmp_path / "numbers.json").read_text())
     assert numbers["run"] == str(stories_run)
     assert [one["run"] for one in numbers["runs"]] == [str(untrained), str(stories_run)]
-    first, second = (one["dev_error"] for one in numbers["runs"])
+    first, second = (one["validation_error"] for one in numbers["runs"])
     assert second < 25 < first
-    assert f"best by dev error: {stories_run}" in out
+    assert f"best by validation error: {stories_run}" in out
 
 
 def test_a_file_that_was_learned_from_is_no_test(command, stories_run, tasks, tmp_path):
@@ -109,7 +109,7 @@ def test_a_file_that_was_learned_from_is_no_test(command, stories_run, tasks, tm
     (run / "run.json").write_text(json.dumps(settings))
     status, _, err = command("evaluate", run)
     assert status == 1 and "has no test part" in err and mine in err
-    assert command("evaluate", run, "--part", "dev")[0] == 0
+    assert command("evaluate", run, "--part", "validation")[0] == 0
     assert command("evaluate", run, "--stories", tasks / "qa1_where_test.txt")[0] == 0
 
 

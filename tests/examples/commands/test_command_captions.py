@@ -17,7 +17,7 @@ pytestmark = pytest.mark.thorough
 
 TINY = (
     "--grid 2 --digits 1:2 --units 16 --embedding-dim 8 --annotation-dim 16 --batch-size 16 "
-    "--epoch-size 320 --dev-size 64 --epochs 2 --learning-rate 0.01 --no-xla --seed 1"
+    "--epoch-size 320 --validation-size 64 --epochs 2 --learning-rate 0.01 --no-xla --seed 1"
 ).split()
 SYSTEMS = ("show-attend-tell", "text-guided")
 
@@ -146,7 +146,7 @@ def test_a_guided_export_reads_the_sentence_as_text(command, guided_run, tmp_pat
 
 
 def test_evaluate_and_plot_know_a_guided_run(command, guided_run, tmp_path):
-    status, out, _ = command("evaluate", guided_run, "--scenes", 32, "--part", "dev")
+    status, out, _ = command("evaluate", guided_run, "--scenes", 32, "--part", "validation")
     assert status == 0 and "next look" in out
     pictures = tmp_path / "pictures"
     status, _, err = command("plot", guided_run, "--output-dir", pictures, "--count", 2)
@@ -218,7 +218,7 @@ def test_a_guided_run_has_scenes_of_a_single_digit_unless_told_otherwise(command
     first, second = (shown.getvalue().index(f"train {name} --mn") for name in SYSTEMS)
     assert first < second
     assert "(default: 1:4)" in shown.getvalue()
-    options = [*TINY, "--epochs", 1, "--epoch-size", 16, "--dev-size", 16, "--mnist", mnist]
+    options = [*TINY, "--epochs", 1, "--epoch-size", 16, "--validation-size", 16, "--mnist", mnist]
     for digits, warned in (("2:2", True), ("1:2", False)):
         more = ["--digits", digits, "--run", tmp_path / digits]
         status, out, err = command("train", "text-guided", *options, *more)

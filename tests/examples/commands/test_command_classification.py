@@ -45,7 +45,7 @@ def han_run(tmp_path_factory, documents):
     from command_line import answer
 
     directory = tmp_path_factory.mktemp("han") / "run"
-    data = ["--documents", documents, "--folds", "0-2", "--dev-folds", 3]
+    data = ["--documents", documents, "--folds", "0-2", "--validation-folds", 3]
     limits = ["--max-words", 6, "--max-sentences", 3, "--epochs", 6]
     status, out, err = answer("train", "han", "--run", directory, *TINY, *data, *limits)
     assert (status, err) == (0, ""), out
@@ -113,7 +113,7 @@ def test_a_file_is_one_however_its_path_is_written(command, documents, tmp_path)
     link.symlink_to(documents)
     other = documents.parent / "." / ".." / documents.parent.name / documents.name
     for dev in (link, other):
-        line = ["--documents", documents, "--dev-documents", dev, "--run", tmp_path / "run"]
+        line = ["--documents", documents, "--validation-documents", dev, "--run", tmp_path / "run"]
         status, _, err = command("train", "han", *line)
         assert (status, "are one file" in err) == (2, True)
 
@@ -199,7 +199,7 @@ def test_the_export_reads_as_much_of_a_document_as_the_run(command, han_run, tmp
 @pytest.mark.slow
 def test_a_run_goes_on_to_the_same_numbers(command, han_run, documents, tmp_path):
     half = tmp_path / "half"
-    data = ["--documents", documents, "--folds", "0-2", "--dev-folds", 3, "--max-words", 6]
+    data = ["--documents", documents, "--folds", "0-2", "--validation-folds", 3, "--max-words", 6]
     limits = ["--max-sentences", 3, "--epochs", 2]
     assert command("train", "han", "--run", half, *TINY, *data, *limits)[0] == 0
     status, out, err = command("train", "han", "--run", half, "--resume", "--epochs", 3)
@@ -213,15 +213,15 @@ def test_a_run_goes_on_to_the_same_numbers(command, han_run, documents, tmp_path
     ("line", "status", "told"),
     [
         ("", 2, "--documents FILE is missing"),
-        ("--documents {}", 2, "Name the dev documents"),
-        ("--documents {} --folds 0-2 --dev-folds 2,3", 2, "Fold 2 is in both"),
-        ("--documents {} --dev-folds 2", 2, "are one file"),
-        ("--documents {0} --dev-documents {0}", 2, "are one file"),
-        ("--documents {} --folds 3-1 --dev-folds 4", 2, "expected folds such as 7, 0-6"),
-        ("--documents {} --folds 0-2 --dev-folds 9", 1, "no document of fold 9"),
-        ("--documents {}.gone --folds 0 --dev-folds 1", 1, "does not exist"),
-        ("--documents {} --folds 0 --dev-folds 1 --dropout 1", 2, "from 0 to below 1"),
-        ("--documents {} --folds 0 --dev-folds 1 --min-frequency 999", 1, "min_frequency"),
+        ("--documents {}", 2, "Name the validation documents"),
+        ("--documents {} --folds 0-2 --validation-folds 2,3", 2, "Fold 2 is in both"),
+        ("--documents {} --validation-folds 2", 2, "are one file"),
+        ("--documents {0} --validation-documents {0}", 2, "are one file"),
+        ("--documents {} --folds 3-1 --validation-folds 4", 2, "expected folds such as 7, 0-6"),
+        ("--documents {} --folds 0-2 --validation-folds 9", 1, "no document of fold 9"),
+        ("--documents {}.gone --folds 0 --validation-folds 1", 1, "does not exist"),
+        ("--documents {} --folds 0 --validation-folds 1 --dropout 1", 2, "from 0 to below 1"),
+        ("--documents {} --folds 0 --validation-folds 1 --min-frequency 999", 1, "min_frequency"),
     ],
 )
 def test_wrong_options_and_data_are_told_in_a_line(
@@ -243,7 +243,7 @@ def test_labels_that_do_not_fit_are_refused(command, han_run, tmp_path):
     status, _, err = command("evaluate", han_run, "--documents", other)
     assert (status, f"{other}:3: no training document has the label 'meh'" in err) == (1, True)
     run = ["train", "han", "--run", tmp_path / "run"]
-    status, _, err = command(*run, "--documents", one, "--dev-documents", other)
+    status, _, err = command(*run, "--documents", one, "--validation-documents", other)
     assert (status, "at least two labels. Received: neg" in err) == (1, True)
     status, _, err = command(
         "evaluate", han_run, "--documents", other, "--folds", 1, "--naive-bayes-folds", "0-2"

@@ -33,7 +33,7 @@ def cloze(count, seed, names):
 
 @pytest.fixture(scope="session")
 def questions(tmp_path_factory):
-    """Training questions about some people, dev questions about others."""
+    """Training questions about some people, validation questions about others."""
     folder = tmp_path_factory.mktemp("cloze")
     (folder / "train.txt").write_text(cloze(160, 1, ("Ann", "Bob", "Cy", "Dan")))
     (folder / "dev.txt").write_text(cloze(24, 2, ("Mole", "Ratty", "Toad", "Otter")))
@@ -46,7 +46,12 @@ def cloze_run(tmp_path_factory, questions):
     from command_line import answer
 
     directory = tmp_path_factory.mktemp("reader") / "run"
-    files = ["--questions", questions / "train.txt", "--dev-questions", questions / "dev.txt"]
+    files = [
+        "--questions",
+        questions / "train.txt",
+        "--validation-questions",
+        questions / "dev.txt",
+    ]
     status, out, err = answer(
         "train", "attention-over-attention", *files, *TINY, *TRAINING, "--run", directory
     )
@@ -104,7 +109,12 @@ def test_the_export_answers_as_the_model_does(command, cloze_run, tmp_path):
 @pytest.mark.slow
 def test_a_run_goes_on_to_the_same_numbers(command, cloze_run, questions, tmp_path):
     half = tmp_path / "half"
-    files = ["--questions", questions / "train.txt", "--dev-questions", questions / "dev.txt"]
+    files = [
+        "--questions",
+        questions / "train.txt",
+        "--validation-questions",
+        questions / "dev.txt",
+    ]
     options = [*files, *TINY, *TRAINING, "--epochs", 3, "--run", half]
     assert command("train", "attention-over-attention", *options)[0] == 0
     options = ["--run", half, "--resume", "--epochs", 20]
@@ -119,7 +129,12 @@ def test_the_attention_sum_reader_trains_and_has_no_weights_of_the_query(
     command, questions, tmp_path
 ):
     run = tmp_path / "run"
-    files = ["--questions", questions / "train.txt", "--dev-questions", questions / "dev.txt"]
+    files = [
+        "--questions",
+        questions / "train.txt",
+        "--validation-questions",
+        questions / "dev.txt",
+    ]
     options = [*TINY, *TRAINING, "--names", "words", "--epochs", 1, "--run", run]
     assert command("train", "attention-sum", *files, *options)[0] == 0
     assert (
@@ -133,10 +148,14 @@ def test_the_attention_sum_reader_trains_and_has_no_weights_of_the_query(
     ("options", "status", "told"),
     [
         ([], 2, "--questions FILE is missing"),
-        (["--questions", "{dev}"], 2, "--dev-questions FILE is missing"),
-        (["--questions", "{dev}", "--dev-questions", "{dev}.none"], 1, "does not exist"),
-        (["--questions", "{bad}", "--dev-questions", "{dev}"], 1, "bad.txt:2: expected"),
-        (["--questions", "{dev}", "--dev-questions", "{dev}", "--names", "all"], 2, "invalid"),
+        (["--questions", "{dev}"], 2, "--validation-questions FILE is missing"),
+        (["--questions", "{dev}", "--validation-questions", "{dev}.none"], 1, "does not exist"),
+        (["--questions", "{bad}", "--validation-questions", "{dev}"], 1, "bad.txt:2: expected"),
+        (
+            ["--questions", "{dev}", "--validation-questions", "{dev}", "--names", "all"],
+            2,
+            "invalid",
+        ),
     ],
 )
 def test_wrong_options_and_files_are_told_in_a_line(

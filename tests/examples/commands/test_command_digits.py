@@ -98,7 +98,7 @@ def test_the_bound_falls_and_is_the_sum_of_its_parts(command, drawing_run, tmp_p
     assert (status, err) == (0, "")
     numbers = json.loads((tmp_path / "numbers.json").read_text())
     assert numbers["bound"] == pytest.approx(numbers["reconstruction"] + numbers["kl"])
-    # Test pictures and dev pictures are of the same four kinds.
+    # Test pictures and validation pictures are of the same four kinds.
     assert numbers["bound"] == pytest.approx(min(losses), rel=0.05)  # the best epoch's weights
 
 

@@ -79,8 +79,11 @@ def test_numbers_out_of_range_are_refused(command, tmp_path, option, told):
         ("--source a", "--source was given without --target. Name both files"),
         ("--target a", "--target was given without --source. Name both files"),
         ("--pairs a --source b", "either two parallel files (--source, --target) or one of pairs"),
-        ("--source a --target b --dev-source c", "--dev-source was given without --dev-target"),
-        ("--dev-pairs a", "Dev files were given without training files"),
+        (
+            "--source a --target b --validation-source c",
+            "--validation-source was given without --validation-target",
+        ),
+        ("--validation-pairs a", "Validation files were given without training files"),
     ],
 )
 def test_files_that_do_not_go_together_are_wrong_usage(command, tmp_path, options, told):

@@ -18,7 +18,7 @@ TINY = (
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
-    """A training text, and a dev text of sentences that stand in it."""
+    """A training text, and a validation text of sentences that stand in it."""
     folder = tmp_path_factory.mktemp("texts")
     lines = [pair[1] for pair in sentences(32)]
     (folder / "train").write_text("\n".join(lines * 2), encoding="utf-8")
@@ -28,7 +28,15 @@ def texts(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def options(texts):
-    return ["--text", texts / "train", "--dev-text", texts / "dev", "--batch-size", 16, *TINY]
+    return [
+        "--text",
+        texts / "train",
+        "--validation-text",
+        texts / "dev",
+        "--batch-size",
+        16,
+        *TINY,
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -146,11 +154,17 @@ def test_the_control_trains_and_has_nothing_to_draw(command, options, tmp_path):
     ("given", "status", "told"),
     [
         ([], 2, "--text FILE"),
-        (["--text", "{dev}"], 2, "--dev-text FILE"),
-        (["--text", "{dev}", "--dev-text", "{dev}.none"], 1, "does not exist"),
-        (["--text", "{bad}", "--dev-text", "{dev}"], 1, "bad:2: expected UTF-8"),
+        (["--text", "{dev}"], 2, "--validation-text FILE"),
+        (["--text", "{dev}", "--validation-text", "{dev}.none"], 1, "does not exist"),
+        (["--text", "{bad}", "--validation-text", "{dev}"], 1, "bad:2: expected UTF-8"),
         (
-            "--text {dev} --dev-text {dev} --tokenizer sentencepiece --min-frequency 2".split(),
+            [
+                "--text",
+                "{dev}",
+                "--validation-text",
+                "{dev}",
+                *"--tokenizer sentencepiece --min-frequency 2".split(),
+            ],
             2,
             "--min-frequency is for",
         ),

@@ -33,7 +33,7 @@ def test_a_model_is_one_file_and_one_row(bag, command, tmp_path):
     text = tmp_path / "text"
     text.write_text("a dog runs .\nno dog sleeps .\n" * 40)
     run = tmp_path / "run"
-    files = ["--text", text, "--dev-text", text]
+    files = ["--text", text, "--validation-text", text]
     options = ["--units", 5, "--epochs", 5, "--batch-size", 8, "--learning-rate", 0.1]
     status, _, err = command("train", "bag-of-words", "--run", run, *files, *options)
     assert (status, err) == (0, "")

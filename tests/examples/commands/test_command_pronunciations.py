@@ -40,7 +40,7 @@ def words(tmp_path_factory):
     lines = [f"{word}\t{' '.join(PHONEMES[letter] for letter in word)}" for word in names]
     lines += [f"{word}\tX" for word in names[::4]]
     (folder / "train.tsv").write_text("".join(f"{line}\n" for line in lines))
-    pairs = ["--pairs", folder / "train.tsv", "--dev-pairs", folder / "train.tsv"]
+    pairs = ["--pairs", folder / "train.tsv", "--validation-pairs", folder / "train.tsv"]
     kinds = ["--source-tokenizer", "characters", "--target-tokenizer", "words", "--monitor", "wer"]
     more = ["--epochs", 3, "--learning-rate", 0.02, "--ema-decay", 0.5, "--batch-tokens", 64]
     more += ["--monitor-texts", MONITORED]
@@ -105,7 +105,7 @@ def test_commands_and_actions(command, tmp_path):
     assert (status, err) == (
         1,
         "error: 9 different sources are too few to hold 0.02 of them out for evaluation. "
-        "Name dev files, change --validation-fraction, or give more training data.\n",
+        "Name validation files, change --validation-fraction, or give more training data.\n",
     )
     assert not run.exists()
     status, out, err = command(

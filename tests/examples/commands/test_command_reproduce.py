@@ -362,6 +362,7 @@ def test_no_experiment_is_tuned_on_its_test_part(name):
     assert held_out in experiment.evaluation
     assert not held_out or held_out not in experiment.training
     assert "dev" not in experiment.evaluation
+    assert "validation" not in experiment.evaluation
 
 
 def test_a_count_of_tokens_is_no_result():

@@ -92,7 +92,7 @@ def test_other_data_is_refused(command, words_run, parallel_files, tmp_path):
     text = parallel_files[1].read_text(encoding="utf-8")
     again = ["train", "rnnsearch", "--run", run, "--resume", "--epochs", 99]
     before = contents(tmp_path / "run")
-    for flag, part in (("--target", "training"), ("--dev-target", "dev")):
+    for flag, part in (("--target", "training"), ("--validation-target", "validation")):
         changed.write_text(text.replace("bird", "tree"), encoding="utf-8")
         status, _, err = command(*again, flag, changed)
         assert status == 1

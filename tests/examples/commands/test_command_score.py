@@ -52,7 +52,8 @@ def test_a_decoder_that_reads_the_end_id_first_is_trained_and_scored_so(command,
     sizes = "--units 8 --embedding-dim 5 --layers 1 --tokenizer words --epochs 1"
     status, _, err = command(
         "train", "seq2seq", "--run", tmp_path / "run", "--pairs", tmp_path / "train.tsv",
-        "--dev-pairs", tmp_path / "train.tsv", *sizes.split(), "--no-xla", "--num-buckets", 1,
+        "--validation-pairs", tmp_path / "train.tsv", *sizes.split(),
+        "--no-xla", "--num-buckets", 1,
     )  # fmt: skip
     assert status == 0, err
     lines = scored(command, tmp_path / "run", tmp_path)

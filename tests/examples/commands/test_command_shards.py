@@ -24,7 +24,7 @@ def files(tmp_path):
     write(tmp_path / "1.tsv", [*pairs[:30], ("ein", "")])
     write(tmp_path / "2.tsv.gz", pairs[30:])
     dev = write(tmp_path / "dev", pairs[:8])
-    return ["--shards", f"{tmp_path}/*.tsv*", "--dev-pairs", dev]
+    return ["--shards", f"{tmp_path}/*.tsv*", "--validation-pairs", dev]
 
 
 def history(directory):
@@ -36,11 +36,11 @@ def history(directory):
     ("options", "told"),
     [
         ("--shards x --pairs y", "either --shards or other files.*--shards x --pairs y"),
-        ("--shards x --dev-pairs y", "--shards needs --epoch-batches N.*epoch_batches=None"),
-        ("--shards x --epoch-batches 3", "needs --epoch-batches N.*no dev files"),
+        ("--shards x --validation-pairs y", "--shards needs --epoch-batches N.*epoch_batches=None"),
+        ("--shards x --epoch-batches 3", "needs --epoch-batches N.*no validation files"),
         ("--epoch-batches 3", "--epoch-batches is for --shards"),
         (
-            "--shards x --dev-pairs y --epoch-batches 3 --max-examples 9",
+            "--shards x --validation-pairs y --epoch-batches 3 --max-examples 9",
             "--max-examples is for data in",
         ),
     ],

@@ -60,7 +60,7 @@ def test_training_reads_compressed_pairs(command, tmp_path):
     assert "101 pairs used, 1 left out: 1 empty" in out
     assert f"{file}:102: empty" in out
     assert "training: 91 pairs" in out
-    assert "dev: 10 pairs" in out
+    assert "validation: 10 pairs" in out
     kind = json.loads((run / "target.tokenizer" / "tokenizer.json").read_text())
     assert (kind["kind"], kind["lowercase"]) == ("characters", True)
 
@@ -70,7 +70,7 @@ def test_the_users_files_are_split_into_subwords_by_default(command, tmp_path, p
     run = tmp_path / "run"
     status, out, err = command(
         *("train", "rnnsearch", "--run", run, *TINY, "--source", source, "--target", target),
-        *("--dev-source", source, "--dev-target", target, "--vocabulary-size", 40),
+        *("--validation-source", source, "--validation-target", target, "--vocabulary-size", 40),
         *("--monitor", "bleu", "--dropout", 0.2, "--ema-decay", 0.9, "--label-smoothing", 0.1),
         *("--schedule", "plateau", "--max-minutes", 5, "--max-examples", 48, "--tensorboard"),
     )

@@ -76,7 +76,7 @@ def test_an_answer_out_of_reach_has_no_gradient_and_an_empty_row_counts_for_noth
     inputs = {"probabilities": keras.Input([3], name="probabilities")}
     model = keras.Model(inputs, {**inputs, "weights": 2 * inputs["probabilities"]})
     batch = {"probabilities": probabilities}, {"probabilities": answers}, weights
-    recipe = Cloze(questions=pathlib.Path("x"), dev_questions=pathlib.Path("x"))
+    recipe = Cloze(questions=pathlib.Path("x"), validation_questions=pathlib.Path("x"))
     data = tf.data.Dataset.from_tensors(batch)
     numbers = evaluate(model, data, recipe.make_loss(), recipe.make_metrics())
     assert numbers["accuracy"] == 0.5

@@ -11,7 +11,7 @@ from examples.training.fitting import evaluate
 def test_the_loss_is_a_mean_over_tokens_and_leaves_padding_out():
     logits = np.random.default_rng(1).normal(size=(2, 3, 5)).astype("float32")
     target = np.array([[4, 1, 3], [3, 0, 0]])
-    recipe = Language(text=pathlib.Path("x"), dev_text=pathlib.Path("x"))
+    recipe = Language(text=pathlib.Path("x"), validation_text=pathlib.Path("x"))
     inputs = {"logits": keras.Input([None, 5], name="logits")}
     model = keras.Model(inputs, {**inputs, "weights": 2 * inputs["logits"]})
     batch = {"logits": logits}, {"logits": target}

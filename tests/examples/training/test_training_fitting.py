@@ -41,12 +41,12 @@ def make_plan(directory, callbacks=(), measures=(), rate=0.01, dtype=None, dropo
     saved = []
     average = settings.get("uses_average", False)
     options = {"use_ema": average, "ema_momentum": 0.9}
-    batches, dev_batches = make_batches()
+    batches, validation_batches = make_batches()
     defaults = {"epochs": 3, "monitor": "perplexity", "checkpoint_seconds": 0.0}
     plan = TrainingPlan(
         model,
         batches,
-        dev_batches,
+        validation_batches,
         TrainingSettings(**defaults | {"jit_compile": False} | settings),
         keras.optimizers.Adam(rate, global_clipnorm=1.0, **options),
         TokenCrossentropy(label_smoothing=0.1),
@@ -210,11 +210,11 @@ def test_a_trained_model_is_not_compiled(tmp_path):
 
 def test_evaluate_measures_all_batches():
     model = toys.model()
-    _, dev_batches = make_batches()
+    _, validation_batches = make_batches()
     metrics = [Perplexity(), TokenAccuracy(name="accuracy")]
-    found = evaluate(model, dev_batches.epoch(0), TokenCrossentropy(), metrics)
+    found = evaluate(model, validation_batches.epoch(0), TokenCrossentropy(), metrics)
     losses = count = 0.0
-    for inputs, labels in dev_batches.epoch(0):
+    for inputs, labels in validation_batches.epoch(0):
         logits = model(inputs)
         tokens = float(keras.ops.sum(labels != 0))
         losses += float(TokenCrossentropy()(labels, logits)) * tokens
