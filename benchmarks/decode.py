@@ -2,7 +2,7 @@
 
     python -m benchmarks decode
     python -m benchmarks decode --beams 4 --repeats 21 --json decode.json
-    python -m benchmarks decode --system rnnsearch
+    python -m benchmarks decode --model rnnsearch
 
 A call translates a batch of source ids, encoder included, into `--length` tokens a hypothesis:
 the end mark is forbidden until then, so that every side does the same work. Weights are random;
@@ -92,7 +92,8 @@ SYSTEMS = {
 def add_arguments(parser) -> None:
     """Adds this suite's sizes to its parser; the shared flags are there already."""
     parser.add_argument(
-        "--system",
+        "--model",
+        dest="system",
         choices=SYSTEMS,
         default="transformer",
         help="which model (default: %(default)s)",
@@ -130,7 +131,7 @@ def run(arguments, command: str, progress) -> dict:
     strange = sorted(set(sides) & set(PEERS) - set(system.peers))
     if strange:
         raise BenchmarkError(
-            f"--system {arguments.system} has the peers {', '.join(system.peers)}. "
+            f"--model {arguments.system} has the peers {', '.join(system.peers)}. "
             f"Received: --sides {' '.join(strange)}"
         )
     names = ("system", "batch", "source_length", "length", "width", "layers", "heads")

@@ -1,8 +1,8 @@
 """Speed of a training step: a system of the examples, ours and in PyTorch.
 
     python -m benchmarks train
-    python -m benchmarks train --system transformer --dtypes float32 bfloat16
-    python -m benchmarks train --system convs2s --repeats 31 --json train.json
+    python -m benchmarks train --model transformer --dtypes float32 bfloat16
+    python -m benchmarks train --model convs2s --repeats 31 --json train.json
     python -m benchmarks train --sides xla fit --steps 20 --shapes 3
 
 A step is forward, backward, clipping by global norm and Adam, on a batch of full sentences (no
@@ -108,7 +108,8 @@ SYSTEMS = {
 def add_arguments(parser) -> None:
     """Adds this suite's sizes to its parser; the shared flags are there already."""
     parser.add_argument(
-        "--system",
+        "--model",
+        dest="system",
         choices=SYSTEMS,
         default="rnnsearch",
         help="which model (default: %(default)s)",

@@ -71,7 +71,7 @@ def _run(text_arguments):
     shared = importlib.import_module("examples.commands.arguments")
     parser = argparse.ArgumentParser(
         prog="python -m examples",
-        description="Example systems on keras_attention: train one, look at it, serve it.",
+        description="Example models on keras_attention: train one, look at it, serve it.",
         epilog=EPILOG,
         formatter_class=shared.formatter,
     )

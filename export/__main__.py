@@ -88,7 +88,7 @@ def _export(options, given):
         translator_options = [name for name in given if name not in ANY_MODEL_OPTIONS]
         if translator_options:
             raise ValueError(
-                f"The run in {options.run} is a {run.settings['system']}, not a translator: it "
+                f"The run in {options.run} is a {run.settings['model']}, not a translator: it "
                 f"has no search and no length limits. Received: {', '.join(translator_options)}"
             )
         return export_model(run.model, options.base, **shared)

@@ -1,7 +1,7 @@
 """Reads and writes run directories: a trained model with its tokenizers and settings.
 
 model.keras          the Keras model (classes of the library only)
-run.json             schema version, system, flags, seed, special ids, lengths
+run.json             schema version, model, its options, seed, special ids, lengths
 source.tokenizer/    translators only: tokenizer.json and vocab.txt or spm.model
 target.tokenizer/    translators only
 history.csv          written by the training; this module ignores it
@@ -87,8 +87,8 @@ def write_run(
     Args:
         directory: Run directory; created if it does not exist.
         model: A Keras model; a translator has the children `encoder` and `decoder`.
-        settings: Dict of JSON values. `system` (str) is required. Export and evaluation read
-            `flags` (dict), `seed` (int) and `lengths` (`{"source": int, "target": int}`, EOS
+        settings: Dict of JSON values. `model` (str), its name, is required. Export and evaluation
+            read `seed` (int) and `lengths` (`{"source": int, "target": int}`, EOS
             included).
         source_tokenizer: Tokenizer of a translator's source side.
         target_tokenizer: Tokenizer of a translator's target side.
@@ -185,10 +185,10 @@ def _replace_mixed_policies(config):
 
 
 def _serialize_settings(settings, is_translator):
-    if not isinstance(settings, dict) or not isinstance(settings.get("system"), str):
+    if not isinstance(settings, dict) or not isinstance(settings.get("model"), str):
         raise ValueError(
-            "write_run expects `settings` to be a dict with the name of the system, "
-            f"{{'system': 'rnnsearch', ...}}. Received: settings={settings!r}"
+            "write_run expects `settings` to be a dict with the name of the model, "
+            f"{{'model': 'rnnsearch', ...}}. Received: settings={settings!r}"
         )
     head = {"schema_version": SCHEMA_VERSION}
     if is_translator:
@@ -224,8 +224,8 @@ def _read_settings(path):
             f"{path} is expected to have the schema version {SCHEMA_VERSION}; update "
             f"keras-attention-layers, or train again. Received: schema_version={version!r}"
         )
-    if "system" not in settings:
-        raise ValueError(f"{path} is expected to name the system. Restore it from a copy.")
+    if "model" not in settings:
+        raise ValueError(f"{path} is expected to name the model. Restore it from a copy.")
     return settings
 
 

@@ -51,7 +51,7 @@ def load_recipe(directory: str) -> Recipe:
         ValueError: If a file is damaged, or holds an option that its recipe cannot have.
     """
     run = read_run(directory)
-    return registry.find(run.settings["system"]).recipe.from_run(run)
+    return registry.find(run.settings["model"]).recipe.from_run(run)
 
 
 def part(command, text_arguments: list[str]):
@@ -75,5 +75,5 @@ def _find_model(text):
         settings = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None  # the command that opens the run says what is wrong
-    name = settings.get("system") if isinstance(settings, dict) else None
+    name = settings.get("model") if isinstance(settings, dict) else None
     return name if name in registry.MODELS else None

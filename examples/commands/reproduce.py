@@ -145,7 +145,7 @@ def _tell_missing_rows(names, runs):
 def _run(name, data, runs, page, quick):
     """Runs one experiment and writes its row; returns whether it went well."""
     experiment = EXPERIMENTS[name]
-    print(f"== {name}: {experiment.task}, {experiment.system}", flush=True)
+    print(f"== {name}: {experiment.task}, {experiment.model}", flush=True)
     missing = _missing(name, runs)
     if missing:  # it was named too, and has failed
         print(_needs_text(name, missing, runs), file=sys.stderr)

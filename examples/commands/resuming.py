@@ -31,7 +31,7 @@ def read_record(directory: pathlib.Path) -> dict | None:
         return None
     except ValueError:
         record = None
-    if not isinstance(record, dict) or "system" not in record:
+    if not isinstance(record, dict) or "model" not in record:
         raise ValueError(
             f"{path} is damaged. Restore it from a copy, or start again in another directory."
         )

@@ -26,7 +26,7 @@ EPILOG = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds a parser for each model, with its own options."""
-    parsers = parser.add_subparsers(dest="system", metavar="MODEL", required=True)
+    parsers = parser.add_subparsers(dest="model", metavar="MODEL", required=True)
     for name, model in registry.MODELS.items():
         add = functools.partial(parsers.add_parser, name, help=model.module.TITLE)
         train_options.make_parser(name, add)
@@ -35,13 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def completed(text_arguments: list[str], arguments: argparse.Namespace) -> argparse.Namespace:
     """Returns the arguments, what they leave open as the run began or as the paper has it."""
     began = resuming.read_record(pathlib.Path(arguments.run)) if arguments.resume else None
-    if began is not None and began["system"] != arguments.system:
+    if began is not None and began["model"] != arguments.model:
         raise ValueError(
-            f"The run in {arguments.run} is one of {began['system']}. Resume it as that. "
-            f"Received: {arguments.system}"
+            f"The run in {arguments.run} is one of {began['model']}. Resume it as that. "
+            f"Received: {arguments.model}"
         )
-    words = text_arguments[text_arguments.index(arguments.system) + 1 :]
-    told = train_options.parse(arguments.system, words, began)
+    words = text_arguments[text_arguments.index(arguments.model) + 1 :]
+    told = train_options.parse(arguments.model, words, began)
     return argparse.Namespace(**{**vars(arguments), **vars(told)})
 
 
@@ -77,7 +77,7 @@ def _run(arguments, workers):
     workers.check_same("options", resuming.plain(arguments))
     directory = pathlib.Path(arguments.run)
     was_there = directory.exists()
-    model, given = registry.find(arguments.system), resuming.plain(arguments)
+    model, given = registry.find(arguments.model), resuming.plain(arguments)
     recipe = make_recipe(model.name, arguments)
     written_first = {f"{name}.tokenizer" for name in recipe.tokenizer_names}
     # The chief claims the directory first; the others are told what it found.
@@ -114,7 +114,7 @@ def _run(arguments, workers):
     except KeyboardInterrupt:
         print(
             "Interrupted. To go on from the last backup: "
-            f"python -m examples train {arguments.system} --run {directory} --resume"
+            f"python -m examples train {arguments.model} --run {directory} --resume"
         )
         raise SystemExit(1) from None
     limits = {name: record[name] for name in resuming.LIMITS}

@@ -266,7 +266,7 @@ class Algorithms(Recipe):
             logits, history = layer(inputs, return_auxiliary_outputs=True)
             answers = {name: history[name] for name in ("read_weights", "write_weights")}
         answers["outputs"] = keras.layers.Activation("sigmoid", dtype="float32")(logits)
-        name = self.run.settings["system"]
+        name = self.run.settings["model"]
         return Served(keras.Model({"inputs": inputs}, answers, name=name), DESCRIPTIONS)
 
     def predict(self, inputs: np.ndarray) -> np.ndarray:

@@ -450,7 +450,7 @@ class Babi(Recipe):
         limits = {"memories": self.max_memories, "words": self.max_words}
         text = TextInput(self.tokenizers["words"], max_length=self.max_words)
         return Served(
-            keras.Model(self.model.input, answers, name=self.run.settings["system"]),
+            keras.Model(self.model.input, answers, name=self.run.settings["model"]),
             {name: description.format(**limits) for name, description in DESCRIPTIONS.items()},
             {"story": text, "question": text},
         )

@@ -213,8 +213,8 @@ class Recipe:
         print(f"{model_name}: {model.count_params():,} parameters{told}")
         self.prepare_batches(model, batches)
         description = {
-            "system": model_name,
-            "flags": self.model_options,
+            "model": model_name,
+            "model_options": self.model_options,
             "seed": self.seed,
             "training": record,
             **self.describe(batches),

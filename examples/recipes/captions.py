@@ -348,7 +348,7 @@ class Captions(Recipe):
         outputs |= {name: found[name] for name in ("length", "score")}
         outputs["attention"] = grid(found["weights"])
         return Served(
-            keras.Model(inputs, outputs, name=self.run.settings["system"]),
+            keras.Model(inputs, outputs, name=self.run.settings["model"]),
             {name: told for name, told in DESCRIPTIONS.items() if name in {**inputs, **outputs}},
             {"guide": TextInput(tokenizer, max_length=GUIDE_WORDS)} if self.guided else {},
         )

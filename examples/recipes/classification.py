@@ -433,7 +433,7 @@ class Classification(Recipe):
             "numbers": ", ".join(f"{n} {name}" for n, name in enumerate(self.classes)),
         }
         return Served(
-            keras.Model({"sentences": sentences}, answers, name=self.run.settings["system"]),
+            keras.Model({"sentences": sentences}, answers, name=self.run.settings["model"]),
             {name: description.format(**told) for name, description in DESCRIPTIONS.items()},
             {"sentences": TextInput(self.tokenizers["words"], max_length=self.max_words)},
         )

@@ -242,7 +242,7 @@ class Cloze(Recipe):
         }
         words = self.tokenizers["words"]
         return Served(
-            keras.Model(inputs, answers, name=self.run.settings["system"]),
+            keras.Model(inputs, answers, name=self.run.settings["model"]),
             DESCRIPTIONS,
             {name: TextInput(words, max_length=limit) for name, limit in limits.items()},
         )

@@ -198,7 +198,7 @@ class Language(Recipe):
         lines = _choose(texts, text, count)
         if "weights" not in self.model.output:
             raise ValueError(
-                f"{self.run.directory} is a run of {self.run.settings['system']}, which has no "
+                f"{self.run.directory} is a run of {self.run.settings['model']}, which has no "
                 "attention to draw. Draw one of lstmn."
             )
         for number, line in enumerate(lines, 1):
@@ -277,7 +277,7 @@ class Language(Recipe):
         }
         if "weights" in outputs:
             answers["attention"] = outputs["weights"]
-        return keras.Model({"text": text}, answers, name=self.run.settings["system"])
+        return keras.Model({"text": text}, answers, name=self.run.settings["model"])
 
     def _encode(self, lines, num_buckets):
         return texts.encoded(

@@ -166,7 +166,7 @@ class Recognition(Digits):
             "probabilities": probabilities,
             "locations": outputs["locations"],
         }
-        name = self.run.settings["system"]
+        name = self.run.settings["model"]
         return Served(keras.Model({"image": image}, answers, name=name), DESCRIPTIONS)
 
     def predict(self, images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -509,7 +509,7 @@ class Translation(OptimizedRecipe):
             )
         if not self.has_attention:
             raise ValueError(
-                f"{self.run.directory} is a run of {self.run.settings['system']} whose decoder has "
+                f"{self.run.directory} is a run of {self.run.settings['model']} whose decoder has "
                 "no attention to draw. Draw one of a model with attention, such as rnnsearch."
             )
         texts = texts or dates.choose_shown_dates()

@@ -41,7 +41,7 @@ class Experiment:
     Attributes:
         name: What the command line calls it; the folder of the run.
         task: The data and the direction, as people read it.
-        system: The system that is trained.
+        model: The model that is trained.
         training: Options of `train`; training and validation files only.
         evaluation: Options of `evaluate`; the test files.
         minutes: Wall time that the training may take, all runs together.
@@ -53,7 +53,7 @@ class Experiment:
 
     name: str
     task: str
-    system: str
+    model: str
     training: str
     evaluation: str
     minutes: float
@@ -95,7 +95,7 @@ class Experiment:
         line = f"{_filled(self.training, data, runs, part)} --max-minutes {minutes:g}"
         words = _words(line, self._quick()[0], quick)
         return [
-            ["train", self.system, "--run", str(run), "--seed", str(seed), *words]
+            ["train", self.model, "--run", str(run), "--seed", str(seed), *words]
             for run, seed in zip(self.runs_of(runs, part), self.seeds, strict=True)
         ]
 
@@ -107,7 +107,7 @@ class Experiment:
         return ["evaluate", run, *words, *(["--others", *others] if others else [])]
 
     def _quick(self):
-        recipe = registry.find(self.system).recipe
+        recipe = registry.find(self.model).recipe
         return recipe.quick_training, recipe.quick_evaluation
 
 

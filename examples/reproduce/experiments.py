@@ -9,7 +9,7 @@ from examples.reproduce.experiment import Experiment, Goal
 
 
 def _multi30k(source, target):
-    """The training and validation files, the tokens and the batches that all systems share."""
+    """The training and validation files, the tokens and the batches that all models share."""
     tok = "{data}/multi30k/tok"
     return (
         f"--source {tok}/train.lc.norm.tok.{source}.gz --target {tok}/train.lc.norm.tok.{target}.gz"
@@ -58,7 +58,7 @@ LANGUAGE = (
     " --validation-text {data}/multi30k/tok/val.lc.norm.tok.en.gz --min-frequency 2 --units 256"
     " --embedding-dim 256 --dropout 0.5 --learning-rate 0.002 --plateau 1 --epochs 20"
 )
-LETTERS = (  # of the recurrent systems on CMUdict
+LETTERS = (  # of the recurrent models on CMUdict
     "--units 256 --embedding-dim 128 --dropout 0.3 --batch-size 128 --label-smoothing 0.1 "
     "--learning-rate 0.002 --ema-decay 0.999 --epochs 18 --decay-epochs 9"
 )

@@ -1,4 +1,4 @@
-"""Everything that a training needs, as a family of systems prepares it."""
+"""Everything that a training needs, as a recipe prepares it."""
 
 import dataclasses
 from collections.abc import Callable

@@ -33,7 +33,7 @@ def test_both_find_the_same_hypotheses_and_scores(beam):
 def test_the_suite_runs_from_end_to_end(capsys):
     sizes = ["--batch", "2", "--source-length", "5", "--length", "4", "--width", "8"]
     sizes += ["--vocabulary", "11", "--threads", "1"]
-    words = ["decode", "--system", "rnnsearch", *sizes, "--beams", "2", "--repeats", "1"]
+    words = ["decode", "--model", "rnnsearch", *sizes, "--beams", "2", "--repeats", "1"]
     assert main([*words, "--warmup", "1", "--sides", "graph", "torch"]) == 0
     text = capsys.readouterr().out
     assert "ours, graph" in text and "speed, PyTorch, eager = 1" in text

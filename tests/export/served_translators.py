@@ -46,7 +46,7 @@ def export_bahdanau(base):
     source = tokenizers.train("words", LINES)
     target = tokenizers.train("sentencepiece", LINES, vocabulary_size=53, model_type="bpe")
     model = bahdanau_translator(source.vocabulary_size, target.vocabulary_size)
-    settings = {"system": "bahdanau", "lengths": {"source": 11, "target": 4}}
+    settings = {"model": "bahdanau", "lengths": {"source": 11, "target": 4}}
     runs.write_run(base / "run", model, settings, source, target)
     options = ["--version", "41", "--beam-width", str(N), "--length-penalty", "0.6"]
     options += ["--coverage-penalty", "0.2", "--min-length", "3", "--no-repeat-ngram-size", "2"]

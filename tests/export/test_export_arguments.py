@@ -354,7 +354,7 @@ def test_a_transformers_cache_is_counted(pieces):
 
 
 def test_the_command_refuses_a_search_of_terabytes_in_one_line(pieces, tmp_path, capsys):
-    run = str(runs.write_run(tmp_path / "run", pieces[0], {"system": "toy"}, *pieces[1:]))
+    run = str(runs.write_run(tmp_path / "run", pieces[0], {"model": "toy"}, *pieces[1:]))
     for option in ("--beam-width", "--max-length"):
         assert command.main([run, str(tmp_path / "base"), option, "100000000000"]) == 1
         (line,) = capsys.readouterr().err.splitlines()
@@ -375,7 +375,7 @@ def test_models_and_tokenizers_are_checked(pieces, tmp_path):
 
 def test_the_command_passes_its_options_on(pieces, tmp_path, monkeypatch, capsys):
     model, source, target = pieces
-    settings = {"system": "toy", "lengths": {"source": 11, "target": 13}}
+    settings = {"model": "toy", "lengths": {"source": 11, "target": 13}}
     run = str(runs.write_run(tmp_path / "run", model, settings, source, target))
     seen = []
 
@@ -438,7 +438,7 @@ def assert_same(found, expected):
 def test_options_of_translators_are_refused_for_another_model(tmp_path, monkeypatch, capsys):
     inputs = tf.keras.Input((3,))
     model = tf.keras.Model(inputs, tf.keras.layers.Dense(2)(inputs))
-    run = str(runs.write_run(tmp_path / "run", model, {"system": "han"}))
+    run = str(runs.write_run(tmp_path / "run", model, {"model": "han"}))
     monkeypatch.setattr(command, "export_model", lambda *_, **options: seen.append(options))
     seen = []
     words = "--beam-width 4 --suppress-tokens x y --max-source-length 9 --xla"

@@ -57,7 +57,7 @@ def path(model, tmp_path_factory):
     texts = {"words": TextInput(WORDS, max_length=3, add_eos=True), "sentences": WORDS}
     descriptions = {"probability": "of yes and no", "words": "the question"}
     files = {"source": "/srv/x/a.txt", "dev": "../x/y/b.txt"}
-    run = {"system": "small", "training": {**files, "epochs": 3}}
+    run = {"model": "small", "training": {**files, "epochs": 3}}
     return export_model(model, base, tokenizers=texts, descriptions=descriptions, run=run)
 
 

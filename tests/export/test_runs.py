@@ -15,8 +15,8 @@ from examples.models import transformer
 from keras_attention.export import runs, tokenizers
 
 SETTINGS = {
-    "system": "toy",
-    "flags": {"units": 7},
+    "model": "toy",
+    "model_options": {"units": 7},
     "seed": 3,
     "lengths": {"source": 11, "target": 13},
 }
@@ -127,7 +127,7 @@ def test_missing_and_damaged_parts_are_named(pieces, tmp_path):
         ("}", "", "not valid JSON"),
         ('"schema_version": 1', '"schema_version": 99', "schema_version=99"),
         ('"end": 3', '"end": 4', "special ids"),
-        ('"system"', '"sistem"', "name the system"),
+        ('"model"', '"modle"', "name the model"),
     ]:
         (tmp_path / "run.json").write_text(settings.replace(old, new))
         with pytest.raises(ValueError, match=text) as caught:
@@ -168,10 +168,10 @@ def test_tokenizers_must_fit_the_model(pieces, tmp_path):
 def test_arguments_are_checked(pieces, tmp_path):
     model, source, target = pieces
     for settings, text in [
-        ({"flags": {}}, "name of the system"),
-        ({"system": "toy", "schema_version": 1}, "leave them out.*schema_version"),
-        ({"system": "toy", "seed": {1}}, "JSON can hold.*set"),
-        ({"system": "toy", "loss": float("nan")}, "JSON can hold"),
+        ({"model_options": {}}, "name of the model"),
+        ({"model": "toy", "schema_version": 1}, "leave them out.*schema_version"),
+        ({"model": "toy", "seed": {1}}, "JSON can hold.*set"),
+        ({"model": "toy", "loss": float("nan")}, "JSON can hold"),
     ]:
         with pytest.raises(ValueError, match=text):
             write(tmp_path, pieces, settings)
@@ -199,7 +199,7 @@ def test_a_run_is_read_where_examples_cannot_be_imported(pieces, tmp_path):
         "import toy_translator\n"
         "from keras_attention.export import runs\n"
         "run = runs.read_run(sys.argv[1])\n"
-        "print(run.settings['system'], run.model.count_params())\n"
+        "print(run.settings['model'], run.model.count_params())\n"
     )
     environment = dict(os.environ, PYTHONPATH=os.path.dirname(__file__))
     done = subprocess.run(

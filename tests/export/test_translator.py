@@ -452,5 +452,5 @@ def test_warm_up_requests_ask_every_signature(name, request, tmp_path):
     parameters = sum(v.numpy().nbytes for v in request.getfixturevalue(name).model.variables)
     assert card["parameters"]["bytes"] == parameters
     if name == "bahdanau":
-        assert card["run"]["system"] == "bahdanau"
+        assert card["run"]["model"] == "bahdanau"
         assert card["options"]["length_penalty"] == {"class": "GNMTLengthPenalty", "alpha": 0.6}

@@ -19,7 +19,7 @@ TINY = (
     "--grid 2 --digits 1:2 --units 16 --embedding-dim 8 --annotation-dim 16 --batch-size 16 "
     "--epoch-size 320 --validation-size 64 --epochs 2 --learning-rate 0.01 --no-xla --seed 1"
 ).split()
-SYSTEMS = ("show-attend-tell", "text-guided")
+MODELS = ("show-attend-tell", "text-guided")
 
 
 def idx(array):
@@ -42,13 +42,11 @@ def mnist(tmp_path_factory):
     return folder
 
 
-def trained(tmp_path_factory, mnist, system, *options):
+def trained(tmp_path_factory, mnist, name, *options):
     from command_line import answer
 
-    directory = tmp_path_factory.mktemp(system) / "run"
-    status, out, err = answer(
-        "train", system, "--mnist", mnist, *TINY, *options, "--run", directory
-    )
+    directory = tmp_path_factory.mktemp(name) / "run"
+    status, out, err = answer("train", name, "--mnist", mnist, *TINY, *options, "--run", directory)
     assert (status, err) == (0, ""), out
     assert "looks at 6 x 6 locations" in out
     assert "best perplexity" in out
@@ -215,7 +213,7 @@ def test_a_guided_run_has_scenes_of_a_single_digit_unless_told_otherwise(command
     assert train_options.parse("show-attend-tell", ["--run", "r"]).digits == "2:4"
     with contextlib.redirect_stdout(io.StringIO()) as shown, pytest.raises(SystemExit):
         train_options.parse("text-guided", ["--help"])
-    first, second = (shown.getvalue().index(f"train {name} --mn") for name in SYSTEMS)
+    first, second = (shown.getvalue().index(f"train {name} --mn") for name in MODELS)
     assert first < second
     assert "(default: 1:4)" in shown.getvalue()
     options = [*TINY, "--epochs", 1, "--epoch-size", 16, "--validation-size", 16, "--mnist", mnist]

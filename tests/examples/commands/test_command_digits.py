@@ -37,8 +37,8 @@ def mnist(tmp_path_factory):
     return folder
 
 
-def trained(folder, system, mnist, options):
-    status, out, err = answer("train", system, "--mnist", mnist, *SMALL, *options, "--run", folder)
+def trained(folder, name, mnist, options):
+    status, out, err = answer("train", name, "--mnist", mnist, *SMALL, *options, "--run", folder)
     assert (status, err) == (0, ""), out
     return out
 
@@ -122,18 +122,18 @@ def test_the_export_draws_what_the_noise_says(command, drawing_run, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("system", "options"), [("ram", LOOKING), ("draw", DRAWING)])
-def test_a_run_goes_on_to_the_same_numbers(command, mnist, tmp_path, system, options):
+@pytest.mark.parametrize(("model", "options"), [("ram", LOOKING), ("draw", DRAWING)])
+def test_a_run_goes_on_to_the_same_numbers(command, mnist, tmp_path, name, options):
     whole, half = tmp_path / "whole", tmp_path / "half"
-    trained(whole, system, mnist, [*options, "--epochs", 3])
-    trained(half, system, mnist, [*options, "--epochs", 1])
-    assert command("train", system, "--run", half, "--resume", "--epochs", 3)[0] == 0
+    trained(whole, name, mnist, [*options, "--epochs", 3])
+    trained(half, name, mnist, [*options, "--epochs", 1])
+    assert command("train", name, "--run", half, "--resume", "--epochs", 3)[0] == 0
     rows = [read_history(path / "history.csv") for path in (half, whole)]
     for one, other in zip(*rows, strict=True):
         assert {**one, "seconds": 0} == {**other, "seconds": 0}
 
 
-@pytest.mark.parametrize("system", ["ram", "draw"])
+@pytest.mark.parametrize("model", ["ram", "draw"])
 @pytest.mark.parametrize(
     ("given", "status", "told"),
     [
@@ -143,10 +143,10 @@ def test_a_run_goes_on_to_the_same_numbers(command, mnist, tmp_path, system, opt
     ],
 )
 def test_wrong_options_and_files_are_told_in_a_line(
-    command, mnist, tmp_path, system, given, status, told
+    command, mnist, tmp_path, name, given, status, told
 ):
     given = [option.format(mnist=mnist, none=tmp_path / "none") for option in given]
-    found, _, err = command("train", system, "--run", tmp_path / "run", *given)
+    found, _, err = command("train", name, "--run", tmp_path / "run", *given)
     assert found == status
     assert told in err
     assert not (tmp_path / "run").exists()

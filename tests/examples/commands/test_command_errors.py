@@ -270,7 +270,7 @@ def test_the_module_runs_as_a_command():
 
 
 @pytest.mark.parametrize(
-    ("was_there", "system", "sizes", "told"),
+    ("was_there", "model", "sizes", "told"),
     [
         # By a layer, after the tokenizers were written.
         (False, "transformer", "--units 15 --heads 2", "num_heads"),
@@ -294,14 +294,12 @@ def test_the_module_runs_as_a_command():
         ),
     ],
 )
-def test_a_run_that_cannot_be_built_leaves_nothing(
-    command, tmp_path, was_there, system, sizes, told
-):
+def test_a_run_that_cannot_be_built_leaves_nothing(command, tmp_path, was_there, name, sizes, told):
     directory = tmp_path / "run"
     if was_there:
         directory.mkdir()
     options = [*sizes.split(), "--max-examples", 400]
-    status, _, err = command("train", system, "--run", directory, *options)
+    status, _, err = command("train", name, "--run", directory, *options)
     assert status == 1
     assert_one_line(err, told)
     assert directory.exists() == was_there

@@ -37,7 +37,7 @@ def test_a_model_is_one_file_and_one_row(bag, command, tmp_path):
     options = ["--units", 5, "--epochs", 5, "--batch-size", 8, "--learning-rate", 0.1]
     status, _, err = command("train", "bag-of-words", "--run", run, *files, *options)
     assert (status, err) == (0, "")
-    assert json.loads((run / "run.json").read_text())["flags"] == {"units": 5}
+    assert json.loads((run / "run.json").read_text())["model_options"] == {"units": 5}
     numbers = tmp_path / "numbers.json"
     assert command("evaluate", run, "--text", text, "--json", numbers)[0] == 0
     # One bit for a line of five tokens is 2 ** 0.2; all ten ids would be 10.

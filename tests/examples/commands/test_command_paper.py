@@ -44,7 +44,7 @@ def test_the_record_of_a_run_has_the_sizes_and_they_stay(tmp_path):
 
 def test_a_run_from_before_the_first_weights_could_be_chosen_goes_on(tmp_path):
     line = ["--run", str(tmp_path), "--paper"]
-    record = {"system": "rnnsearch", **resuming.plain(train_options.parse("rnnsearch", line))}
+    record = {"model": "rnnsearch", **resuming.plain(train_options.parse("rnnsearch", line))}
     assert record.pop("init_stddev") == 0.01
     for more in ([], ["--paper"]):
         given = train_options.parse("rnnsearch", ["--run", "x", "--resume", *more], record)

@@ -78,7 +78,7 @@ def leave_run(arguments):
     run.mkdir(parents=True)
     (run / "history.csv").write_text("epoch,seconds\n1,60.0\n2,90.0\n")
     (run / "model.keras").touch()
-    record = {"system": arguments[1], **resuming.plain(told)}
+    record = {"model": arguments[1], **resuming.plain(told)}
     limits = {name: record[name] for name in resuming.LIMITS}
     record["finished"] = {"reason": "epochs", "limits": limits}
     resuming.write_record(run, record)
@@ -220,7 +220,7 @@ def test_an_experiment_that_reads_a_run_needs_it_before_anything_is_trained(
     for more in (["--list"], ["--dry-run"]):
         assert start(command, data, tmp_path, "reading", *more)[0] == 0
     (runs / "whole").mkdir(parents=True)  # begun, and not over
-    resuming.write_record(runs / "whole", {"system": "rnnsearch"})
+    resuming.write_record(runs / "whole", {"model": "rnnsearch"})
     assert start(command, data, tmp_path, "reading")[0] == 2
     (runs / "whole" / resuming.ARGUMENTS_FILE).unlink()
     (runs / "whole").rmdir()
@@ -326,7 +326,7 @@ def test_every_experiment_has_options_that_its_commands_know(name, tmp_path):
             runs = len(experiment.parts or ("",)) * len(experiment.seeds)
             assert told.max_minutes == pytest.approx(experiment.minutes / runs)
         parser = argparse.ArgumentParser(exit_on_error=False)
-        RunCommand(evaluate, registry.find(experiment.system).recipe).add_arguments(parser)
+        RunCommand(evaluate, registry.find(experiment.model).recipe).add_arguments(parser)
         parser.parse_args(experiment.evaluate(tmp_path, tmp_path, part, quick)[1:])
 
 

@@ -61,7 +61,7 @@ def test_a_longer_run_goes_on_with_the_options_it_began_with(
     assert f"Resumed in epoch {len(first) + 1}" in out
     assert "best exact_match" in out
     assert history(run)[:-1] == first
-    assert json.loads((run / "run.json").read_text())["flags"]["units"] == 16
+    assert json.loads((run / "run.json").read_text())["model_options"]["units"] == 16
     status, out, _ = command("train", "rnnsearch", "--run", run, "--resume")
     assert (status, f"Received: --epochs {len(first) + 1}" in out) == (0, True)
 

@@ -24,8 +24,8 @@ def test_a_run_on_dates_is_complete(dates_run):
         *("history.csv", "backup", "arguments.json"),
     }
     told = json.loads((dates_run / "run.json").read_text())
-    assert told["system"] == "rnnsearch"
-    assert told["flags"]["units"] == 8
+    assert told["model"] == "rnnsearch"
+    assert told["model_options"]["units"] == 8
     assert told["lengths"]["target"] == len("2024-11-21") + 1
     kind = json.loads((dates_run / "source.tokenizer" / "tokenizer.json").read_text())
     assert kind["kind"] == "characters"

@@ -1,4 +1,4 @@
-"""Every system's gradient and every search lower for XLA's GPU platform, which needs no GPU.
+"""Every model's gradient and every search lower for XLA's GPU platform, which needs no GPU.
 
 TensorFlow registers XLA's GPU kernels on every machine. Lowering fails for an operation that XLA
 cannot compile there. Weights are arguments, because the device that is not there holds none.
@@ -15,7 +15,7 @@ from examples.registry import MODELS
 pytestmark = pytest.mark.slow
 
 PAIR, WIDE = (23, 19), {"units": 16, "embedding_dim": 12}
-#: What the function `build` of each system gets.
+#: What the function `build` of each model gets.
 BUILDS = {
     "rnnsearch": (PAIR, {**WIDE, "dropout": 0.2}),
     "rnn-encoder-decoder": (PAIR, {**WIDE, "dropout": 0.2}),

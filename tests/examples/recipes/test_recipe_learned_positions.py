@@ -37,7 +37,7 @@ def build(**options):
 
 
 def written(folder, model):
-    settings = {"system": "transformer", "training": {"pairs": "x"}}
+    settings = {"model": "transformer", "training": {"pairs": "x"}}
     return runs.write_run(folder / "run", model, settings, WORDS, WORDS)
 
 

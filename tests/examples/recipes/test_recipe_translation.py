@@ -52,7 +52,7 @@ def test_the_search_is_given_what_was_asked(tmp_path, monkeypatch):
 
     monkeypatch.setattr(text_translator, "TranslatorSignatures", Recorded)
     model = rnnsearch.build(WORDS.vocabulary_size, WORDS.vocabulary_size, 4, 3)
-    run = runs.write_run(tmp_path / "run", model, {"system": "rnnsearch"}, WORDS, WORDS)
+    run = runs.write_run(tmp_path / "run", model, {"model": "rnnsearch"}, WORDS, WORDS)
     parser = argparse.ArgumentParser()
     add_search_arguments(parser, add_max_source_length=False)
     line = "--beam-width 3 --max-length 5 --length-penalty average"
@@ -106,7 +106,7 @@ def test_learned_positions_are_those_of_each_side(module, options, positions):
     ("module", "options"), [(rnn_encoder_decoder, SMALL), (seq2seq, SMALL), (seq2seq, SAMPLED)]
 )
 def test_a_run_without_attention_is_not_drawn(module, options, tmp_path):
-    settings = {"system": "seq2seq", "training": {"pairs": "x"}}
+    settings = {"model": "seq2seq", "training": {"pairs": "x"}}
     run = runs.write_run(tmp_path / "run", build(module, options), settings, WORDS, WORDS)
     with pytest.raises(ValueError, match="seq2seq whose decoder has no attention to draw"):
         call("plot", run, "a b", "--output-dir", tmp_path / "pictures")

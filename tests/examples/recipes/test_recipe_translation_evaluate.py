@@ -25,7 +25,7 @@ def echo(monkeypatch):
 def learned(tmp_path_factory):
     """A run of a model that has learned 6 positions of each side."""
     model = transformer.build(WORDS.vocabulary_size, WORDS.vocabulary_size, **TINY)
-    settings = {"system": "transformer", "training": {"pairs": "x"}}
+    settings = {"model": "transformer", "training": {"pairs": "x"}}
     directory = tmp_path_factory.mktemp("learned") / "run"
     return runs.write_run(directory, model, settings, WORDS, WORDS)
 
@@ -91,7 +91,7 @@ def any_length(tmp_path_factory):
     """A run of a model that reads sources of any length."""
     sizes = {"units": 4, "embedding_dim": 3, "maxout_units": 2}
     model = rnnsearch.build(WORDS.vocabulary_size, WORDS.vocabulary_size, **sizes)
-    settings = {"system": "rnnsearch", "training": {"pairs": "x"}}
+    settings = {"model": "rnnsearch", "training": {"pairs": "x"}}
     directory = tmp_path_factory.mktemp("any") / "run"
     return runs.write_run(directory, model, settings, WORDS, WORDS)
 

@@ -1,4 +1,4 @@
-"""The recurrent systems: parts, padding, options, files, training, export, any encoder before any
+"""The recurrent models: parts, padding, options, files, training, export, any encoder before any
 decoder."""
 
 import pathlib
@@ -28,7 +28,7 @@ from keras_attention.search import (
 SOURCE = np.array([[5, 7, 4, 3, 0, 0], [9, 3, 0, 0, 0, 0], [6, 6, 8, 10, 4, 3]], "int32")
 TARGET = np.array([[2, 5, 6, 4, 0], [2, 4, 0, 0, 0], [2, 7, 4, 4, 9]], "int32")
 SMALL = {"units": 8, "embedding_dim": 5, "seed": 3}
-SYSTEMS = {
+MODELS = {
     "summary": (rnn_encoder_decoder, {"output_rank": 3}),
     "summary-reversed": (rnn_encoder_decoder, {"reverse": True, "reset_covers_context": False}),
     "seq2seq": (seq2seq, {"layers": 2}),
@@ -50,7 +50,7 @@ def slow(*names):
 
 def build(name, **options):
     set_seed(3)
-    module, own = SYSTEMS[name]
+    module, own = MODELS[name]
     model = module.build(11, 13, **{**SMALL, **own, **options})
     for index, weight in enumerate(model.trainable_weights):  # so that choices are clear
         weight.assign(weight + 0.3 * np.random.RandomState(index).randn(*weight.shape))
@@ -61,7 +61,7 @@ def logits(model, source=SOURCE, target=TARGET):
     return keras.ops.convert_to_numpy(model({"source": source, "target": target}))
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", MODELS)
 def test_padding_changes_no_logit_and_steps_equal_the_full_call(name):
     model = build(name)
     wide = np.pad(SOURCE, ((0, 0), (0, 4)))
@@ -136,7 +136,7 @@ def test_weights_are_drawn_as_the_paper_says():
     ],
 )
 def test_weights_are_normal_as_the_paper_says(name, more):
-    module, own = SYSTEMS.get(name, (rnnsearch, {}))
+    module, own = MODELS.get(name, (rnnsearch, {}))
     sizes = {"units": 48, "embedding_dim": 40, "seed": 3}
     model = module.build(60, 70, **{**sizes, **own, **more}, init_stddev=0.01)
     found = {variable.path: np.array(variable) for variable in model.trainable_variables}
@@ -300,7 +300,7 @@ def test_all_systems_reload_where_examples_cannot_be_imported(tmp_path):
 @pytest.mark.parametrize("name", slow("summary", "seq2seq", "luong-predictive", "mixed-cnn"))
 def test_a_little_training_makes_the_loss_fall(name):
     keras.utils.set_random_seed(1)
-    module, own = SYSTEMS[name]
+    module, own = MODELS[name]
     model = module.build(11, 13, **{**SMALL, "units": 16, **own})
     labels = np.concatenate([TARGET[:, 1:], np.zeros((3, 1), "int32")], axis=1)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
