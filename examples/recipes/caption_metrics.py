@@ -7,7 +7,7 @@ from keras_attention import TokenCrossentropy
 from keras_attention.metrics import Perplexity, TokenAccuracy
 
 
-class Located(keras.metrics.Mean):
+class PointingAccuracy(keras.metrics.Mean):
     """The fraction of words looked up in the right place.
 
     A word is found if the middle of the location with the largest weight is inside its box. What
@@ -24,15 +24,17 @@ class Located(keras.metrics.Mean):
 
     Example:
 
-    >>> located = Located((2, 2), side=8)
+    >>> pointing = PointingAccuracy((2, 2), side=8)
     >>> weights = tf.constant([[[0.1, 0.7, 0.1, 0.1], [0.1, 0.7, 0.1, 0.1]]])
     >>> boxes = tf.constant([[[0.0, 4.0, 4.0, 8.0], [4.0, 0.0, 8.0, 4.0]]])
-    >>> located.update_state(boxes, weights)
-    >>> float(located.result())
+    >>> pointing.update_state(boxes, weights)
+    >>> float(pointing.result())
     0.5
     """
 
-    def __init__(self, locations: tuple[int, int], side: int, name: str = "located") -> None:
+    def __init__(
+        self, locations: tuple[int, int], side: int, name: str = "pointing_accuracy"
+    ) -> None:
         super().__init__(name)
         self.locations, self.side = tuple(locations), side
 
@@ -82,8 +84,8 @@ def make_loss() -> dict[str, keras.losses.Loss | None]:
 
 
 def make_metrics(locations: tuple[int, int], side: int) -> dict[str, list[keras.metrics.Metric]]:
-    """Returns what is measured of the words, and of the looks for them; see `Located`."""
+    """Returns what is measured of the words, and of the looks for them; see `PointingAccuracy`."""
     return {
         "logits": [Perplexity(), TokenAccuracy(name="accuracy")],
-        "weights": [Located(locations, side)],
+        "weights": [PointingAccuracy(locations, side)],
     }

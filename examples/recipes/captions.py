@@ -131,7 +131,7 @@ class Captions(Recipe):
     validation_size: int = 1024
     epochs: int = 16
     pictures_from: Directory | None = None
-    monitor: Literal["perplexity", "accuracy", "located"] = "perplexity"
+    monitor: Literal["perplexity", "accuracy", "pointing_accuracy"] = "perplexity"
     learning_rate: PositiveFloat = 2e-3
     lr_decay_start: int = 10
     lr_decay_every: int = 2
@@ -230,14 +230,14 @@ class Captions(Recipe):
           python -m examples evaluate runs/captions --beam-width 4
 
         what the numbers mean:
-          right words        fraction of the words, the end marks counted, that the caption written
-                             has in their place
-          captions           fraction of the captions written that have no wrong word
-          looks              fraction of the words of the true caption for which the largest weight
-                             lies in the cell of the digit that the word names, while the caption
-                             is written
-          next token, next look, loss
-                             the same with the true words read so far, and the mean cost of a token
+          token accuracy     fraction of the words, EOS tokens counted, that the caption written has
+                             in their place
+          exact match        fraction of the captions written that have no wrong word
+          pointing accuracy  fraction of the words of the reference for which the largest weight lies
+                             in the cell of the digit that the word names, while the caption is
+                             written
+          next token accuracy, next pointing accuracy, loss
+                             the same teacher-forced, and the mean cost of a token
 
         Args:
             mnist: Folder of MNIST; that of the training by default.
@@ -274,11 +274,11 @@ class Captions(Recipe):
             "beam": beam_width,
             "scenes": sums["scenes"],
             "words_and_ends": sums["tokens"],
-            "right_words": sums["right"] / sums["tokens"],
-            "captions": sums["captions"] / sums["scenes"],
-            "looks": sums["found"] / sums["places"],
-            "next_token": told["accuracy"],
-            "next_look": told["located"],
+            "token_accuracy": sums["right"] / sums["tokens"],
+            "exact_match": sums["captions"] / sums["scenes"],
+            "pointing_accuracy": sums["found"] / sums["places"],
+            "next_token_accuracy": told["accuracy"],
+            "next_pointing_accuracy": told["pointing_accuracy"],
             "loss": float(np.log(told["perplexity"])),
         }
 

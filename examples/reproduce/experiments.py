@@ -351,7 +351,7 @@ _TABLE = (
         "--mnist {data}/mnist",
         "--mnist {data}/mnist",
         30,
-        (Goal("right_words", at_least=0.98), Goal("looks", at_least=0.95)),
+        (Goal("token_accuracy", at_least=0.98), Goal("pointing_accuracy", at_least=0.95)),
     ),
     Experiment(
         "scenes-hard",
@@ -360,7 +360,7 @@ _TABLE = (
         "--mnist {data}/mnist --attention hard",
         "--mnist {data}/mnist",
         30,
-        (Goal("right_words", at_least=0.95), Goal("looks", at_least=0.9)),
+        (Goal("token_accuracy", at_least=0.95), Goal("pointing_accuracy", at_least=0.9)),
     ),
     Experiment(
         "scenes-hard-control",
@@ -369,7 +369,7 @@ _TABLE = (
         "--mnist {data}/mnist --attention hard --expected-rate 0 --reinforce 0 --epochs 8",
         "--mnist {data}/mnist",
         15,
-        (Goal("looks", at_most=0.5),),
+        (Goal("pointing_accuracy", at_most=0.5),),
     ),
     Experiment(
         "scenes-guided",
@@ -379,7 +379,7 @@ _TABLE = (
         " --lr-decay-start 14 --ema-decay 0.995",
         "--mnist {data}/mnist --digits 2:4",
         30,
-        (Goal("looks", at_least=0.99),),
+        (Goal("pointing_accuracy", at_least=0.99),),
     ),
     Experiment(
         "language-lstm",

@@ -35,12 +35,11 @@ MEASURES = {
     "perplexity": "perplexity",
     "perplexity_free_running": "perplexity, free-running",
     "bound": "bound in nats",
-    "right_words": "right words",
-    "captions": "right captions",
-    "looks": "looks at the digit",
+    "token_accuracy": "token accuracy",
+    "pointing_accuracy": "pointing accuracy",
 }
 #: Numbers that are shares, and stand in the page as percent; numbers in percent.
-SHARES = ("exact_match", "position_within_one", "right_words", "captions", "looks")
+SHARES = ("exact_match", "position_within_one", "token_accuracy", "pointing_accuracy")
 PERCENT = ("accuracy", "naive_bayes", "most_frequent", "error")
 
 

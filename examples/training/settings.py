@@ -6,7 +6,7 @@ from collections.abc import Callable
 import keras
 
 #: Metrics of which the larger value is the better one; of all others it is the smaller.
-LARGER_IS_BETTER = {"accuracy", "bleu", "exact_match", "located"}
+LARGER_IS_BETTER = {"accuracy", "bleu", "exact_match", "pointing_accuracy"}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -72,7 +72,7 @@ def test_a_run_says_what_its_scenes_were_and_measures_where_it_looks(captions_ru
     rows = read_history(captions_run / "history.csv")
     assert [row["epoch"] for row in rows] == [1, 2]
     assert rows[1]["val_perplexity"] < rows[0]["val_perplexity"]
-    assert 0 < rows[1]["val_located"] <= 1
+    assert 0 < rows[1]["val_pointing_accuracy"] <= 1
 
 
 def test_evaluate_measures_written_captions_and_looks(command, captions_run, tmp_path):
@@ -90,9 +90,15 @@ def test_evaluate_measures_written_captions_and_looks(command, captions_run, tmp
     numbers = json.loads((tmp_path / "numbers.json").read_text())
     assert numbers["scenes"] == 64  # two batches
     assert 64 * 2 <= numbers["words_and_ends"] <= 64 * 3
-    for name in ("right_words", "captions", "looks", "next_token", "next_look"):
+    for name in (
+        "token_accuracy",
+        "exact_match",
+        "pointing_accuracy",
+        "next_token_accuracy",
+        "next_pointing_accuracy",
+    ):
         assert 0 <= numbers[name] <= 1
-    assert f"right words          {numbers['right_words']:.4f}" in out
+    assert f"token accuracy       {numbers['token_accuracy']:.4f}" in out
 
 
 def test_scenes_of_other_numbers_of_digits_are_measured_too(command, captions_run, tmp_path):

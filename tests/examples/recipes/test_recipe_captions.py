@@ -7,7 +7,12 @@ import tensorflow as tf
 
 from examples.data import scenes
 from examples.data.scene_stream import Encoder, SceneStream, make_tokenizer
-from examples.recipes.caption_metrics import CaptionTrainer, Located, make_loss, make_metrics
+from examples.recipes.caption_metrics import (
+    CaptionTrainer,
+    PointingAccuracy,
+    make_loss,
+    make_metrics,
+)
 from examples.training.fitting import evaluate
 from keras_attention.export import tokenizers
 
@@ -156,14 +161,14 @@ def test_words_and_looks_are_counted_without_padding():
     data = tf.data.Dataset.from_tensors(batch)
     metrics = make_metrics((3, 6), side=24)
     numbers = evaluate(model, data, make_loss(), metrics, trainer=CaptionTrainer)
-    assert sorted(numbers) == ["accuracy", "located", "loss", "perplexity"]
+    assert sorted(numbers) == ["accuracy", "pointing_accuracy", "loss", "perplexity"]
     log_probs = tf.nn.log_softmax(logits).numpy()
     loss = -np.mean([log_probs[0, n, [4, 5, 3][n]] for n in range(3)] + [log_probs[1, 0, 6]] * 2)
     assert numbers["loss"] == pytest.approx(loss, rel=1e-5)
     assert numbers["perplexity"] == pytest.approx(np.exp(loss), rel=1e-5)
     assert numbers["accuracy"] == pytest.approx(4 / 5)
-    assert numbers["located"] == pytest.approx(2 / 3)
+    assert numbers["pointing_accuracy"] == pytest.approx(2 / 3)
     for weights in (looks, looks[:, :1]):  # the second: one look for all words of a caption
-        located = Located((3, 6), side=24)
-        located.update_state(tf.constant(box), tf.constant(weights))
-        assert (float(located.total), float(located.count)) == (2.0, 3.0)
+        pointing = PointingAccuracy((3, 6), side=24)
+        pointing.update_state(tf.constant(box), tf.constant(weights))
+        assert (float(pointing.total), float(pointing.count)) == (2.0, 3.0)
