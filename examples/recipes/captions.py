@@ -233,9 +233,8 @@ class Captions(Recipe):
           token accuracy     fraction of the words, EOS tokens counted, that the caption written has
                              in their place
           exact match        fraction of the captions written that have no wrong word
-          pointing accuracy  fraction of the words of the reference for which the largest weight lies
-                             in the cell of the digit that the word names, while the caption is
-                             written
+          pointing accuracy  fraction of the reference's words for which the largest weight lies in
+                             the cell of the digit that the word names, while the caption is written
           next token accuracy, next pointing accuracy, loss
                              the same teacher-forced, and the mean cost of a token
 
