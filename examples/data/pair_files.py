@@ -76,7 +76,7 @@ class PairFiles:
         """Returns the pairs, and prints what was left out.
 
         Args:
-            part: What is read, for the messages; of the dates "training", "validation" or "test".
+            part: What is read, for the messages; of the dates "train", "validation" or "test".
             on_bad_line: `"skip"` or `"refuse"`.
             max_examples: Take only the first so many pairs; None takes all.
 
@@ -84,8 +84,9 @@ class PairFiles:
             DataError: If the files cannot be used.
         """
         if not self:
-            size = dates.DEFAULT_SIZES[part]
-            pairs = dates.date_pairs(part, min(size, max_examples or size))
+            split = "dev" if part == "validation" else part
+            size = dates.DEFAULT_SIZES[split]
+            pairs = dates.date_pairs(split, min(size, max_examples or size))
             return Corpus(pairs, list(range(1, len(pairs) + 1)), "dates", Report())
         corpus = self._read(on_bad_line)
         if corpus.report.left_out:

@@ -36,9 +36,9 @@ def test_pictures_and_digits_come_as_they_were_written(tmp_path, pack):
         np.testing.assert_array_equal(read, expected)
 
 
-def test_the_last_five_thousand_training_pictures_are_the_dev_part(tmp_path):
-    labels = np.arange(idx.DEV + 3) % 7
-    write(tmp_path, "train", np.zeros((idx.DEV + 3, 28, 28)), labels)
+def test_the_last_five_thousand_training_pictures_are_the_validation_part(tmp_path):
+    labels = np.arange(idx.VALIDATION + 3) % 7
+    write(tmp_path, "train", np.zeros((idx.VALIDATION + 3, 28, 28)), labels)
     (images, training), (_, dev) = (
         idx.read_mnist(tmp_path, part) for part in ("train", "validation")
     )
@@ -82,7 +82,7 @@ def test_files_that_do_not_fit_each_other_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"more than 5,000 pictures; it has the shape \(11, 28, 28"):
         idx.read_mnist(tmp_path, "train")
     with pytest.raises(ValueError, match="one of .'train', 'validation', 'test'"):
-        idx.read_mnist(tmp_path, "validation")
+        idx.read_mnist(tmp_path, "dev")
 
 
 @pytest.mark.skipif(not MNIST.is_dir(), reason="MNIST is not in the data folder")
