@@ -90,6 +90,7 @@ def test_cases_are_skipped_once_the_time_is_used(faked, capsys):
     assert f"Skipped, the time was used: {CASE}." in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_all_rows_of_a_small_run_give_numbers(tmp_path):
     pytest.importorskip("jax", reason="JAX is not installed: the GPU benchmark is NOT run")
     path = tmp_path / "gpu.json"
