@@ -151,7 +151,7 @@ def test_a_guided_export_reads_the_sentence_as_text(command, guided_run, tmp_pat
 
 def test_evaluate_and_plot_know_a_guided_run(command, guided_run, tmp_path):
     status, out, _ = command("evaluate", guided_run, "--scenes", 32, "--part", "validation")
-    assert status == 0 and "next look" in out
+    assert status == 0 and "next pointing accuracy" in out
     pictures = tmp_path / "pictures"
     status, _, err = command("plot", guided_run, "--output-dir", pictures, "--count", 2)
     assert (status, err) == (0, "")

@@ -122,7 +122,7 @@ def test_the_export_draws_what_the_noise_says(command, drawing_run, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("model", "options"), [("ram", LOOKING), ("draw", DRAWING)])
+@pytest.mark.parametrize(("name", "options"), [("ram", LOOKING), ("draw", DRAWING)])
 def test_a_run_goes_on_to_the_same_numbers(command, mnist, tmp_path, name, options):
     whole, half = tmp_path / "whole", tmp_path / "half"
     trained(whole, name, mnist, [*options, "--epochs", 3])
@@ -133,7 +133,7 @@ def test_a_run_goes_on_to_the_same_numbers(command, mnist, tmp_path, name, optio
         assert {**one, "seconds": 0} == {**other, "seconds": 0}
 
 
-@pytest.mark.parametrize("model", ["ram", "draw"])
+@pytest.mark.parametrize("name", ["ram", "draw"])
 @pytest.mark.parametrize(
     ("given", "status", "told"),
     [

@@ -270,7 +270,7 @@ def test_the_module_runs_as_a_command():
 
 
 @pytest.mark.parametrize(
-    ("was_there", "model", "sizes", "told"),
+    ("was_there", "name", "sizes", "told"),
     [
         # By a layer, after the tokenizers were written.
         (False, "transformer", "--units 15 --heads 2", "num_heads"),
