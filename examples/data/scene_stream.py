@@ -50,10 +50,10 @@ class Encoder:
 
         Returns:
             `image` `(batch, side, side, 1)`, float32 from 0 to 255, `target`
-            `(batch, longest + 1)`, which begins with the start mark, and `guide`
-            `(batch, GUIDE_WORDS)`; and `caption`, like `target` but with the end mark behind,
+            `(batch, longest + 1)`, which begins with the BOS token, and `guide`
+            `(batch, GUIDE_WORDS)`; and `caption`, like `target` but with the EOS token behind,
             and `box` `(batch, longest + 1, 4)`, where each word is: `(top, left, bottom,
-            right)` in points, 0 for the end mark and padding.
+            right)` in points, 0 for the EOS token and padding.
         """
         count, width = len(drawn), self.longest + 1
         target, caption = (np.zeros((count, width), np.int32) for _ in range(2))

@@ -41,8 +41,8 @@ DESCRIPTIONS = {
     "image": "pictures, 0 to 255",
     "guide": "a sentence that names what the caption is to be about",
     "caption": "what the picture shows",
-    "words": 'its words, the end mark "</s>" and "" behind it',
-    "length": "how many words there are, without the end mark",
+    "words": 'its words, the EOS token "</s>" and "" behind it',
+    "length": "how many words there are, without the EOS token",
     "score": "log-probability of the caption",
     "attention": "how much each location was attended to",
 }
@@ -94,7 +94,7 @@ class Captions(Recipe):
 
     What is minimized is the mean loss of a word, plus --doubly-stochastic, or --reinforce and
     --entropy, times means over captions. The paper weighs these against the sum over a caption's
-    words: divide its lambdas by the mean number of words of a caption, the end mark counted. Its
+    words: divide its lambdas by the mean number of words of a caption, the EOS token counted. Its
     penalty of 1 is --doubly-stochastic 0.25 for --digits 2:4, which are 4 words in the mean.
 
     Attributes:
@@ -362,7 +362,7 @@ class Captions(Recipe):
         return captioner(self.model, self._longest + 1, beam_width)
 
     def get_words(self, ids: np.ndarray) -> list[list[str]]:
-        """Returns the words of captions, without the end mark."""
+        """Returns the words of captions, without the EOS token."""
         tokens = self.tokenizers["words"].ids_to_tokens(ids).numpy()
         kept = (ids != 0) & (ids != EOS_ID)
         return [[w.decode() for w in row[k]] for row, k in zip(tokens, kept, strict=True)]
