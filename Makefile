@@ -12,7 +12,7 @@ STAMP := $(VENV)/installed.test
 help:
 	@echo "make demo       train RNNsearch on dates, evaluate, draw, export and ask it"
 	@echo "make test       the fast tests"
-	@echo "make test-thorough every layer's training under XLA, every family's commands, other long tests"
+	@echo "make test-thorough every layer's training under XLA, every recipe's commands, other long tests"
 	@echo "make test-variants what every layer promises, of its variants with other arguments"
 	@echo "make test-jax   what every layer promises, on the JAX backend"
 	@echo "make test-jax-thorough the same of every variant of a layer, and gradients in half precision"

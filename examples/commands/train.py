@@ -167,7 +167,7 @@ def _claim(directory, arguments, written_first):
     """Makes the run directory; returns the record of the run to resume, or None.
 
     Raises if another run is there, or none to resume. `written_first` are the names that a run
-    of this family may hold before it has a record.
+    of this recipe may hold before it has a record.
     """
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is a file. Name a directory for the run.")

@@ -60,16 +60,16 @@ class Encoder:
         guide = np.zeros((count, GUIDE_WORDS), np.int32)
         box = np.zeros((count, width, 4), np.float32)
         for row, scene in enumerate(drawn):
-            ids = self._encoded(scene.caption)
+            ids = self._encode(scene.caption)
             target[row, : len(ids) + 1] = [BOS_ID, *ids]
             caption[row, : len(ids) + 1] = [*ids, EOS_ID]
-            asked = self._encoded(scene.guide)
+            asked = self._encode(scene.guide)
             guide[row, : len(asked)] = asked
             box[row, : len(scene.named)] = scene.named
         image = np.stack([scene.image for scene in drawn]).astype(np.float32)
         return {"image": image, "target": target, "guide": guide}, {"caption": caption, "box": box}
 
-    def _encoded(self, text):
+    def _encode(self, text):
         return [self._ids[word] for word in text.split()]
 
 

@@ -90,11 +90,3 @@ class OutputsTrainer(keras.Model):
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         return super().compute_metrics(x, y, self.loss.get_measured(y, y_pred), sample_weight)
-
-
-class RecognitionTrainer(OutputsTrainer):
-    """The trainer of `Recognition`: backups of a training hold the name of its class."""
-
-
-class DrawingTrainer(OutputsTrainer):
-    """The trainer of `Drawing`."""

@@ -14,6 +14,7 @@ from examples.data.idx import SIDE
 from examples.data.order import pick_evenly
 from examples.data.rows import RowBatches
 from examples.recipes.base import Recipe
+from examples.recipes.digit_losses import OutputsTrainer
 from examples.training.fitting import evaluate
 from examples.training.recorder import Plateau
 
@@ -37,6 +38,7 @@ class Digits(Recipe):
     quick_training: ClassVar = "--max-examples 200 --epochs 1 --no-xla"
     quick_evaluation: ClassVar = "--max-examples 100"
     float_format: ClassVar = ".4g"
+    trainer: ClassVar = OutputsTrainer
 
     mnist: Directory
     max_examples: int | None = None

@@ -13,7 +13,7 @@ from examples.commands.options import Directory, NonNegativeFloat, Seed
 from examples.data.digit_batches import scale_image
 from examples.models import draw
 from examples.recipes.base import Served
-from examples.recipes.digit_losses import Bound, DrawingTrainer
+from examples.recipes.digit_losses import Bound
 from examples.recipes.digits import Digits, Part
 from examples.recipes.frames import Animation, Cell, plot_cells
 
@@ -47,7 +47,6 @@ class Drawing(Digits):
     """
 
     quick_training: ClassVar = f"{Digits.quick_training} --steps 2"
-    trainer: ClassVar = DrawingTrainer
 
     epochs: int = 30
     clip_norm: NonNegativeFloat = 10.0
@@ -110,7 +109,7 @@ class Drawing(Digits):
         bound, kl = measured["bound"], measured["kl"]
         return {
             "part": part,
-            "pictures": len(group[0]["image"]),
+            "images": len(group[0]["image"]),
             "bound": bound,
             "reconstruction": bound - kl,
             "kl": kl,

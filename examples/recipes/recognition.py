@@ -12,7 +12,7 @@ from keras import ops
 from examples.commands.options import Directory, NonNegativeFloat
 from examples.data.digit_batches import scale_image
 from examples.recipes.base import Served
-from examples.recipes.digit_losses import RecognitionLoss, RecognitionTrainer
+from examples.recipes.digit_losses import RecognitionLoss
 from examples.recipes.digits import Digits, Part
 from examples.recipes.frames import Animation, Cell, plot_cells
 
@@ -43,7 +43,6 @@ class Recognition(Digits):
     """
 
     training_fields: ClassVar = (*Digits.training_fields, "reward_weight")
-    trainer: ClassVar = RecognitionTrainer
 
     epochs: int = 60
     monitor: Literal["accuracy", "crossentropy"] = "accuracy"
@@ -105,7 +104,7 @@ class Recognition(Digits):
         measured = self.measure(group)
         return {
             "part": part,
-            "pictures": len(group[0]["image"]),
+            "images": len(group[0]["image"]),
             "error": 100 * (1 - measured["accuracy"]),
             "loss": measured["crossentropy"],
         }

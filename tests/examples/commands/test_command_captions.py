@@ -42,7 +42,7 @@ def mnist(tmp_path_factory):
     return folder
 
 
-def trained(tmp_path_factory, mnist, name, *options):
+def train_run(tmp_path_factory, mnist, name, *options):
     from command_line import answer
 
     directory = tmp_path_factory.mktemp(name) / "run"
@@ -56,13 +56,13 @@ def trained(tmp_path_factory, mnist, name, *options):
 @pytest.fixture(scope="session")
 def captions_run(tmp_path_factory, mnist):
     """Show, Attend and Tell after 40 updates. Tests copy it to change it."""
-    return trained(tmp_path_factory, mnist, "show-attend-tell")
+    return train_run(tmp_path_factory, mnist, "show-attend-tell")
 
 
 @pytest.fixture(scope="session")
 def guided_run(tmp_path_factory, mnist):
     """Text-guided attention after 40 updates."""
-    return trained(tmp_path_factory, mnist, "text-guided")
+    return train_run(tmp_path_factory, mnist, "text-guided")
 
 
 def test_a_run_says_what_its_scenes_were_and_measures_where_it_looks(captions_run, mnist):

@@ -37,7 +37,7 @@ def mnist(tmp_path_factory):
     return folder
 
 
-def trained(folder, name, mnist, options):
+def train_run(folder, name, mnist, options):
     status, out, err = answer("train", name, "--mnist", mnist, *SMALL, *options, "--run", folder)
     assert (status, err) == (0, ""), out
     return out
@@ -47,7 +47,7 @@ def trained(folder, name, mnist, options):
 def looking_run(tmp_path_factory, mnist):
     """A model that has learned to tell the quarters."""
     directory = tmp_path_factory.mktemp("looking") / "run"
-    assert "best accuracy " in trained(directory, "ram", mnist, LOOKING)
+    assert "best accuracy " in train_run(directory, "ram", mnist, LOOKING)
     return directory
 
 
@@ -55,7 +55,7 @@ def looking_run(tmp_path_factory, mnist):
 def drawing_run(tmp_path_factory, mnist):
     """A model that has begun to draw."""
     directory = tmp_path_factory.mktemp("drawing") / "run"
-    trained(directory, "draw", mnist, DRAWING)
+    train_run(directory, "draw", mnist, DRAWING)
     return directory
 
 
@@ -63,7 +63,7 @@ def test_unseen_digits_are_recognized(command, looking_run, tmp_path):
     status, out, err = command("evaluate", looking_run, "--json", tmp_path / "numbers.json")
     assert (status, err) == (0, "")
     numbers = json.loads((tmp_path / "numbers.json").read_text())
-    assert (numbers["part"], numbers["pictures"]) == ("test", 40)
+    assert (numbers["part"], numbers["images"]) == ("test", 40)
     assert numbers["error"] < 10  # chance is 75
     assert "error" in out
 
@@ -125,8 +125,8 @@ def test_the_export_draws_what_the_noise_says(command, drawing_run, tmp_path):
 @pytest.mark.parametrize(("name", "options"), [("ram", LOOKING), ("draw", DRAWING)])
 def test_a_run_goes_on_to_the_same_numbers(command, mnist, tmp_path, name, options):
     whole, half = tmp_path / "whole", tmp_path / "half"
-    trained(whole, name, mnist, [*options, "--epochs", 3])
-    trained(half, name, mnist, [*options, "--epochs", 1])
+    train_run(whole, name, mnist, [*options, "--epochs", 3])
+    train_run(half, name, mnist, [*options, "--epochs", 1])
     assert command("train", name, "--run", half, "--resume", "--epochs", 3)[0] == 0
     rows = [read_history(path / "history.csv") for path in (half, whole)]
     for one, other in zip(*rows, strict=True):
