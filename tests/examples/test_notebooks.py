@@ -60,9 +60,9 @@ SHORT = {
     "seq2seq": {**NUMBERS, "LAYERS": 1},
     "show_attend_tell": {"SCENES": 100, "UNITS": 8, "EPOCHS": 1},
     "text_guided": {
-        "PICTURES": 100,
+        "SCENES": 100,
         "UNITS": 8,
-        "UPDATES": 4,
+        "ATTENTION_UNITS": 8,
         "READING_EPOCHS": 1,
         "EPOCHS": 1,
     },
@@ -83,6 +83,7 @@ REWRITTEN = {
     "rnnsearch_dates",
     "seq2seq",
     "show_attend_tell",
+    "text_guided",
     "transformer_dates",
 }
 #: Packages that a page may import besides the standard library.
