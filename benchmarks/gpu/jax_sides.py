@@ -145,7 +145,7 @@ def normalizer(kind, shape, gradient):
     return layer_program(layer, (draw(*shape),), gradient)
 
 
-def translator(system, width, layers, vocabulary, dtype, heads=4):
+def translator(system, width, layers, vocabulary, policy, heads=4):
     """Returns RNNsearch or a Transformer of `layers` and `layers` layers.
 
     They are those of `examples.models`, which need TensorFlow to be imported, as its parts.
@@ -154,7 +154,6 @@ def translator(system, width, layers, vocabulary, dtype, heads=4):
     from keras_attention import BahdanauAttention, BahdanauDecoder, TransformerDecoder
 
     keras.utils.set_random_seed(1)
-    policy = None if dtype == "float32" else f"mixed_{dtype}"
     if system == "transformer":
         common = {"dropout": 0.0, "dtype": policy}
         sizes = (vocabulary, width, layers, heads, 4 * width)
@@ -176,7 +175,8 @@ def training(system, batch, length, width, layers, vocabulary, dtype):
     """Forward, backward, clipping by global norm and Adam on full sentences."""
     from benchmarks.train import CLIP_NORM, LEARNING_RATE, example_batch
 
-    model = translator(system, width, layers, vocabulary, dtype)
+    policy = dtype if dtype == "float32" else f"mixed_{dtype}"
+    model = translator(system, width, layers, vocabulary, policy)
     source, target, labels = map(jnp.asarray, example_batch(batch, length, length, vocabulary))
     optimizer = keras.optimizers.Adam(LEARNING_RATE, global_clipnorm=CLIP_NORM)
     optimizer.build(model.trainable_variables)

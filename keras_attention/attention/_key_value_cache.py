@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_attention._utils.shapes import reshape
 from keras_attention._utils.tensor_types import Size, TensorDict, TensorLike
+from keras_attention.kernels import execution
 from keras_attention.validation import check_ready
 
 
@@ -35,8 +36,9 @@ def empty_cache(rows, max_length, sizes, dtype):
 def write_cache(cache, new, position):
     """Returns the cache with `new` written from `position` on.
 
-    A single new position is scattered, which a compiled loop does in place. Several positions are
-    selected with a `where` over the whole cache.
+    A single new position is scattered, which a compiled loop does in place on a CPU. On a GPU XLA
+    copies the cache before and after, so there, as for several positions, a `where` over the whole
+    cache selects.
 
     Args:
         cache: A dict, see `empty_cache`.
@@ -45,7 +47,7 @@ def write_cache(cache, new, position):
         position: Int `(rows,)`, the index of the first new position. Positions outside of the
             cache are not written.
     """
-    if new["mask"].shape[1] == 1:
+    if new["mask"].shape[1] == 1 and not execution.has_gpu():
         names = [name for name in cache if name != "mask"]
         leaves = {name: _write_one_position(cache[name], new[name], position) for name in names}
         return {**leaves, "mask": _write_positions({"mask": cache["mask"]}, new, position)["mask"]}
@@ -86,6 +88,7 @@ def _write_positions(cache, new, position):
         if leaf.shape[axis] != 1:  # one new position broadcasts
             index = reshape(source, (rows, *lead, length, *tail))
             leaf = ops.take_along_axis(leaf, index, axis=axis)
+        leaf = ops.cast(leaf, old.dtype)
         return ops.where(reshape(here, (rows, *lead, length, *tail)), leaf, old)
 
     return {name: put(cache[name], new[name]) for name in cache}

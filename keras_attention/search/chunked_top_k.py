@@ -12,7 +12,7 @@ import math
 from keras import ops
 
 from keras_attention._utils.tensor_types import Tensor, TensorLike
-from keras_attention.kernels.execution import get_execution_mode
+from keras_attention.kernels import execution
 from keras_attention.search._indexing import top_k
 from keras_attention.search._log_probs import MIN_FLOAT32
 
@@ -30,7 +30,11 @@ def chunked_top_k(logits: TensorLike, count: int) -> tuple[Tensor, Tensor]:
         Tuple of values and int32 ids, both of shape `(rows, count)`.
     """
     vocabulary = logits.shape[1]
-    if get_execution_mode(logits) == "eager":
+    if count == 1 and execution.has_gpu():  # one kernel
+        logits = ops.where(logits == 0.0, 0.0, logits)  # as `top_k` does
+        ids = ops.argmax(logits, axis=1, keepdims=True)
+        return ops.max(logits, axis=1, keepdims=True), ops.cast(ids, "int32")
+    if execution.get_execution_mode(logits) == "eager":
         return top_k(logits, count)
     size = choose_chunk_size(vocabulary, count)
     chunks = vocabulary // size

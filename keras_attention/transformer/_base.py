@@ -27,6 +27,7 @@ from keras_attention.attention._windows import window_radius
 from keras_attention.attention.multi_head import MultiHeadAttention
 from keras_attention.attention.rotary import RotaryEmbedding, get_rotary
 from keras_attention.core.counter_dropout import CounterDropout
+from keras_attention.kernels.layer_normalization import LayerNormalization
 from keras_attention.kernels.products import Dense
 
 NORMALIZATIONS = ("post", "pre")
@@ -180,7 +181,7 @@ class TransformerLayer(Layer):
 def normalization_layer(owner, name: str):
     """Returns a `LayerNormalization` of the last axis with the dtype policy of `owner`."""
     epsilon = EPSILON.get(owner.compute_dtype, 1e-5)
-    return keras.layers.LayerNormalization(epsilon=epsilon, dtype=owner.dtype_policy, name=name)
+    return LayerNormalization(epsilon=epsilon, dtype=owner.dtype_policy, name=name)
 
 
 def zero_masked(tensor, mask):

@@ -8,6 +8,7 @@ from tf_or_skip import tf
 
 import keras_attention as ka
 from keras_attention.attention._key_value_cache import empty_cache, write_cache
+from keras_attention.kernels import execution
 
 ROWS, LENGTH, WIDTH, ROOM = 3, 7, 11, 9
 
@@ -119,6 +120,22 @@ def test_an_empty_cache_gives_zeros(policy):
     context, weights = layer.attend(states[:, 0], layer.start_cache(ROWS, ROOM))
     assert np.all(np.array(weights) == 0) and np.all(np.array(context) == 0)
     assert keras.backend.standardize_dtype(context.dtype) == policy
+
+
+@pytest.mark.parametrize("on_gpu", [False, True])
+@pytest.mark.parametrize("position", [[2, 0], [3, 1], [-1, 2]])
+def test_one_position_is_written_alike_on_every_device(monkeypatch, on_gpu, position):
+    monkeypatch.setattr(execution, "has_gpu", lambda: on_gpu)
+    draw = np.random.default_rng(1)
+    cache = empty_cache(2, 3, {"value": (5, 7)}, "float32")
+    new = {"value": draw.normal(size=(2, 5, 1, 7)), "mask": np.ones((2, 1), bool)}
+    written = write_cache(cache, new, np.array(position))
+    values, mask = np.zeros((2, 5, 3, 7), "float32"), np.zeros((2, 3), bool)
+    for row, place in enumerate(position):
+        if 0 <= place < 3:
+            values[row, :, place], mask[row, place] = new["value"][row, :, 0], True
+    np.testing.assert_array_equal(written["value"], values)
+    np.testing.assert_array_equal(written["mask"], mask)
 
 
 def test_what_does_not_fit_is_not_written():

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from tf_or_skip import tf
 
+from keras_attention.kernels import execution
 from keras_attention.search.chunked_top_k import SMALL_VOCABULARY, choose_chunk_size, chunked_top_k
 
 
@@ -24,6 +25,17 @@ def test_equal_logits_come_in_the_order_of_their_ids(vocabulary, jit_compile):
     logits[5] = 0.0
     _, ids = tf.function(chunked_top_k, jit_compile=jit_compile)(logits, 9)
     np.testing.assert_array_equal(ids, np.argsort(-logits, axis=1, kind="stable")[:, :9])
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_the_most_probable_token_on_a_gpu_is_the_first_of_equal_ones(monkeypatch, jit_compile):
+    monkeypatch.setattr(execution, "has_gpu", lambda: True)
+    logits = np.random.default_rng(2).integers(0, 9, size=(5, 1009)).astype("float32")
+    logits[3], logits[4] = -0.0, -1.0
+    logits[3, 7], logits[4, [11, 13]] = 0.0, [-0.0, 0.0]
+    values, ids = tf.function(chunked_top_k, jit_compile=jit_compile)(logits, 1)
+    np.testing.assert_array_equal(ids[:, 0], logits.argmax(axis=1))
+    np.testing.assert_array_equal(values[:, 0], logits.max(axis=1))
 
 
 def test_best_tokens_of_one_chunk_or_of_the_tail_are_all_found():
