@@ -42,7 +42,7 @@ demo: $(STAMP)
 	@echo "== 2/5  measure it on dates it has never seen"
 	@"$(BIN)/python" -m examples evaluate "$(RUN)" --beam-width 2
 	@echo "== 3/5  draw where it looks"
-	@"$(BIN)/python" -m examples plot "$(RUN)" --output-dir "$(RUN)/pictures"
+	@"$(BIN)/python" -m examples plot "$(RUN)" --output-dir "$(RUN)/plots"
 	@echo "== 4/5  export it for TensorFlow Serving"
 	@"$(BIN)/python" -m examples export "$(RUN)" "$(RUN)/served"
 	@echo "== 5/5  ask the SavedModel, without this library"

@@ -28,7 +28,7 @@ in this order:
   python -m examples train rnnsearch --run runs/dates     learn to read dates
   python -m examples evaluate runs/dates                  measure it on unseen ones
   python -m examples translate runs/dates "3. Mai 1979"
-  python -m examples plot runs/dates --output-dir pictures
+  python -m examples plot runs/dates --output-dir plots
   python -m examples export runs/dates served
   python -m examples.predict served "3. Mai 1979"             ask what was exported
 

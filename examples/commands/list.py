@@ -20,7 +20,7 @@ def run(arguments) -> None:
     width = max(map(len, MODELS))
     title_width = max(len(model.module.TITLE) for model in MODELS.values())
     for recipe, members in itertools.groupby(MODELS.values(), key=lambda model: model.recipe):
-        print(f"{recipe.__name__}:")
+        print(recipe.__doc__.splitlines()[0])
         for model in members:
             title, paper = model.module.TITLE, model.module.REFERENCE
             mark = " [--paper]" if hasattr(model.module, "PAPER") else ""

@@ -3,7 +3,7 @@
     {"id": "neg/cv000", "fold": 0, "label": "neg", "sentences": ["a film about ...", ...]}
 
 `label` and `sentences` must be there. Sentences are tokenized: words stand between spaces.
-`fold`, an int, is needed where folds are chosen; `id` names a document in pictures and errors.
+`fold`, an int, is needed where folds are chosen; `id` names a document in figures and errors.
 Other keys are ignored. A line that is anything else ends the reading: a document has no
 partner that could be left out with it, and a corpus of documents is small enough to repair.
 """

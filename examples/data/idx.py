@@ -17,7 +17,7 @@ import numpy as np
 from examples.data.report import DataError
 
 VALIDATION = 5_000
-"""Training pictures that are held out, the last ones."""
+"""Training images that are held out, the last ones."""
 SIDE = 28
 PARTS = ("train", "validation", "test")
 FILES = {"train": "train", "validation": "train", "test": "t10k"}
@@ -26,20 +26,20 @@ GZIP = b"\x1f\x8b"
 
 
 def read_mnist(folder, part: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the pictures and the digits of a part of MNIST.
+    """Returns the images and the digits of a part of MNIST.
 
     Args:
         folder: Where `train-images-idx3-ubyte.gz`, `train-labels-idx1-ubyte.gz` and the two that
             begin with `t10k` are; without `.gz` they may be unpacked.
-        part: "train", the training files without their last 5,000 pictures; "validation", these; or
+        part: "train", the training files without their last 5,000 images; "validation", these; or
             "test".
 
     Returns:
-        Arrays of uint8: pictures `(count, 28, 28)`, 0 is background and 255 ink, and digits
+        Arrays of uint8: images `(count, 28, 28)`, 0 is background and 255 ink, and digits
         `(count,)`.
 
     Raises:
-        DataError: If a file is missing or damaged, or pictures and digits do not fit.
+        DataError: If a file is missing or damaged, or images and digits do not fit.
     """
     if part not in PARTS:
         raise ValueError(f"read_mnist expects `part` to be one of {PARTS}. Received: {part!r}")
@@ -48,12 +48,12 @@ def read_mnist(folder, part: str) -> tuple[np.ndarray, np.ndarray]:
     images, labels = read_idx(images_path), read_idx(labels_path)
     if images.shape[1:] != (SIDE, SIDE):
         raise DataError(
-            f"{images_path}: expected pictures of {SIDE} x {SIDE} points, three dimensions; it "
+            f"{images_path}: expected images of {SIDE} x {SIDE} points, three dimensions; it "
             f"has the shape {images.shape}."
         )
     if labels.shape != images.shape[:1]:
         raise DataError(
-            f"{labels_path}: expected one digit for each of the {len(images):,} pictures of "
+            f"{labels_path}: expected one digit for each of the {len(images):,} images of "
             f"{images_path.name}; it has the shape {labels.shape}."
         )
     if labels.size and labels.max() > 9:
@@ -67,7 +67,7 @@ def read_mnist(folder, part: str) -> tuple[np.ndarray, np.ndarray]:
         "test": slice(None),
     }[part]
     if not len(images[kept]):
-        needed = f"more than {VALIDATION:,} pictures" if part == "train" else "pictures"
+        needed = f"more than {VALIDATION:,} images" if part == "train" else "images"
         raise DataError(f"{images_path}: expected {needed}; it has the shape {images.shape}.")
     return images[kept], labels[kept]
 

@@ -2,7 +2,7 @@
 
 A caption of a scene lists its digits in reading order: `two seven one`. A guided caption is about
 the one digit that a sentence names: to `where is the seven` it says `at the top left`. It does not
-name the digit again: that word would need no look at the picture.
+name the digit again: that word would need no look at the image.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from examples.data.idx import SIDE
 from keras_attention import validation
 
 CELL = 24
-"""Side of a cell in points. A digit's ink fits into 20; its picture, with a margin, has 28."""
+"""Side of a cell in points. A digit's ink fits into 20; its image, with a margin, has 28."""
 SHIFT = 2
 """How far a digit may be from the middle of its cell, in points, to each side."""
 LARGEST_GRID = 3
@@ -24,7 +24,7 @@ GUIDES = ("the {}", "a {}", "where is the {}", "look at the {}", "there is a {} 
 
 @dataclasses.dataclass(frozen=True)
 class Scene:
-    """A picture and what is on it.
+    """An image and what is on it.
 
     Attributes:
         image: `(side, side, 1)`, uint8, 0 is background and 255 ink.
@@ -44,10 +44,10 @@ class Scene:
 
 
 class Painter:
-    """Draws scenes from pictures of digits.
+    """Draws scenes from images of digits.
 
     Args:
-        images: Pictures `(count, 28, 28)`, uint8.
+        images: Images `(count, 28, 28)`, uint8.
         labels: Their digits `(count,)`.
         grid: Int from 1 to 3, cells on a side of the canvas.
         digits: Pair of ints, the fewest and the most digits on a scene.
@@ -75,11 +75,11 @@ class Painter:
                 f"{grid} x {grid}. Received: digits={tuple(digits)!r}"
             )
         self.digits, self.guided = (low, high), bool(guided)
-        self._pictures = [images[labels == digit] for digit in range(len(NAMES))]
-        missing = [str(digit) for digit, found in enumerate(self._pictures) if not len(found)]
+        self._digits = [images[labels == digit] for digit in range(len(NAMES))]
+        missing = [str(digit) for digit, found in enumerate(self._digits) if not len(found)]
         if missing:
             raise ValueError(
-                f"Painter expects pictures of every digit. Received: none of {', '.join(missing)}"
+                f"Painter expects images of every digit. Received: none of {', '.join(missing)}"
             )
 
     @property
@@ -103,10 +103,10 @@ class Painter:
         for cell, value in zip(cells, values, strict=True):
             top, left = (int(place) * CELL for place in divmod(cell, self.grid))
             boxes.append((top, left, top + CELL, left + CELL))
-            picture = self._pictures[value][generator.integers(len(self._pictures[value]))]
+            digit = self._digits[value][generator.integers(len(self._digits[value]))]
             y, x = generator.integers(0, 2 * SHIFT, 2, endpoint=True)
             part = canvas[top + y : top + y + SIDE, left + x : left + x + SIDE]
-            np.maximum(part, picture, out=part)  # the margins of neighbors overlap
+            np.maximum(part, digit, out=part)  # the margins of neighbors overlap
         image = canvas[margin:-margin, margin:-margin, None]
         digits = tuple(int(value) for value in values)
         if not self.guided:

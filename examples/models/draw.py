@@ -1,4 +1,4 @@
-"""DRAW, a recurrent network that draws pictures, Gregor et al. 2015
+"""DRAW, a recurrent network that draws images, Gregor et al. 2015
 (https://arxiv.org/abs/1502.04623).
 
     x^_t = x - sigmoid(c_{t-1})                        equation 3
@@ -10,7 +10,7 @@
     bound = -log D(x | c_T) + sum_t KL(Q(Z_t | h^enc_t) || Normal(0, 1))     equations 9 to 12
 
 Code name -> paper name: `image` -> x, `canvas` -> c, `noise` -> (z - mu) / sigma. The recurrence is
-written out, step by step. What is random comes in as `noise`; for a new picture it is z itself, and
+written out, step by step. What is random comes in as `noise`; for a new image it is z itself, and
 only the decoder runs (`generator`). The canvas and both hidden states begin at learned values, the
 cells at 0.
 """
@@ -20,7 +20,7 @@ from keras import ops
 
 from keras_attention import GaussianGlimpse, GaussianWriter
 
-TITLE = "DRAW: a picture is drawn part by part, through a moving window"
+TITLE = "DRAW: an image is drawn part by part, through a moving window"
 REFERENCE = "Gregor et al. 2015, arXiv 1502.04623"
 
 
@@ -34,10 +34,10 @@ def build(
     write_size: int = 5,
     dtype=None,
 ) -> keras.Model:
-    """Returns a functional model that looks at a picture and draws it again.
+    """Returns a functional model that looks at an image and draws it again.
 
     Args:
-        height: Rows of a picture.
+        height: Rows of an image.
         width: Its columns.
         steps: How often it reads and writes; the paper has 64.
         units: Size of the states of encoder and decoder.
@@ -95,7 +95,7 @@ def build(
 
 
 def generator(model: keras.Model) -> keras.Model:
-    """Returns the model that draws new pictures, of the decoder of a built or loaded model.
+    """Returns the model that draws new images, of the decoder of a built or loaded model.
 
     Args:
         model: What `build` returned.

@@ -34,17 +34,17 @@ def build(
     deviation: PositiveFloat = 0.1,
     dtype=None,
 ) -> keras.Model:
-    """Returns a functional model from a picture to a digit, and to where it looked.
+    """Returns a functional model from an image to a digit, and to where it looked.
 
     Args:
-        height: Rows of a picture.
+        height: Rows of an image.
         width: Its columns.
         glimpses: How often it looks.
         size: Rows and columns of a glimpse.
         scales: Patches of a glimpse, each twice as wide as the one before.
         units: Size of the state, and of a glimpse's features.
         glimpse_units: Size of the features of patches and of locations.
-        deviation: Standard deviation of a location, in halves of the picture.
+        deviation: Standard deviation of a location, in halves of the image.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
 
     Returns:

@@ -1,6 +1,6 @@
 """Show, Attend and Tell, Xu et al. 2015 (https://arxiv.org/abs/1502.03044).
 
-    the annotations of `examples.models.encoders.picture`                section 3.1.1
+    the annotations of `examples.models.encoders.image_encoder`                section 3.1.1
     the decoder of `keras_attention.ShowAttendTellDecoder`               section 3.1.2
     soft:   + lambda sum_i (1 - sum_t alpha_ti)^2                        equation 14
     hard:   - lambda_r (log p - b) sum_t log alpha_t[s_t] - lambda_e sum_t H[alpha_t]
@@ -20,7 +20,7 @@ import keras
 from keras import ops
 
 from examples.commands.options import Fraction, NonNegativeFloat
-from examples.models.encoders import picture
+from examples.models.encoders import image_encoder
 from keras_attention import (
     DoublyStochasticLoss,
     HardAttention,
@@ -30,7 +30,7 @@ from keras_attention import (
     validation,
 )
 
-TITLE = "Show, Attend and Tell: a caption that looks at the picture for each word"
+TITLE = "Show, Attend and Tell: a caption that looks at the image for each word"
 REFERENCE = "Xu et al. 2015, arXiv 1502.03044"
 END = 3
 
@@ -61,7 +61,7 @@ def build(
 
     Args:
         vocabulary_size: Number of ids.
-        side: Points on a side of a picture.
+        side: Points on a side of an image.
         attention: The mean of all locations, or one drawn.
         units: Size of the decoder's state and of the attention.
         embedding_dim: Size of the embedding and of the readout.
@@ -70,7 +70,7 @@ def build(
             trained along, by default.
         backbone_weights: File of your weights for it, made with include_top=False; random by
             default.
-        backbone_size: Side that pictures are scaled to for it.
+        backbone_size: Side that images are scaled to for it.
         train_backbone: Train it along.
         gate: Let the decoder turn its attention down.
         doubly_stochastic: Soft: lambda of a caption's penalty, beside the mean loss of a word; the
@@ -94,12 +94,12 @@ def build(
         (batch, time, locations)}`, with the children `encoder`, image to `memory`, and `decoder`.
 
     Raises:
-        ValueError: If there is no such attention, or the pictures' arguments are wrong.
+        ValueError: If there is no such attention, or the images' arguments are wrong.
     """
     validation.check_one_of("show_attend_tell", "attention", attention, ("soft", "hard"))
     image = keras.Input([side, side, 1], name="image")
     target = keras.Input([None], dtype="int32", name="target")
-    memory, _ = picture.annotations(
+    memory, _ = image_encoder.annotations(
         image,
         annotation_dim,
         backbone,

@@ -14,7 +14,7 @@ from typing import Literal
 import keras
 
 from examples.commands.options import Fraction, NonNegativeFloat
-from examples.models.encoders import picture
+from examples.models.encoders import image_encoder
 from keras_attention import (
     LearnedPositionalEmbedding,
     ShowTellDecoder,
@@ -47,7 +47,7 @@ def build(
 
     Args:
         vocabulary_size: Number of ids.
-        side: Points on a side of a picture.
+        side: Points on a side of an image.
         units: Size of the decoder's state and of the attention.
         embedding_dim: Size of the embeddings.
         sentence_encoder: What makes a vector of the sentence: its last state, or a bag, the mean of
@@ -58,7 +58,7 @@ def build(
             trained along, by default.
         backbone_weights: File of your weights for it, made with include_top=False; random by
             default.
-        backbone_size: Side that pictures are scaled to for it.
+        backbone_size: Side that images are scaled to for it.
         train_backbone: Train it along.
         entropy: Bonus for looking around, times the entropy of a caption's one look, beside the
             mean loss of a word; the number is the paper's.
@@ -78,12 +78,12 @@ def build(
 
     Raises:
         ValueError: If there is no such sentence encoder, if one of yours gives no vector, or the
-            pictures' arguments are wrong.
+            images' arguments are wrong.
     """
     image = keras.Input([side, side, 1], name="image")
     guide = keras.Input([None], dtype="int32", name="guide")
     target = keras.Input([None], dtype="int32", name="target")
-    found, _ = picture.annotations(
+    found, _ = image_encoder.annotations(
         image,
         annotation_dim,
         backbone,

@@ -198,8 +198,8 @@ class Algorithms(Recipe):
         """Draws what a model writes, and where its heads attend.
 
         examples:
-          python -m examples plot runs/copy --output-dir pictures
-          python -m examples plot runs/copy --output-dir pictures --size length=120
+          python -m examples plot runs/copy --output-dir plots
+          python -m examples plot runs/copy --output-dir plots --size length=120
 
         Writes outputs.png, the targets above the outputs for several sizes (the largest it was
         trained on, and beyond), and, for a machine with a memory, memory_1.png, memory_2.png, ...:

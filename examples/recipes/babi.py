@@ -388,9 +388,9 @@ class Babi(Recipe):
         """Draws which sentences each reading of a story attends to.
 
         examples:
-          python -m examples plot runs/task1 --output-dir pictures              four test questions
-          python -m examples plot runs/task1 --output-dir pictures --count 9
-          python -m examples plot runs/task1 --output-dir pictures --question "Where is Mary?" \\
+          python -m examples plot runs/task1 --output-dir plots              four test questions
+          python -m examples plot runs/task1 --output-dir plots --count 9
+          python -m examples plot runs/task1 --output-dir plots --question "Where is Mary?" \\
               --sentences "Mary went to the garden." "John went to the kitchen."
 
         Writes story_1.png, story_2.png, ...: the sentences from the oldest to the most recent, a

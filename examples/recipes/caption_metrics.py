@@ -15,7 +15,7 @@ class PointingAccuracy(keras.metrics.Mean):
 
     Args:
         locations: Pair of ints, rows and columns of locations.
-        side: Points on a side of a picture.
+        side: Points on a side of an image.
         name: Str.
 
     Call arguments:
@@ -51,7 +51,7 @@ def middles(weights, locations, side):
     Args:
         weights: `(batch, time, locations)`.
         locations: Pair of ints, rows and columns.
-        side: Points on a side of the picture.
+        side: Points on a side of the image.
     """
     rows, columns = locations
     best = tf.argmax(weights, axis=-1, output_type=tf.int32)

@@ -1,4 +1,4 @@
-"""A trained captioner as a model that writes: picture in, words, score and looks out."""
+"""A trained captioner as a model that writes: image in, words, score and looks out."""
 
 import keras
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""Captioners of scenes of handwritten digits: a picture in, what it shows out."""
+"""Captioners of scenes of handwritten digits: an image in, what it shows out."""
 
 import argparse
 import dataclasses
@@ -16,7 +16,7 @@ from examples.commands.options import Directory, PositiveFloat
 from examples.data.idx import read_mnist
 from examples.data.scene_stream import GUIDE_WORDS, Encoder, SceneStream, make_tokenizer
 from examples.data.scenes import CELL, LARGEST_GRID, Painter, Scene, count_words
-from examples.models.encoders import picture
+from examples.models.encoders import image_encoder
 from examples.recipes.base import Recipe, Served
 from examples.recipes.caption_metrics import (
     CaptionTrainer,
@@ -38,9 +38,9 @@ from keras_attention.export.tokenizers.base import EOS_ID, SPECIAL_TOKENS
 SEEDS = {"validation": 2**32 + 1, "test": 2**32 + 2, "train": 1}
 BATCH_SIZE = 32
 DESCRIPTIONS = {
-    "image": "pictures, 0 to 255",
+    "image": "images, 0 to 255",
     "guide": "a sentence that names what the caption is to be about",
-    "caption": "what the picture shows",
+    "caption": "what the image shows",
     "words": 'its words, the EOS token "</s>" and "" behind it',
     "length": "how many words there are, without the EOS token",
     "score": "log-probability of the caption",
@@ -80,7 +80,7 @@ Part = Literal["test", "validation", "train"]
 class Captions(Recipe):
     """Learns to caption scenes of handwritten digits.
 
-    They are composed from the pictures of MNIST while it trains; the last 5,000 training pictures
+    They are composed from the images of MNIST while it trains; the last 5,000 training images
     are held out for validation scenes.
 
     examples:
@@ -104,7 +104,7 @@ class Captions(Recipe):
         batch_size: Scenes in a batch.
         epoch_size: Scenes in an epoch, after which it is measured.
         validation_size: Validation scenes.
-        pictures_from: Run of another captioner whose picture network this one begins with; a
+        encoder_from: Run of another captioner whose image encoder this one begins with; a
             random one by default.
         monitor: What decides which weights are best on the validation scenes: the perplexity, the
             words that are right, or attention at the right place.
@@ -117,7 +117,7 @@ class Captions(Recipe):
     #: Names of what the model reads.
     inputs: ClassVar[tuple[str, ...]] = ("image", "target")
     tokenizer_names: ClassVar = ("words",)
-    training_fields: ClassVar = ("pictures_from", "monitor", "lr_decay_start", "lr_decay_every")
+    training_fields: ClassVar = ("encoder_from", "monitor", "lr_decay_start", "lr_decay_every")
     quick_training: ClassVar = "--epochs 1 --epoch-size 64 --no-xla"
     quick_evaluation: ClassVar = "--scenes 64"
     float_format: ClassVar = ".4f"
@@ -130,7 +130,7 @@ class Captions(Recipe):
     epoch_size: int = 6400
     validation_size: int = 1024
     epochs: int = 16
-    pictures_from: Directory | None = None
+    encoder_from: Directory | None = None
     monitor: Literal["perplexity", "accuracy", "pointing_accuracy"] = "perplexity"
     learning_rate: PositiveFloat = 2e-3
     lr_decay_start: int = 10
@@ -154,7 +154,7 @@ class Captions(Recipe):
             raise UsageError("--backbone-weights are those of a --backbone. Name it.")
         if backbone is not None:
             try:
-                picture.find_backbone(backbone)
+                image_encoder.find_backbone(backbone)
             except ValueError as error:
                 raise UsageError(str(error)) from None
 
@@ -184,9 +184,9 @@ class Captions(Recipe):
     def prepare(self, model_name, build, record, directory, is_new, workers) -> TrainingPlan:
         plan = super().prepare(model_name, build, record, directory, is_new, workers)
         print("it looks at {} x {} locations".format(*self.locations))
-        if is_new and self.pictures_from:
-            picture.copy_weights(runs.read_run(self.pictures_from).model, plan.model)
-            print(f"it begins with the picture network of {self.pictures_from}")
+        if is_new and self.encoder_from:
+            image_encoder.copy_weights(runs.read_run(self.encoder_from).model, plan.model)
+            print(f"it begins with the image encoder of {self.encoder_from}")
         return plan
 
     def make_optimizer(self, model: keras.Model, batches: SceneStream) -> keras.optimizers.Adam:
@@ -289,13 +289,13 @@ class Captions(Recipe):
         count: int = 4,
         beam_width: int = 1,
     ) -> Iterator[tuple[str, object]]:
-        """Draws where a captioner looks, word by word, over the picture.
+        """Draws where a captioner looks, word by word, over the image.
 
         examples:
-          python -m examples plot runs/captions --output-dir pictures         four test scenes
-          python -m examples plot runs/captions --output-dir pictures --count 9 --part validation
+          python -m examples plot runs/captions --output-dir plots         four test scenes
+          python -m examples plot runs/captions --output-dir plots --count 9 --part validation
 
-        Writes scene_1.png, scene_2.png, ...: the picture, and beside it for each word what was
+        Writes scene_1.png, scene_2.png, ...: the image, and beside it for each word what was
         attended to while the word was written; of a guided captioner, one look for the whole
         caption.
 
@@ -354,8 +354,8 @@ class Captions(Recipe):
 
     @property
     def locations(self) -> tuple[int, int]:
-        """Rows and columns of locations that the model looks at; pictures are square."""
-        return picture.count_locations(self.model)
+        """Rows and columns of locations that the model looks at; images are square."""
+        return image_encoder.count_locations(self.model)
 
     def make_captioner(self, beam_width: int = 1) -> keras.Model:
         """Returns the model that writes captions; see `captioner`."""
@@ -414,7 +414,7 @@ class Captions(Recipe):
         return count_words(parse_range(self.digits), self.guided)
 
     def _make_painter(self, part, mnist=None, digits=None):
-        """What draws scenes from the pictures of a part."""
+        """What draws scenes from the images of a part."""
         images, labels = read_mnist(mnist or self.mnist, part)
         return Painter(images, labels, self.grid, parse_range(digits or self.digits), self.guided)
 
@@ -428,17 +428,17 @@ class Captions(Recipe):
 class GuidedCaptions(Captions):
     """Learns to say where a digit is that a sentence names.
 
-    A scene is composed from the pictures of MNIST while it trains; the last 5,000 training pictures
+    A scene is composed from the images of MNIST while it trains; the last 5,000 training images
     are held out for validation scenes.
 
     examples:
       a captioner learns to see digits; then a sentence says which of them the caption is about:
         python -m examples train show-attend-tell --mnist mnist --run runs/captions
-        python -m examples train {0} --mnist mnist --pictures-from runs/captions --run runs/guided
+        python -m examples train {0} --mnist mnist --encoder-from runs/captions --run runs/guided
       more digits on a scene:
         python -m examples train show-attend-tell --mnist mnist --digits 2:6 --run runs/full
         python -m examples train {0} --mnist mnist --digits 1:6 \\
-            --pictures-from runs/full --run runs/guided-full
+            --encoder-from runs/full --run runs/guided-full
 
     Some scenes need to hold a single digit: from those it learns where to look. What is minimized
     is the mean loss of a word, less --entropy times the mean entropy of a caption's look.

@@ -364,9 +364,9 @@ class Classification(Recipe):
         """Shades documents by the words and sentences a model attends to.
 
         examples:
-          python -m examples plot runs/reviews --output-dir pictures \\
+          python -m examples plot runs/reviews --output-dir plots \\
               --documents D/reviews.jsonl.gz --folds 8
-          python -m examples plot runs/reviews --output-dir pictures \\
+          python -m examples plot runs/reviews --output-dir plots \\
               "a dull story . but what a cast !"
 
         A TEXT is a document: its words between spaces, a sentence ends at . ! ? or the line. Writes

@@ -184,7 +184,7 @@ class Cloze(Recipe):
         """Draws which words of a text a query attends to.
 
         examples:
-          python -m examples plot runs/books --questions books_ne.test.txt.gz --output-dir pictures
+          python -m examples plot runs/books --questions books_ne.test.txt.gz --output-dir plots
 
         Writes question_1.png and question_1.html, ...: the text, each word shaded by its weight,
         and where the query has weights of its own, query_1.png. The weights of all mentions of a

@@ -99,7 +99,7 @@ class Digits(Recipe):
         """
         if not (mnist or self.mnist):
             raise UsageError(
-                "There are no pictures. Name the folder of the MNIST files with --mnist."
+                "There are no images. Name the folder of the MNIST files with --mnist."
             )
         inputs, labels = read_rows(mnist or self.mnist, part, max_examples)
         places = range(len(labels["digit"]))

@@ -21,7 +21,7 @@ BETA_1 = 0.5  # section 4 of the paper
 COLUMNS = 8
 MAX_FRAMES = 16
 DESCRIPTIONS = {
-    "noise": "standard normal numbers: other numbers, another picture",
+    "noise": "standard normal numbers: other numbers, another image",
     "image": "the probability of ink at each pixel",
     "canvases": "the same after every step",
     "windows": "where each step wrote: x and y of the middle, in pixels from 1; variance of the "
@@ -128,8 +128,8 @@ class Drawing(Digits):
         """Draws new digits, and how they come about.
 
         examples:
-          python -m examples plot runs/drawn --output-dir pictures
-          python -m examples plot runs/drawn --output-dir pictures --count 12 --samples 100 \\
+          python -m examples plot runs/drawn --output-dir plots
+          python -m examples plot runs/drawn --output-dir plots --count 12 --samples 100 \\
               --sample-seed 7
 
         Writes samples.png and samples.gif, new digits, the window red where ink is added; and
@@ -169,7 +169,7 @@ class Drawing(Digits):
           less served/1/assets.extra/model_card.md             what a client sends and gets
 
         A request holds `noise` (batch, steps, latent), standard normal numbers: other numbers,
-        another picture. The answer holds `image` (batch, 28, 28), the probability of ink,
+        another image. The answer holds `image` (batch, 28, 28), the probability of ink,
         `canvases` (batch, steps, 28, 28), the same after every step, and `windows` (batch, steps,
         5), where it wrote.
 

@@ -177,9 +177,9 @@ class Language(Recipe):
         """Draws which earlier states each step of a text attends to.
 
         examples:
-          python -m examples plot runs/captions --output-dir pictures \\
+          python -m examples plot runs/captions --output-dir plots \\
               "a dog runs through the snow ."
-          python -m examples plot runs/captions --output-dir pictures \\
+          python -m examples plot runs/captions --output-dir plots \\
               --text test_2016_flickr.lc.norm.tok.en.gz
 
         Writes text_1.png, text_2.png, ...: a row a token that is read, a column an earlier state,

@@ -18,7 +18,7 @@ from examples.recipes.frames import Animation, Cell, plot_cells
 
 PALE = 0.25
 DESCRIPTIONS = {
-    "image": "a picture of a digit, 0 for background and 1 for ink",
+    "image": "an image of a digit, 0 for background and 1 for ink",
     "digit": "the most probable digit",
     "probability": "its probability",
     "probabilities": "those of the digits 0 to 9",
@@ -120,8 +120,8 @@ class Recognition(Digits):
         """Draws where a model looks.
 
         examples:
-          python -m examples plot runs/digits --output-dir pictures
-          python -m examples plot runs/digits --output-dir pictures --part validation --count 12
+          python -m examples plot runs/digits --output-dir plots
+          python -m examples plot runs/digits --output-dir plots --part validation --count 12
 
         Writes glimpses.png, a row an image and a column a glimpse, the latest one red; what has not
         been seen yet is pale. The last column is the whole image with all glimpses and the answer.

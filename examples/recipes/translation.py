@@ -482,8 +482,8 @@ class Translation(OptimizedRecipe):
         """Draws the alignments of texts.
 
         examples:
-          python -m examples plot runs/dates --output-dir pictures
-          python -m examples plot runs/mine --output-dir pictures \\
+          python -m examples plot runs/dates --output-dir plots
+          python -m examples plot runs/mine --output-dir plots \\
               "ein hund schläft ." "zwei katzen spielen ."
 
         Writes alignment_1.png, alignment_2.png, ... and, of several texts, alignments.png with all

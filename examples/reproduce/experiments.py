@@ -375,7 +375,7 @@ _TABLE = (
         "scenes-guided",
         f"{SCENES}, a sentence names one",
         "text-guided",
-        "--mnist {data}/mnist --digits 1:4 --pictures-from {runs}/scenes-soft --epochs 20"
+        "--mnist {data}/mnist --digits 1:4 --encoder-from {runs}/scenes-soft --epochs 20"
         " --lr-decay-start 14 --ema-decay 0.995",
         "--mnist {data}/mnist --digits 2:4",
         30,

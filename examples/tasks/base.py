@@ -76,7 +76,7 @@ class Task(abc.ABC):
 
     Attributes:
         name: What the command line calls it.
-        title: A line for lists and pictures.
+        title: A line for lists and figures.
         input_dim: Int, channels of the inputs.
         output_dim: Int, channels of the targets.
         sizes: Dict from the name of a size to its range (low, high), both included; those the

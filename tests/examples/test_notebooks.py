@@ -47,12 +47,11 @@ SHORT = {
         "LENGTHS": (3, 5),
     },
     "ram_and_draw": {
-        "PICTURES": 100,
+        "UNITS": 8,
+        "COPIES": 1,
         "GLIMPSES": 2,
-        "RAM_UNITS": 8,
         "RAM_EPOCHS": 1,
         "STEPS": 2,
-        "DRAW_UNITS": 8,
         "DRAW_EPOCHS": 1,
     },
     "rnn_encoder_decoder": NUMBERS,
@@ -67,24 +66,6 @@ SHORT = {
         "EPOCHS": 1,
     },
     "transformer_dates": {**DATES, "LAYERS": 1, "HEADS": 2, "RNN_EPOCHS": 1},
-}
-#: Pages that need no checkout: they import public packages alone.
-REWRITTEN = {
-    "00_start_here",
-    "attention_over_attention",
-    "convs2s",
-    "han",
-    "lstmn",
-    "luong_local",
-    "memory_network",
-    "mixed",
-    "ntm_copy",
-    "rnn_encoder_decoder",
-    "rnnsearch_dates",
-    "seq2seq",
-    "show_attend_tell",
-    "text_guided",
-    "transformer_dates",
 }
 #: Packages that a page may import besides the standard library.
 PUBLIC = {
@@ -197,7 +178,7 @@ def imports(notebook):
     return found
 
 
-@pytest.mark.parametrize("name", sorted(REWRITTEN))
+@pytest.mark.parametrize("name", PAGES)
 def test_a_page_imports_public_packages_alone(name):
     page = source.read(PAGES[name])
     assert imports(page) - PUBLIC - set(sys.stdlib_module_names) == set()
@@ -221,12 +202,11 @@ def check_import(folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_a_notebook_runs_from_end_to_end(name, installed_wheel):
-    library = installed_wheel if name in REWRITTEN else running.CHECKOUT
     page = source.read(PAGES[name])
     for cell in page.cells:  # XLA's compiling would take most of the time of so short a run
         cell.source = cell.source.replace("jit_compile=True", "jit_compile=False")
-    page.cells.append(check_import(library))
-    notebook = running.execute(page, minutes=10, library=library, **SHORT[name])
+    page.cells.append(check_import(installed_wheel))
+    notebook = running.execute(page, minutes=10, library=installed_wheel, **SHORT[name])
     assert_clean(notebook)
     assert len(outputs(notebook)) >= len(outputs(stored(name)))
 

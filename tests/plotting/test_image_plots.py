@@ -17,12 +17,12 @@ def test_each_token_has_the_picture_and_its_weights_over_all_of_it():
     assert [axes.get_title() for axes in figure.axes] == ["", *TOKENS]
     assert figure.get_suptitle() == "two seven"
     for number, axes in enumerate(figure.axes):
-        picture, *over = axes.images
-        np.testing.assert_allclose(picture.get_array(), GRAY / 255, rtol=1e-6)
+        shown, *over = axes.images
+        np.testing.assert_allclose(shown.get_array(), GRAY / 255, rtol=1e-6)
         assert len(over) == min(number, 1)
         for drawn in over:
             np.testing.assert_allclose(drawn.get_array(), WEIGHTS[number - 1])
-            assert drawn.get_extent() == picture.get_extent() == [0, 11, 7, 0]
+            assert drawn.get_extent() == shown.get_extent() == [0, 11, 7, 0]
 
 
 def test_the_largest_weight_covers_most_and_no_weight_covers_nothing():

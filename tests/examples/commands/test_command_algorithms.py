@@ -79,9 +79,9 @@ def test_pictures_are_drawn_of_outputs_and_of_the_memory(command, copy_run, tmp_
 def test_a_baseline_has_no_memory_to_draw(command, tmp_path):
     options = ["--layers", 1, "--run", tmp_path / "run", "--size", "length=1:3"]
     assert command("train", "lstm", *TINY, *options)[0] == 0
-    status, out, err = command("plot", tmp_path / "run", "--output-dir", tmp_path / "pictures")
+    status, out, err = command("plot", tmp_path / "run", "--output-dir", tmp_path / "plots")
     assert (status, err) == (0, "")
-    assert [path.name for path in (tmp_path / "pictures").iterdir()] == ["outputs.png"]
+    assert [path.name for path in (tmp_path / "plots").iterdir()] == ["outputs.png"]
 
 
 def test_the_export_answers_as_the_model_does(command, copy_run, tmp_path):

@@ -139,7 +139,7 @@ def test_weights_of_the_linear_start_are_told_and_neither_drawn_nor_served(
     status, _, err = command("export", run, tmp_path / "served")
     assert (status, text in err, err.count("\n")) == (1, True, 1)
     assert not (tmp_path / "served").exists()
-    status, _, err = command("plot", run, "--output-dir", tmp_path / "pictures")
+    status, _, err = command("plot", run, "--output-dir", tmp_path / "plots")
     assert (status, text in err) == (1, True)
     assert command("train", "memory-network", "--run", run, "--resume", "--epochs", 6)[0] == 0
     status, out, err = command("evaluate", run)

@@ -152,7 +152,7 @@ def test_a_guided_export_reads_the_sentence_as_text(command, guided_run, tmp_pat
 def test_evaluate_and_plot_know_a_guided_run(command, guided_run, tmp_path):
     status, out, _ = command("evaluate", guided_run, "--scenes", 32, "--part", "validation")
     assert status == 0 and "next pointing accuracy" in out
-    pictures = tmp_path / "pictures"
+    pictures = tmp_path / "plots"
     status, _, err = command("plot", guided_run, "--output-dir", pictures, "--count", 2)
     assert (status, err) == (0, "")
     assert sorted(path.name for path in pictures.iterdir()) == ["scene_1.png", "scene_2.png"]
@@ -199,7 +199,7 @@ def test_a_hard_run_goes_on_to_the_same_numbers(command, mnist, tmp_path):
         (["--mnist", "{mnist}", "--batch-size", "2000"], 2, "hold at least one batch"),
         (["--mnist", "{mnist}", "--backbone", "VGG"], 2, "one of .*VGG16"),
         (["--mnist", "{mnist}", "--backbone-weights", "w.h5"], 2, "Name it"),
-        (["--mnist", "{mnist}", "--pictures-from", "{mnist}"], 1, "run.json"),
+        (["--mnist", "{mnist}", "--encoder-from", "{mnist}"], 1, "run.json"),
         (["--mnist", "{mnist}", "--expected-rate", "2"], 2, "from 0 to below 1"),
     ],
 )
@@ -239,5 +239,5 @@ def test_a_run_without_its_words_or_scenes_is_refused(command, captions_run, tmp
     assert (status, "expected to hold digits" in err) == (1, True)
     (run / "run.json").write_text(json.dumps(settings))
     shutil.rmtree(run / "words.tokenizer")
-    status, _, err = command("plot", run, "--output-dir", tmp_path / "pictures")
+    status, _, err = command("plot", run, "--output-dir", tmp_path / "plots")
     assert (status, "words.tokenizer" in err) == (1, True)

@@ -70,16 +70,16 @@ def test_files_that_do_not_fit_each_other_are_refused(tmp_path):
     with pytest.raises(DataError, match="expected t10k-images-idx3-ubyte.gz there"):
         idx.read_mnist(tmp_path, "test")
     write(tmp_path, labels=np.arange(7))
-    with pytest.raises(DataError, match="one digit for each of the 11 pictures"):
+    with pytest.raises(DataError, match="one digit for each of the 11 images"):
         idx.read_mnist(tmp_path, "test")
     write(tmp_path, labels=np.array([3] * 8 + [12, 1, 1]))
     with pytest.raises(DataError, match="digits from 0 to 9; number 8 is 12"):
         idx.read_mnist(tmp_path, "test")
     write(tmp_path, images=np.zeros((11, 7, 28)))
-    with pytest.raises(DataError, match="pictures of 28 x 28"):
+    with pytest.raises(DataError, match="images of 28 x 28"):
         idx.read_mnist(tmp_path, "test")
     write(tmp_path, "train")
-    with pytest.raises(DataError, match=r"more than 5,000 pictures; it has the shape \(11, 28, 28"):
+    with pytest.raises(DataError, match=r"more than 5,000 images; it has the shape \(11, 28, 28"):
         idx.read_mnist(tmp_path, "train")
     with pytest.raises(ValueError, match="one of .'train', 'validation', 'test'"):
         idx.read_mnist(tmp_path, "dev")

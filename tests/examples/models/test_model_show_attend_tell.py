@@ -7,7 +7,7 @@ import tensorflow as tf
 from seeds import set_seed
 
 from examples.models import show_attend_tell
-from examples.models.encoders import picture
+from examples.models.encoders import image_encoder
 from examples.recipes.caption_metrics import CaptionTrainer, make_loss, make_metrics
 from examples.recipes.captioner import captioner
 from examples.training.fitting import make_trainer
@@ -117,7 +117,7 @@ def test_hard_attention_learns_in_a_compiled_step_in_half_precision():
 def test_a_location_sees_a_square_around_its_middle():
     set_seed(1)
     image = keras.Input([72, 72, 1])
-    annotations, locations = picture.annotations(image, annotation_dim=16)
+    annotations, locations = image_encoder.annotations(image, annotation_dim=16)
     assert locations == (9, 9)
     network = keras.Model(image, annotations)
     base = np.array(network(np.zeros((1, 72, 72, 1), "float32")))[0, 4 * 9 + 4]
@@ -136,7 +136,7 @@ def test_a_location_sees_a_square_around_its_middle():
 def test_colors_are_prepared_as_the_backbone_wants_them(name, channels):
     module = importlib.import_module(f"keras.applications.{name}")
     image = DRAW.uniform(0, 255, (2, 3, 4, channels)).astype("float32")
-    kernel, bias = picture.affine(module.preprocess_input, channels)
+    kernel, bias = image_encoder.affine(module.preprocess_input, channels)
     expected = module.preprocess_input(np.repeat(image, 3 // channels, axis=-1).copy())
     np.testing.assert_allclose(image @ kernel + bias, expected, rtol=1e-4, atol=1e-3)
 
@@ -150,7 +150,7 @@ def test_a_backbone_by_name_is_frozen_and_takes_the_users_weights(tmp_path):
     )
     path = str(tmp_path / "mobilenet.weights.h5")
     network.save_weights(path)
-    annotations, locations = picture.annotations(image, backbone_weights=path, **options)
+    annotations, locations = image_encoder.annotations(image, backbone_weights=path, **options)
     model = keras.Model(image, annotations)
     assert locations == (1, 1)
     assert len(model.trainable_variables) == 3  # projection and positions
@@ -160,6 +160,6 @@ def test_a_backbone_by_name_is_frozen_and_takes_the_users_weights(tmp_path):
     wrong = tmp_path / "wrong.weights.h5"
     wrong.write_bytes(b"nothing")
     with pytest.raises(ValueError, match="expected weights of MobileNetV2"):
-        picture.annotations(image, backbone_weights=str(wrong), **options)
+        image_encoder.annotations(image, backbone_weights=str(wrong), **options)
     with pytest.raises(ValueError, match="one of .*MobileNetV2.*Received: Mobile"):
-        picture.annotations(image, backbone="Mobile")
+        image_encoder.annotations(image, backbone="Mobile")

@@ -4,7 +4,7 @@ import pytest
 from seeds import set_seed
 
 from examples.models import show_attend_tell, text_guided
-from examples.models.encoders import picture
+from examples.models.encoders import image_encoder
 from examples.recipes.captioner import captioner
 
 SMALL = {"units": 7, "embedding_dim": 5, "sentence_dim": 6, "annotation_dim": 8}
@@ -87,11 +87,11 @@ def test_it_begins_with_what_another_captioner_has_learned_to_see(model):
     other = show_attend_tell.build(VOCABULARY, SIDE, units=7, annotation_dim=8)
     for layer in other.get_layer("encoder").layers:
         layer.set_weights([np.full(w.shape, 0.25, "float32") for w in layer.weights])
-    copied = picture.copy_weights(other, model)
+    copied = image_encoder.copy_weights(other, model)
     assert len(copied) == 2 * 4 + 1  # convolutions and their normalizations, positions
     for name in copied:
         for weight in model.get_layer("encoder").get_layer(name).weights:
             assert np.all(np.array(weight) == 0.25), name
     other = show_attend_tell.build(VOCABULARY, SIDE, units=7, annotation_dim=12)
     with pytest.raises(ValueError, match="--annotation-dim.*another convolution_1"):
-        picture.copy_weights(other, model)
+        image_encoder.copy_weights(other, model)

@@ -109,8 +109,8 @@ def test_a_run_without_attention_is_not_drawn(module, options, tmp_path):
     settings = {"model": "seq2seq", "training": {"pairs": "x"}}
     run = runs.write_run(tmp_path / "run", build(module, options), settings, WORDS, WORDS)
     with pytest.raises(ValueError, match="seq2seq whose decoder has no attention to draw"):
-        call("plot", run, "a b", "--output-dir", tmp_path / "pictures")
-    assert not (tmp_path / "pictures").exists()
+        call("plot", run, "a b", "--output-dir", tmp_path / "plots")
+    assert not (tmp_path / "plots").exists()
 
 
 def test_shared_embeddings_need_a_joint_vocabulary():

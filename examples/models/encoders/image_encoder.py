@@ -1,8 +1,8 @@
-"""A picture as annotations, one vector a location: a small network trained along, or any backbone.
+"""An image as annotations, one vector a location: a small network trained along, or any backbone.
 
     a = reshape(CNN(image)) + P[location]          Xu et al. 2015, section 3.1.1, and positions
 
-The positions are ours: a small network does not see as far as the edges of a picture, so nothing
+The positions are ours: a small network does not see as far as the edges of an image, so nothing
 else would tell where a location is.
 """
 
@@ -28,14 +28,14 @@ def annotations(
     train_backbone: bool = False,
     dtype=None,
 ):
-    """Returns the annotations of pictures and how many rows and columns of locations there are.
+    """Returns the annotations of images and how many rows and columns of locations there are.
 
     Args:
         image: Keras tensor `(batch, height, width, 1 or 3)`, 0 to 255, of known size.
         annotation_dim: Size of an annotation.
         backbone: None, or the name of a function of `keras.applications`.
         backbone_weights: None, or a file of weights for it.
-        backbone_size: Side that pictures are scaled to for it.
+        backbone_size: Side that images are scaled to for it.
         train_backbone: Whether it is trained.
         dtype: Optional dtype policy.
 
@@ -57,7 +57,7 @@ def annotations(
 
 
 def _small(image, units, dtype):
-    """Four convolutions, three of which halve the picture: a location sees 33 points.
+    """Four convolutions, three of which halve the image: a location sees 33 points.
 
     What it sees is around its middle: "same" would shift that to the lower right by half a location
     in each halving, so the last one is padded at the other side.
@@ -130,7 +130,7 @@ def affine(preprocess, channels: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns `kernel`, `bias` with which `image @ kernel + bias` is what `preprocess` makes of it.
 
     All of `keras.applications` prepare the colors of a point by itself, by an affine map; so it can
-    stand in the model, and a picture of one channel counts as gray.
+    stand in the model, and an image of one channel counts as gray.
 
     Args:
         preprocess: Function of an array `(batch, height, width, 3)`, 0 to 255.
@@ -160,18 +160,18 @@ def _policy(dtype):
 
 
 def count_locations(model: keras.Model) -> tuple[int, int]:
-    """Returns the rows and columns of locations that a captioner looks at; pictures are square."""
+    """Returns the rows and columns of locations that a captioner looks at; images are square."""
     count = model.get_layer("encoder").get_layer("positions").max_length
     side = round(count**0.5)
     return side, side
 
 
 def copy_weights(trained: keras.Model, model: keras.Model) -> list[str]:
-    """Gives the picture network of one captioner to another, which trains on from there.
+    """Gives the image encoder of one captioner to another, which trains on from there.
 
     Args:
         trained: A captioner whose `encoder` has been trained.
-        model: A captioner with the same picture network.
+        model: A captioner with the same image encoder.
 
     Returns:
         The names of the layers that were copied.
@@ -187,7 +187,7 @@ def copy_weights(trained: keras.Model, model: keras.Model) -> list[str]:
     if shapes[0] != shapes[1]:
         differing = [name for name in shapes[1] if shapes[0].get(name) != shapes[1][name]]
         raise ValueError(
-            "The picture networks differ in their layers or sizes: give both runs the same "
+            "The image encoders differ in their layers or sizes: give both runs the same "
             "--annotation-dim, --grid and --backbone. Received: another "
             f"{', '.join(differing) or 'number of layers'}"
         )
@@ -197,7 +197,7 @@ def copy_weights(trained: keras.Model, model: keras.Model) -> list[str]:
 
 
 def _network(encoder):
-    """The layers of the picture network that have weights, by name."""
+    """The layers of the image encoder that have weights, by name."""
     names = ("convolution_", "normalization_", "colors", "projection", "positions")
     return {
         layer.name: layer
