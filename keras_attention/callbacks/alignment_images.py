@@ -66,7 +66,9 @@ class AlignmentImages(keras.callbacks.Callback):
                 f"{owner} expects `align` to be a function without arguments that returns tuples "
                 f"(weights, source_tokens, target_tokens). Received: align={align!r}"
             )
-        self.log_dir, self.align, self.tag = os.fspath(log_dir), align, tag
+        self.log_dir: str = os.fspath(log_dir)
+        self.align: Callable[[], Iterable[Alignment]] = align
+        self.tag: str = tag
         self.freq: int = validation.check_positive_int(owner, "freq", freq)
         if importlib.util.find_spec("matplotlib") is None:
             raise missing_package_error(owner, "matplotlib", "plot")

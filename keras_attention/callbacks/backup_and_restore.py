@@ -118,7 +118,7 @@ class BackupAndRestore(keras.callbacks.Callback):
                 f'{owner} needs `data` for a backup inside an epoch; save_freq="epoch" does '
                 f"without. Received: save_freq={save_freq}, save_seconds={save_seconds}, data=None"
             )
-        self.backup_dir = pathlib.Path(backup_dir)
+        self.backup_dir: pathlib.Path = pathlib.Path(backup_dir)
         self.data = data
         self.save_freq = save_freq
         self.save_seconds = save_seconds

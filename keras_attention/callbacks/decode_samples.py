@@ -58,9 +58,10 @@ class DecodeSamples(keras.callbacks.Callback):
     ) -> None:
         super().__init__()
         owner = "DecodeSamples"
-        self.decode, self.inputs = decode, list(inputs)
-        self.references = None if references is None else list(references)
-        self.metrics = list(metrics)
+        self.decode: Callable[[list], Sequence[str]] = decode
+        self.inputs: list = list(inputs)
+        self.references: list | None = None if references is None else list(references)
+        self.metrics: list[keras.metrics.Metric] = list(metrics)
         self.num_printed: int = validation.check_int_at_least(owner, "num_printed", num_printed, 0)
         self.freq: int = validation.check_positive_int(owner, "freq", freq)
         if not callable(decode):

@@ -60,7 +60,7 @@ class ResumableDataset:
         self.batches_per_epoch: int = validation.check_positive_int(
             owner, "batches_per_epoch", batches_per_epoch
         )
-        self.seed = validation.check_int_at_least(owner, "seed", seed, 0)
+        self.seed: int = validation.check_int_at_least(owner, "seed", seed, 0)
         with tf.device("CPU"):
             self._epoch_seed = tf.Variable(0, dtype=tf.int64, trainable=False)
             self._start = tf.Variable(0, dtype=tf.int64, trainable=False)
