@@ -10,13 +10,13 @@ STAMP := $(VENV)/installed.test
 .PHONY: help demo test test-thorough test-variants test-jax test-jax-thorough test-torch test-torch-thorough test-slow fuzz notebooks lint format wheel clean install
 
 help:
-	@echo "make demo       train RNNsearch on dates, evaluate, draw, export and ask it"
+	@echo "make demo       train RNNsearch on dates, evaluate, plot, export and query it"
 	@echo "make test       the fast tests"
 	@echo "make test-thorough every layer's training under XLA, every recipe's commands, other long tests"
-	@echo "make test-variants what every layer promises, of its variants with other arguments"
-	@echo "make test-jax   what every layer promises, on the JAX backend"
-	@echo "make test-jax-thorough the same of every variant of a layer, and gradients in half precision"
-	@echo "make test-torch what every layer promises, on the PyTorch backend; test-torch-thorough as above"
+	@echo "make test-variants the conformance suite for variants of layers with other arguments"
+	@echo "make test-jax   the conformance suite on the JAX backend"
+	@echo "make test-jax-thorough the same for every variant of a layer, and gradients in half precision"
+	@echo "make test-torch the conformance suite on the PyTorch backend; test-torch-thorough as above"
 	@echo "make test-slow  the tests that train or measure for minutes"
 	@echo "make fuzz       a million random requests to an exported translator"
 	@echo "make notebooks  run every notebook with little training"
@@ -41,11 +41,11 @@ demo: $(STAMP)
 	  --batch-size 128 --num-buckets 3 --epochs 6 --max-minutes 6 --learning-rate 0.002 --ema-decay 0.99
 	@echo "== 2/5  measure it on dates it has never seen"
 	@"$(BIN)/python" -m examples evaluate "$(RUN)" --beam-width 2
-	@echo "== 3/5  draw where it looks"
+	@echo "== 3/5  plot what it attends to"
 	@"$(BIN)/python" -m examples plot "$(RUN)" --output-dir "$(RUN)/plots"
 	@echo "== 4/5  export it for TensorFlow Serving"
 	@"$(BIN)/python" -m examples export "$(RUN)" "$(RUN)/served"
-	@echo "== 5/5  ask the SavedModel, without this library"
+	@echo "== 5/5  query the SavedModel, without this library"
 	@"$(BIN)/python" -m examples.predict "$(RUN)/served" "3. Mai 1979" "Thursday, 21 November 2024" \
 	  "14 juillet 1989" "2001年9月8日"
 

@@ -9,6 +9,8 @@ Every row is compiled with XLA and compared with the form before it:
   `(batch, source, 2 * width)`;
 * gradient: the recurrences of an RNNsearch step (two encoder directions and the decoder), forward
   and backward, with the gradient written out beside the automatic one;
+* normalization: the `LayerNormalization` of the Transformer beside
+  `keras.layers.LayerNormalization`, forward and backward, on `(batch, source, width)`;
 * lstmn: an LSTMN, forward and backward, in the same two forms;
 * memory: a whole RNNsearch step that keeps freed memory beside one that gives it back.
 """
@@ -23,6 +25,10 @@ REPEATS = 15
 PIECES = {
     "dropout": (("CounterDropout", {"own": True}), ("keras.layers.Dropout", {"own": False})),
     "gradient": (("gradient written out", {"own": True}), ("automatic gradient", {"own": False})),
+    "normalization": (
+        ("ours", {"own": True}),
+        ("keras.layers.LayerNormalization", {"own": False}),
+    ),
     "lstmn": (("gradient written out", {"own": True}), ("automatic gradient", {"own": False})),
     "memory": (("freed memory kept", {"own": True}), ("freed memory given back", {"own": False})),
 }
@@ -90,7 +96,25 @@ def dropout_side(batch, length, width, vocabulary, own):
     from keras_attention import CounterDropout
 
     layer = (CounterDropout if own else keras.layers.Dropout)(0.3, seed=1)
-    inputs = tf.random.stateless_normal((batch, length, 2 * width), seed=(1, 2))
+    return differentiate(layer, tf.random.stateless_normal((batch, length, 2 * width), seed=(1, 2)))
+
+
+def normalization_side(batch, length, width, vocabulary, own):
+    """Returns a function that normalizes and takes the gradient."""
+    import keras
+    import tensorflow as tf
+
+    from keras_attention.kernels.layer_normalization import LayerNormalization
+
+    layer = (LayerNormalization if own else keras.layers.LayerNormalization)()
+    layer.build((batch, length, width))
+    layer.set_weights(list(np.random.default_rng(1).normal(size=(2, width))))
+    return differentiate(layer, tf.random.stateless_normal((batch, length, width), seed=(1, 2)))
+
+
+def differentiate(layer, inputs):
+    """Returns a function of no arguments: the sum of the gradient of the sum of squared outputs."""
+    import tensorflow as tf
 
     @tf.function(jit_compile=True, autograph=False)
     def step():

@@ -202,7 +202,7 @@ def training(system, batch, length, width, layers, vocabulary, dtype):
 
 
 def search(system, batch, beam, source_length, length, width, layers, vocabulary, dtype):
-    """Greedy or beam search, encoder included, with the end mark forbidden."""
+    """Greedy or beam search, encoder included, with the EOS token forbidden; weights in `dtype`."""
     from benchmarks.decode import example_sources, searcher
 
     model = translator(system, width, layers, vocabulary, dtype)

@@ -214,7 +214,7 @@ class Language(Recipe):
         """Returns what is read of a text, and the weights of each layer when reading it.
 
         Returns:
-            The tokens, the BOS token first, unknown words and characters as they were written,
+            The tokens, the BOS token first, out-of-vocabulary ones as they were written,
             and an array `(layers, time, time)`: how much each step attended to the state before
             the first, and to those of all tokens but the last.
         """

@@ -152,10 +152,10 @@ def test_a_guided_export_reads_the_sentence_as_text(command, guided_run, tmp_pat
 def test_evaluate_and_plot_know_a_guided_run(command, guided_run, tmp_path):
     status, out, _ = command("evaluate", guided_run, "--scenes", 32, "--part", "validation")
     assert status == 0 and "next pointing accuracy" in out
-    pictures = tmp_path / "plots"
-    status, _, err = command("plot", guided_run, "--output-dir", pictures, "--count", 2)
+    plots = tmp_path / "plots"
+    status, _, err = command("plot", guided_run, "--output-dir", plots, "--count", 2)
     assert (status, err) == (0, "")
-    assert sorted(path.name for path in pictures.iterdir()) == ["scene_1.png", "scene_2.png"]
+    assert sorted(path.name for path in plots.iterdir()) == ["scene_1.png", "scene_2.png"]
 
 
 def test_pictures_show_each_word(command, captions_run, tmp_path):

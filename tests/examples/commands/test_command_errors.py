@@ -262,7 +262,7 @@ def test_the_module_runs_as_a_command():
     )
     assert (asked.returncode, asked.stderr) == (0, "")
     lines = asked.stdout.splitlines()
-    assert lines[0] == ("Learns to write the target of a source; without data, dates as ISO 8601.")
+    assert lines[0] == "Learns to write the target of a source; without data, dates as ISO 8601."
     told = [line.split() for line in lines if line.startswith("  ")]
     assert sorted(words[0] for words in told) == sorted(registry.MODELS)
     assert "rnnsearch RNNsearch: bidirectional GRU," in [" ".join(words[:4]) for words in told]
