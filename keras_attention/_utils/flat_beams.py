@@ -7,7 +7,7 @@ so that the beams of one source share its keys and values instead of copying the
 import keras
 from keras import ops
 
-from keras_attention._utils.shapes import reshape
+from keras_attention._utils.shapes import get_shape, reshape
 
 
 def unflatten_beams(tensor, mask, rows=None):
@@ -23,14 +23,14 @@ def unflatten_beams(tensor, mask, rows=None):
     >>> tuple(unflatten_beams(ops.ones((6, 5)), mask=ops.ones((2, 7))).shape)
     (2, 3, 5)
     """
-    rows = ops.shape(tensor)[0] if rows is None else rows
+    rows = get_shape(tensor)[0] if rows is None else rows
     batch, width = infer_batch_and_beams(rows, mask)
-    return reshape(tensor, (batch, width, *ops.shape(tensor)[1:]))
+    return reshape(tensor, (batch, width, *get_shape(tensor)[1:]))
 
 
 def infer_batch_and_beams(rows, mask):
     """Returns the number of sources and of beams per source, from the mask of the memory."""
-    batch = ops.shape(mask)[0]
+    batch = get_shape(mask)[0]
     return batch, rows // (max(batch, 1) if isinstance(batch, int) else ops.maximum(batch, 1))
 
 
@@ -42,7 +42,7 @@ def flatten_beams(tensor, rows):
     >>> tuple(flatten_beams(ops.ones((2, 3, 5)), rows=6).shape)
     (6, 5)
     """
-    return reshape(tensor, (rows, *ops.shape(tensor)[2:]))
+    return reshape(tensor, (rows, *get_shape(tensor)[2:]))
 
 
 def repeat_for_beams(tensor, rows):
@@ -53,7 +53,7 @@ def repeat_for_beams(tensor, rows):
     >>> [float(row[0]) for row in repeat_for_beams(ops.array([[1.0], [2.0]]), rows=4)]
     [1.0, 1.0, 2.0, 2.0]
     """
-    batch, dim = ops.shape(tensor)
+    batch, dim = get_shape(tensor)
     width = rows // (max(batch, 1) if isinstance(batch, int) else ops.maximum(batch, 1))
     spread = ops.broadcast_to(tensor[:, None], (batch, width, dim))
     return reshape(spread, (rows, dim))
@@ -73,7 +73,7 @@ def gather_beams(tree, parents, width=None):
     >>> gathered.numpy().tolist()
     [11, 11, 20, 21]
     """
-    batch, beams = ops.shape(parents)
+    batch, beams = get_shape(parents)
     width = beams if width is None else width
     if beams == width == 1:
         return tree

@@ -3,6 +3,24 @@
 from keras import ops
 
 
+def get_shape(tensor):
+    """Returns the shape as a tuple; sizes unknown while tracing are scalar int tensors.
+
+    `keras.ops.shape` returns the same, but on TensorFlow it runs an operation even where all
+    sizes are known: a fourth of all operations of an eager call.
+
+    Args:
+        tensor: Any tensor of known rank.
+
+    Example:
+
+    >>> get_shape(ops.ones((6, 5)))
+    (6, 5)
+    """
+    sizes = tuple(tensor.shape)
+    return ops.shape(tensor) if None in sizes else sizes
+
+
 def broadcast_mask(mask, tensor):
     """Returns a mask broadcast to `(batch, length)` of `tensor`, `(batch, length, ...)`; or None.
 
@@ -11,19 +29,19 @@ def broadcast_mask(mask, tensor):
     known = None if mask is None else tuple(mask.shape)
     if known is None or (None not in known and known == tuple(tensor.shape[:2])):
         return mask
-    return ops.broadcast_to(mask, ops.shape(tensor)[:2])
+    return ops.broadcast_to(mask, get_shape(tensor)[:2])
 
 
 def reshape(tensor, sizes):
     """Returns `tensor` in the shape `sizes`; sizes unknown while tracing may be int tensors.
 
-    A single unknown size is left to be inferred. A graph then has one constant instead of the
-    operations that read, slice and pack a shape. In a decoding loop those are a large part of all
-    operations.
+    A tensor that has that shape is returned as it is. A single unknown size is left to be inferred:
+    a graph then has one constant instead of the operations that read, slice and pack a shape. In a
+    decoding loop those are a large part of all operations.
 
     Args:
         tensor: Any tensor.
-        sizes: Ints and scalar int tensors, as `keras.ops.shape` returns them.
+        sizes: Ints and scalar int tensors, as `get_shape` returns them.
 
     Example:
 
@@ -32,6 +50,8 @@ def reshape(tensor, sizes):
     """
     sizes = tuple(sizes)
     unknown = [place for place, size in enumerate(sizes) if not isinstance(size, int)]
+    if not unknown and tuple(tensor.shape) == sizes:
+        return tensor
     known = [size for size in sizes if isinstance(size, int)]
     # If a size is 0, an unknown one cannot be inferred.
     if len(unknown) == 1 and all(size > 0 for size in known):

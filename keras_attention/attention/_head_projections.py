@@ -33,8 +33,7 @@ class HeadProjectionsMixin:
 
     def project_query(self, query: TensorLike, positions: TensorLike) -> Tensor:
         """Returns the queries of each head, `(batch, heads, query, key_dim)`."""
-        queries = _heads.project_positions(self.query_dense, query)
-        queries = _heads.split_heads(queries, self.num_heads)
+        queries = _heads.project_heads(self.query_dense, query, self.num_heads)
         return queries if self.rotary is None else self.rotary(queries, positions)
 
     def project_source(
@@ -49,7 +48,7 @@ class HeadProjectionsMixin:
         value, key, mask = self._mask_source(value, key, value_mask, key_mask)
         heads = self.num_key_value_heads or self.num_heads
         keys, values = (
-            _heads.split_heads(_heads.project_positions(dense, one), heads)
+            _heads.project_heads(dense, one, heads)
             for dense, one in ((self.key_dense, key), (self.value_dense, value))
         )
         if self.rotary is not None:

@@ -9,25 +9,26 @@ import keras
 from keras import ops
 
 from keras_attention import validation
-from keras_attention._utils.shapes import reshape
+from keras_attention._utils.shapes import get_shape, reshape
 
 
 def project_positions(dense, inputs):
     """Returns `dense(inputs)` as one product of two matrices, whatever the rank of `inputs`."""
     outputs = dense(reshape(inputs, (-1, inputs.shape[-1])))
-    return reshape(outputs, (*ops.shape(inputs)[:-1], outputs.shape[-1]))
+    return reshape(outputs, (*get_shape(inputs)[:-1], outputs.shape[-1]))
 
 
-def split_heads(tensor, num_heads):
-    """Returns `(batch, length, heads * dim)` as `(batch, heads, length, dim)`."""
-    batch, length = ops.shape(tensor)[:2]
-    tensor = reshape(tensor, (batch, length, num_heads, tensor.shape[-1] // num_heads))
-    return ops.transpose(tensor, (0, 2, 1, 3))
+def project_heads(dense, inputs, num_heads):
+    """Returns `dense(inputs)`, `(batch, length, heads * dim)`, as `(batch, heads, length, dim)`."""
+    batch, length = get_shape(inputs)[:2]
+    outputs = dense(reshape(inputs, (-1, inputs.shape[-1])))
+    outputs = reshape(outputs, (batch, length, num_heads, outputs.shape[-1] // num_heads))
+    return ops.transpose(outputs, (0, 2, 1, 3))
 
 
 def join_heads(tensor):
     """Returns `(batch, heads, length, dim)` as `(batch, length, heads * dim)`."""
-    batch, heads, length, dim = ops.shape(tensor)
+    batch, heads, length, dim = get_shape(tensor)
     return reshape(ops.transpose(tensor, (0, 2, 1, 3)), (batch, length, heads * dim))
 
 
@@ -39,10 +40,10 @@ def prepare_heads(scorers, key):
         key: Float tensor `(batch, key_value_heads, key, key_dim)`.
     """
     if len(scorers) == 1:
-        batch, heads = ops.shape(key)[:2]
+        batch, heads = get_shape(key)[:2]
         prepared = scorers[0].prepare(_fold_heads_into_batch(key))
         return keras.tree.map_structure(
-            lambda leaf: reshape(leaf, (batch, heads, *ops.shape(leaf)[1:])), prepared
+            lambda leaf: reshape(leaf, (batch, heads, *get_shape(leaf)[1:])), prepared
         )
     group = len(scorers) // key.shape[1]
     return [scorer.prepare(key[:, head // group]) for head, scorer in enumerate(scorers)]
@@ -80,26 +81,26 @@ def merge_scores(scores, query):
     """Returns the scores `(batch, heads, query, key)` from those of each scorer."""
     if len(scores) > 1:
         return ops.stack(scores, axis=1)
-    return reshape(scores[0], (*ops.shape(query)[:3], ops.shape(scores[0])[-1]))
+    return reshape(scores[0], (*get_shape(query)[:3], get_shape(scores[0])[-1]))
 
 
 def compute_contexts(weights, value):
     """Returns the contexts `(batch, heads, query, dim)` of weights and grouped values."""
-    batch, heads, queries = ops.shape(weights)[:3]
+    batch, heads, queries = get_shape(weights)[:3]
     contexts = ops.matmul(group_heads(weights, value.shape[1]), value)
     return reshape(contexts, (batch, heads, queries, value.shape[-1]))
 
 
 def group_heads(tensor, groups):
     """Returns `(batch, heads, query, dim)` as `(batch, groups, heads // groups * query, dim)`."""
-    batch, heads, queries, dim = ops.shape(tensor)
+    batch, heads, queries, dim = get_shape(tensor)
     if heads == groups:
         return tensor
     return reshape(tensor, (batch, groups, heads // groups * queries, dim))
 
 
 def _fold_heads_into_batch(tensor):
-    batch, heads, *sizes = ops.shape(tensor)
+    batch, heads, *sizes = get_shape(tensor)
     return reshape(tensor, (batch * heads, *sizes))
 
 

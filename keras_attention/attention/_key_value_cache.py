@@ -7,7 +7,7 @@ positions. Positions that are not written yet are masked and 0.
 
 from keras import ops
 
-from keras_attention._utils.shapes import reshape
+from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention._utils.tensor_types import Size, TensorDict, TensorLike
 from keras_attention.kernels import execution
 from keras_attention.validation import check_ready
@@ -56,7 +56,7 @@ def write_cache(cache, new, position):
 
 def _write_one_position(old, new, position):
     """Returns the leaf `old` with `new`, `(rows, heads, 1, dim)`, at each sequence's position."""
-    rows, heads, length, dim = ops.shape(old)
+    rows, heads, length, dim = get_shape(old)
     position = ops.cast(position, "int32")
     place = ops.clip(position, 0, length - 1)
     # Flattened to a table of vectors, which can be updated without a copy.
@@ -73,8 +73,8 @@ def _write_one_position(old, new, position):
 
 def _write_positions(cache, new, position):
     """Returns the leaves of `cache` updated with those of `new`, as `write_cache` does."""
-    num_new = ops.shape(new["mask"])[1]
-    cache_positions = ops.arange(ops.shape(cache["mask"])[1], dtype="int32")[None, :]
+    num_new = get_shape(new["mask"])[1]
+    cache_positions = ops.arange(get_shape(cache["mask"])[1], dtype="int32")[None, :]
     offsets = (
         cache_positions - ops.cast(position, "int32")[:, None]
     )  # (rows, slot), the index into the new positions
@@ -84,7 +84,7 @@ def _write_positions(cache, new, position):
     def put(old, leaf):
         axis = len(leaf.shape) // 2  # length is axis 2 of 4, or 1 of 2
         lead, tail = [1] * (axis - 1), [1] * (len(leaf.shape) - axis - 1)
-        rows, length = ops.shape(source)
+        rows, length = get_shape(source)
         if leaf.shape[axis] != 1:  # one new position broadcasts
             index = reshape(source, (rows, *lead, length, *tail))
             leaf = ops.take_along_axis(leaf, index, axis=axis)

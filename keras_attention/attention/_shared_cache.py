@@ -14,7 +14,7 @@ products of matrices instead of vectors, and nothing is copied.
 from keras import ops
 
 from keras_attention._utils.flat_beams import gather_beams, infer_batch_and_beams
-from keras_attention._utils.shapes import reshape
+from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention.attention import _heads
 from keras_attention.attention._request import AttentionRequest
 
@@ -37,7 +37,7 @@ def reorder_ancestry(ancestry, is_written, parents):
         is_written: Boolean tensor `(rows, max_length)`, the positions the parents have written.
         parents: Int tensor `(batch, beam)`, the parent of each beam among the same source's beams.
     """
-    batch, beams = ops.shape(parents)
+    batch, beams = get_shape(parents)
     distance = parents - ops.arange(beams, dtype="int32")[None, :]
     distance = reshape(distance, (batch * beams, 1))
     ancestry, is_written = gather_beams((ancestry, is_written), parents)
@@ -58,7 +58,7 @@ def attend_with_ancestry(attention, query, cache, ancestry, memory_mask, positio
     Returns:
         Contexts `(rows, output_dim)`, the same as `attention.attend` returns for gathered caches.
     """
-    rows = ops.shape(ancestry)[0]
+    rows = get_shape(ancestry)[0]
     batch, beams = infer_batch_and_beams(rows, memory_mask)
     length, num_heads, value = cache["mask"].shape[1], attention.num_heads, cache["value"]
     queries = attention.project_query(query[:, None, :], position)

@@ -16,7 +16,7 @@ import keras
 from keras import ops
 
 from keras_attention import validation
-from keras_attention._utils.shapes import reduce_rows
+from keras_attention._utils.shapes import get_shape, reduce_rows
 from keras_attention.kernels.custom_gradients import custom_gradient
 from keras_attention.kernels.window_products import WindowRows, window_dot, window_sum
 
@@ -47,7 +47,7 @@ class Windows:
     """
 
     def __init__(self, centers, radius, num_keys, chunk, gather_in_blocks=False):
-        self.batch, self.num_queries = ops.shape(centers)
+        self.batch, self.num_queries = get_shape(centers)
         self.radius, self.num_keys, self.chunk = radius, num_keys, chunk
         self.gather_in_blocks = gather_in_blocks
         self.centers = self.split_queries(centers)[:, :, None]  # (rows, chunk, 1)
@@ -63,7 +63,7 @@ class Windows:
         """Returns `(batch, query, ...)` as `(rows, chunk, ...)`; the last chunk is zero-padded."""
         if self.chunk is None:
             return tensor
-        rest = ops.shape(tensor)[2:]
+        rest = get_shape(tensor)[2:]
         chunks = -(-self.num_queries // self.chunk)
         missing = chunks * self.chunk - self.num_queries
         if not (isinstance(missing, int) and missing == 0):
@@ -76,7 +76,7 @@ class Windows:
         if self.chunk is None:
             return tensor
         index = self._source()[:, None] * self.num_keys + self._clip_keys(self.keys[:, 0])
-        return ops.take(ops.reshape(tensor, (-1, *ops.shape(tensor)[2:])), index, axis=0)
+        return ops.take(ops.reshape(tensor, (-1, *get_shape(tensor)[2:])), index, axis=0)
 
     def scores(self, scorer, query, key, previous_weights=None):
         """Returns the scorer's scores of each span, `(rows, chunk, span)`."""
@@ -117,7 +117,7 @@ class Windows:
         """Returns `(rows, chunk, ...)` as `(batch, query, ...)`: the inverse of `split_queries`."""
         if self.chunk is None:
             return tensor
-        rest = ops.shape(tensor)[2:]
+        rest = get_shape(tensor)[2:]
         chunks = -(-self.num_queries // self.chunk)
         tensor = ops.reshape(tensor, (self.batch, chunks * self.chunk, *rest))
         return tensor[:, : self.num_queries]
@@ -128,7 +128,7 @@ class Windows:
             return tensor
         tensor = self.merge_queries(tensor)
         first = self.merge_queries(
-            ops.broadcast_to(self.first, (ops.shape(self.first)[0], self.chunk))
+            ops.broadcast_to(self.first, (get_shape(self.first)[0], self.chunk))
         )
         return scatter_spans(tensor, first[:, :, None], self.num_keys)
 
@@ -177,13 +177,13 @@ class Windows:
     def _source(self):
         """Returns the batch element that each row belongs to, int32 `(rows,)`."""
         chunks = -(-self.num_queries // self.chunk)
-        return ops.arange(ops.shape(self.keys)[0], dtype="int32") // chunks
+        return ops.arange(get_shape(self.keys)[0], dtype="int32") // chunks
 
     def _clip_keys(self, keys):
         return ops.clip(keys, 0, self.num_keys - 1)
 
     def _take_along_keys(self, tensor, index):
-        shape = (*ops.shape(tensor)[:2], ops.shape(index)[2])
+        shape = (*get_shape(tensor)[:2], get_shape(index)[2])
         return ops.take_along_axis(tensor, ops.broadcast_to(index, shape), axis=2)
 
 

@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_attention import normalizers, validation
 from keras_attention._utils.layer import Layer, bind_call, select_outputs
-from keras_attention._utils.shapes import broadcast_mask
+from keras_attention._utils.shapes import broadcast_mask, get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -157,7 +157,7 @@ class AttentionMechanism(Layer):
         value = ops.cast(value, self.compute_dtype)
         key = value if same else ops.cast(key, self.compute_dtype)
         if mask is None:
-            return value, key, ops.ones(ops.shape(value)[:2], dtype="bool")
+            return value, key, ops.ones(get_shape(value)[:2], dtype="bool")
         # Padding may contain anything, even NaN, which a weight of 0 would not remove.
         value = ops.where(mask[:, :, None], value, 0)
         return value, value if same else ops.where(mask[:, :, None], key, 0), mask
@@ -310,7 +310,7 @@ class AttentionMechanism(Layer):
 
     def _score_mask(self, scores, request):
         """Returns the combined mask in the shape of the scores, or None."""
-        sizes = ops.shape(scores)
+        sizes = get_shape(scores)
         mask = combine_masks(request.mask(sizes[1], sizes[2]), self.scorer.valid_keys(sizes[2]))
         # Broadcast to all queries, because normalizers expect a mask for each of them.
         return None if mask is None else ops.broadcast_to(mask, sizes)
@@ -331,7 +331,7 @@ class AttentionMechanism(Layer):
         if request.noise is not None:
             noise = request.noise.get("dropout")
         elif request.training and self.dropout > 0:
-            shape = ops.shape(weights)
+            shape = get_shape(weights)
             noise = dropout_noise(shape, self.dropout, self.seed_generator, weights.dtype)
         else:
             noise = None

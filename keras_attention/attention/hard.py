@@ -20,6 +20,7 @@ from keras import ops
 from keras_attention import validation
 from keras_attention._utils.counter_random import uniform
 from keras_attention._utils.dtypes import at_least_float32
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Config, Initializer, LayerOptions, Size, TensorDict
 from keras_attention.attention._gated import GatedAttention
 from keras_attention.normalizers import SampleNormalizer
@@ -122,7 +123,7 @@ class HardAttention(GatedAttention):
         return drawn
 
     def _read_scores(self, scores, query, value, request):
-        sizes = ops.shape(scores)
+        sizes = get_shape(scores)
         if request.noise is None:
             drawn = self.noise(*sizes, request.training)
             request = dataclasses.replace(request, noise=drawn)

@@ -20,6 +20,7 @@ from keras import initializers, ops
 
 from keras_attention import scorers, validation
 from keras_attention._utils.dtypes import at_least_float32, wide_dtype
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
@@ -180,8 +181,8 @@ class LocalAttention(AttentionMechanism):
         )
 
     def _compute_context(self, query, prepared, request):
-        batch, num_queries = ops.shape(query)[:2]
-        num_keys = ops.shape(prepared["value"])[1]
+        batch, num_queries = get_shape(query)[:2]
+        num_keys = get_shape(prepared["value"])[1]
         last = last_valid_position(request.source_mask, batch, num_keys)
         if self.mode == "predictive":
             position = self._predict_positions(query, last, request)
@@ -260,7 +261,7 @@ class LocalAttention(AttentionMechanism):
         if not self._gathers_windows:
             return True
         mode, span = execution.get_execution_mode(query), chunk + 2 * self.radius
-        num_scores = blocks.count_values(*ops.shape(query)[:2], num_keys)
+        num_scores = blocks.count_values(*get_shape(query)[:2], num_keys)
         if not isinstance(num_scores, int):
             # XLA cannot differentiate a condition on sizes, and a decoding loop needs none.
             if is_step or mode == "xla":

@@ -17,7 +17,7 @@ from keras import initializers, ops
 
 from keras_attention import scorers, validation
 from keras_attention._utils.initializers import copy_layer
-from keras_attention._utils.shapes import reshape
+from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
@@ -191,7 +191,7 @@ class MultiHeadAttention(HeadProjectionsMixin, KeyValueCacheMixin, AttentionMech
 
     def _compute_context(self, query, prepared, request):
         """Returns the projected contexts of all heads, the weights (or None) and an empty dict."""
-        num_queries, num_keys = ops.shape(query)[1], ops.shape(prepared["mask"])[1]
+        num_queries, num_keys = get_shape(query)[1], get_shape(prepared["mask"])[1]
         queries = self.project_query(query, request.positions(num_queries))
         value, keys, weights = prepared["value"], prepared.get("key"), None
         if keys is None:  # a cache
@@ -220,12 +220,12 @@ class MultiHeadAttention(HeadProjectionsMixin, KeyValueCacheMixin, AttentionMech
 
     def _score_mask(self, scores, request):
         """Returns the combined mask, which broadcasts to the scores, or None."""
-        mask = request.mask(*ops.shape(scores)[2:])
+        mask = request.mask(*get_shape(scores)[2:])
         if mask is not None and not request.has_head_masks:
             mask = mask[:, None]
         if mask is None or isinstance(self.normalizer, SoftmaxNormalizer):
             return mask
-        return ops.broadcast_to(mask, ops.shape(scores))  # normalizers expect a mask for each query
+        return ops.broadcast_to(mask, get_shape(scores))  # normalizers expect a mask for each query
 
     def _check_shapes(self, query_shape, value_shape, key_shape):
         shapes = {"query": query_shape, "key": key_shape, "value": value_shape}

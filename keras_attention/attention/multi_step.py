@@ -25,6 +25,7 @@ from keras_attention import normalizers, validation
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.initializers import derive_initializer
 from keras_attention._utils.layer import Layer, bind_call
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     DType,
@@ -158,7 +159,7 @@ class MultiStepAttention(Layer):
         mask = self._check_masks("key", key, key_mask, source, source_mask)
         key, source = (ops.cast(tensor, self.compute_dtype) for tensor in (key, source))
         if mask is None:
-            mask = ops.ones(ops.shape(key)[:2], dtype="bool")
+            mask = ops.ones(get_shape(key)[:2], dtype="bool")
         else:
             # Padding may contain anything, even NaN, which a weight of 0 would not remove.
             key, source = (ops.where(mask[:, :, None], tensor, 0) for tensor in (key, source))
@@ -192,7 +193,7 @@ class MultiStepAttention(Layer):
             query, target = (ops.where(query_mask[:, :, None], x, 0) for x in (query, target))
         scale = SCALINGS[self.scaling]
         scores = dot_scores((self.query_map(query) + target) * scale, prepared["key"])
-        mask = ops.broadcast_to(mask, ops.shape(scores))
+        mask = ops.broadcast_to(mask, get_shape(scores))
         weights = self.normalizer(scores, mask=mask, training=training)
         weights = ops.cast(weights, self.compute_dtype)
         context = ops.einsum("bqk,bke->bqe", weights, prepared["value"])

@@ -17,7 +17,7 @@ from keras import ops
 from keras_attention import validation
 from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.layer import Layer
-from keras_attention._utils.shapes import reshape
+from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -42,11 +42,11 @@ def rotate_pairs(tensor: TensorLike, positions: TensorLike, base: float = 10000.
     wide = at_least_float32(tensor)
     rates = np.repeat(float(base) ** (-np.arange(0, dim, 2) / dim), 2)
     angles = ops.cast(positions, wide.dtype)[..., None] * ops.cast(rates, wide.dtype)
-    pairs = reshape(wide, (*ops.shape(tensor)[:-1], dim // 2, 2))
+    pairs = reshape(wide, (*get_shape(tensor)[:-1], dim // 2, 2))
     quarter_turn = ops.stack(
         [-pairs[..., 1], pairs[..., 0]], axis=-1
     )  # each pair rotated by 90 degrees
-    pairs, quarter_turn = (reshape(part, ops.shape(tensor)) for part in (pairs, quarter_turn))
+    pairs, quarter_turn = (reshape(part, get_shape(tensor)) for part in (pairs, quarter_turn))
     rotated = pairs * ops.cos(angles) + quarter_turn * ops.sin(angles)
     return ops.cast(rotated, tensor.dtype)
 
@@ -95,7 +95,7 @@ class RotaryEmbedding(Layer):
         self._check_shape(inputs.shape)
         rank = len(inputs.shape)
         if position is None or len(position.shape) == 1:
-            positions = ops.arange(ops.shape(inputs)[-2], dtype="int32")[None, :]
+            positions = ops.arange(get_shape(inputs)[-2], dtype="int32")[None, :]
             if position is not None:
                 positions = positions + ops.cast(position, "int32")[:, None]
         else:

@@ -15,6 +15,7 @@ import keras
 from keras import ops
 
 from keras_attention import validation
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Config, Initializer, LayerOptions
 from keras_attention.attention._gated import GatedAttention
 from keras_attention.losses.doubly_stochastic import doubly_stochastic_penalty
@@ -110,7 +111,7 @@ class SoftAttention(GatedAttention):
 
     def _penalty(self, weights, request):
         """Returns the loss; the weights of masked queries are 0 and do not contribute."""
-        sizes = ops.shape(weights)
+        sizes = get_shape(weights)
         readable = request.mask(sizes[1], sizes[2])
         if readable is not None:
             readable = ops.any(ops.broadcast_to(readable, sizes), axis=1)

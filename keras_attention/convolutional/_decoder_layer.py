@@ -9,10 +9,10 @@ Code name -> paper name: `hidden` -> h, `outputs` -> y, `target` -> g, `weights`
 from typing import Unpack
 
 import keras
-from keras import ops
 
 from keras_attention._utils.flat_beams import flatten_beams, unflatten_beams
 from keras_attention._utils.recomputation import Recomputable
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import LayerOptions, Tensor, TensorDict, TensorLike
 from keras_attention.attention.multi_step import MultiStepAttention
 from keras_attention.convolutional.gated_conv_block import GatedConvBlock, scaled_normal
@@ -83,7 +83,7 @@ class ConvDecoderLayer(Recomputable, keras.layers.Layer):
         gated, state = self.block.convolve_step(hidden, state)
 
         def attend(query):
-            rows, mask = ops.shape(query)[0], memory["mask"]
+            rows, mask = get_shape(query)[0], memory["mask"]
             queries, targets = unflatten_beams(query, mask), unflatten_beams(target, mask)
             results = self.attention.attend(queries, targets, memory)
             return tuple(flatten_beams(result, rows) for result in results)

@@ -17,6 +17,7 @@ from keras import initializers, ops
 
 from keras_attention import validation
 from keras_attention._utils.layer import Layer, bind_call
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -75,7 +76,7 @@ def stack_windows(inputs: TensorLike, kernel_size: int, causal: bool) -> Tensor:
         return inputs
     before = kernel_size - 1 if causal else (kernel_size - 1) // 2
     padded = ops.pad(inputs, ((0, 0), (before, kernel_size - 1 - before), (0, 0)))
-    length = ops.shape(inputs)[1]
+    length = get_shape(inputs)[1]
     return ops.concatenate([padded[:, i : i + length] for i in range(kernel_size)], axis=-1)
 
 

@@ -15,6 +15,7 @@ from keras import ops
 from keras_attention import validation
 from keras_attention._utils.counter_random import random_bits
 from keras_attention._utils.layer import Layer
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     DType,
@@ -93,7 +94,7 @@ class CounterDropout(Layer):
             return inputs
         shape = tuple(
             known if known is not None else size
-            for known, size in zip(inputs.shape, ops.shape(inputs), strict=True)
+            for known, size in zip(inputs.shape, get_shape(inputs), strict=True)
         )
         return inputs * dropout_noise(shape, self.rate, self.seed_generator, inputs.dtype)
 

@@ -16,6 +16,7 @@ import keras
 from keras import ops
 
 from keras_attention import validation
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
@@ -151,7 +152,7 @@ class BahdanauDecoder(MaxoutDecoder):
     ) -> TensorDict:
         if self.readout_state == "previous" and initial_state is not None:
             state = keras.tree.flatten(initial_state)[0]
-            initial_state = [state, ops.zeros((ops.shape(state)[0], 1), dtype=state.dtype)]
+            initial_state = [state, ops.zeros((get_shape(state)[0], 1), dtype=state.dtype)]
         return self.recurrence.start(memory, initial_state)
 
     def check_initial_state(self, initial_state: Structure) -> None:

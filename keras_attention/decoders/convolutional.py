@@ -23,6 +23,7 @@ import keras
 from keras import ops
 
 from keras_attention import validation
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -242,7 +243,7 @@ class ConvDecoder(Decoder):
     ) -> TensorDict:
         if isinstance(max_length, int):
             self.positions.check_length("max_length", max_length)
-        rows = ops.shape(memory["mask"])[0]
+        rows = get_shape(memory["mask"])[0]
         layers = [layer.block.start(rows) for layer in self.layers]
         return {"position": ops.zeros((rows,), dtype="int32"), "layers": layers}
 

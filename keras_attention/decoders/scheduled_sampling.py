@@ -19,7 +19,7 @@ from keras_attention import validation
 from keras_attention._utils.counter_random import uniform
 from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.loop import run_loop
-from keras_attention._utils.shapes import reduce_rows
+from keras_attention._utils.shapes import get_shape, reduce_rows
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -203,7 +203,7 @@ class ScheduledSampling(Layer):
             teacher_forcing_rate = self._teacher_forcing_rate()
             self.minibatches.assign(self.minibatches + 1)
             memory = self.prepare(encoder_outputs, mask)
-            state = self.start(memory, initial_state, ops.shape(target_ids)[1])
+            state = self.start(memory, initial_state, get_shape(target_ids)[1])
             target_ids = self._mix_ids(target_ids, teacher_forcing_rate, state, memory)
         # Keras passes a mask attached to the memory to the decoder.
         options = _collect_arguments(
@@ -221,7 +221,7 @@ class ScheduledSampling(Layer):
 
     def _mix_ids(self, target_ids, teacher_forcing_rate, state, memory):
         """Returns `target_ids` with predictions in place of randomly chosen tokens."""
-        batch, length = ops.shape(target_ids)[:2]
+        batch, length = get_shape(target_ids)[:2]
         coins = uniform((batch, length), self.seed_generator) < teacher_forcing_rate
         draws = uniform((batch, length), self.seed_generator)
         dtype = keras.backend.standardize_dtype(target_ids.dtype)

@@ -15,7 +15,7 @@ import numpy as np
 from keras import activations, ops
 
 from keras_attention import validation
-from keras_attention._utils.shapes import reshape
+from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention._utils.tensor_types import (
     Activation,
     ActivationFunction,
@@ -208,7 +208,7 @@ class TransformerDecoder(Decoder):
             states = self.final_normalization(states)
         rows = reshape(states, (-1, self.dim))
         logits = self.embed.project(rows) if self.tie_output else self.output_dense(rows)
-        return reshape(logits, (*ops.shape(states)[:-1], self.vocabulary_size))
+        return reshape(logits, (*get_shape(states)[:-1], self.vocabulary_size))
 
     def prepare_memory(self, encoder_outputs: Tensor, memory_mask: Tensor | None) -> TensorDict:
         layers = [layer.prepare(encoder_outputs, memory_mask) for layer in self.stack]

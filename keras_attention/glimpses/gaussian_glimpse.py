@@ -13,6 +13,7 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.layer import bind_call
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
@@ -88,7 +89,7 @@ class GaussianGlimpse(GaussianWindow):
 
     def call(self, image: Tensor, state: Tensor, return_window: bool = False) -> Outputs:
         self.check_shapes("image", image.shape, "height, width", state.shape)
-        height, width = ops.shape(image)[1:3]
+        height, width = get_shape(image)[1:3]
         window = self.compute_window(state, self.size, height, width)
         filters = window_filters(window, self.size, height, width)
         filters_y, filters_x = (ops.cast(f, self.compute_dtype) for f in filters)

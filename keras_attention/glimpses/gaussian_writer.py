@@ -13,6 +13,7 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.layer import bind_call
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
@@ -89,7 +90,7 @@ class GaussianWriter(GaussianWindow):
 
     def call(self, patch: Tensor, state: Tensor, return_window: bool = False) -> Outputs:
         self._check_patch(patch.shape, state.shape)
-        size = ops.shape(patch)[1]
+        size = get_shape(patch)[1]
         window = self.compute_window(state, size, self.height, self.width)
         filters = window_filters(window, size, self.height, self.width)
         filters_y, filters_x = (ops.cast(f, self.compute_dtype) for f in filters)

@@ -23,6 +23,7 @@ from keras import ops
 from keras_attention import validation
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.layer import Layer
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -115,7 +116,7 @@ class RetinaGlimpse(Layer):
         self._check_shapes(image.shape, location.shape)
         wide = wide_dtype(self.compute_dtype)
         location = ops.cast(location, wide)
-        sizes = ops.shape(image)[1:3]
+        sizes = get_shape(image)[1:3]
         height, width = (ops.cast(size, wide) for size in sizes)
         center_x = (location[:, 0] + 1.0) / 2.0 * width
         center_y = (location[:, 1] + 1.0) / 2.0 * height

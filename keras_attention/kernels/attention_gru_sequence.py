@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from keras import ops
 
 from keras_attention._utils.loop import run_loop
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Tensor, TensorDict, TensorLike
 from keras_attention.attention import Attention, BahdanauAttention
 from keras_attention.kernels.custom_gradients import (
@@ -80,7 +81,7 @@ def attention_gru_sequence(
 
         def gradient(*cotangents):
             states_gradient, contexts_gradient, attentions_gradient = flatten_cotangents(cotangents)
-            shape = (*ops.shape(previous)[:2], query_kernel.shape[-1])
+            shape = (*get_shape(previous)[:2], query_kernel.shape[-1])
             queries = ops.reshape(
                 ops.matmul(ops.reshape(previous, (-1, units)), query_kernel), shape
             )
@@ -91,7 +92,7 @@ def attention_gru_sequence(
                 context_gradient, query = rest[:, :value_dim], rest[:, value_dim:]
                 query = query[:, : query_kernel.shape[-1]]
                 rest = rest[:, value_dim + query_kernel.shape[-1] :]
-                source_length = ops.shape(key)[1]
+                source_length = get_shape(key)[1]
                 attention, attention_gradient = rest[:, :source_length], rest[:, source_length:]
 
                 cotangent, before_gradient = gru_gates_gradient(
@@ -182,6 +183,6 @@ def run(
     outputs, contexts, attention = attention_gru_sequence(
         projected, state["cell"][0], weights, memory
     )
-    position = state["position"] + ops.shape(inputs)[1]
+    position = state["position"] + get_shape(inputs)[1]
     state = {"cell": [outputs[:, -1]], "position": position}
     return outputs, contexts, attention, {}, state

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from keras import ops
 
 from keras_attention._utils.dtypes import at_least_float32
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Size, Tensor, TensorLike
 from keras_attention.kernels import blocks, execution
 from keras_attention.kernels.blocks import Tiles, count_values, fold_blocks, map_blocks, split_axis
@@ -152,7 +153,7 @@ def has_long_rows(query: TensorLike, key: TensorLike) -> bool | Tensor:
     """Returns whether to use `row_scores` and `row_sums`, as a boolean or a tensor."""
     if execution.get_execution_mode(query) != "xla" or execution.has_gpu():
         return False
-    sizes = ops.shape(query)[1], *ops.shape(key)[1:]
+    sizes = get_shape(query)[1], *get_shape(key)[1:]
     conditions = [
         count_values(*sizes) >= blocks.BLOCK_VALUES,
         *(size >= MIN_LONG_ROW for size in sizes[:2]),
@@ -174,7 +175,7 @@ def tile_scores(
         block: Values of t in a block; chosen by default.
     """
     tiles = _tiles(query, key, block)
-    count, num_keys, units = tiles.blocks * tiles.parts, ops.shape(key)[1], key.shape[-1]
+    count, num_keys, units = tiles.blocks * tiles.parts, get_shape(key)[1], key.shape[-1]
     query = ops.reshape(tiles.split(query), (count, tiles.rows, tiles.part, units))
     key = tiles.split_rows(key)
 
@@ -200,7 +201,7 @@ def tile_gradients(
     """Returns the gradients of query, key and vector, in the blocks of `tile_scores`."""
     tiles = _tiles(query, key, block)
     query, cotangent, key = tiles.split(query), tiles.split(cotangent), tiles.split_rows(key)
-    shapes = [ops.shape(query)[1:], ops.shape(key)[1:], ops.shape(vector)]
+    shapes = [get_shape(query)[1:], get_shape(key)[1:], get_shape(vector)]
 
     def step(block):
         def add(part, sums):
@@ -231,7 +232,7 @@ def pairwise_tanh(query: TensorLike, key: TensorLike) -> Tensor:
 
 def _tiles(query, key, block=None):
     values = _num_values(query, key)
-    (batch, queries, _), per_query = ops.shape(query), count_values(*ops.shape(key)[1:])
+    (batch, queries, _), per_query = get_shape(query), count_values(*get_shape(key)[1:])
     if block is None:
         block = blocks.block_size(values, query)
     if execution.get_execution_mode(query) == "xla" and not isinstance(values, int):
@@ -242,7 +243,7 @@ def _tiles(query, key, block=None):
 
 def _num_values(query, key):
     """Returns the size of t."""
-    return count_values(*ops.shape(query)[:2], *ops.shape(key)[1:])
+    return count_values(*get_shape(query)[:2], *get_shape(key)[1:])
 
 
 def long_row_scores(query: TensorLike, key: TensorLike, vector: TensorLike) -> Tensor:
@@ -252,8 +253,8 @@ def long_row_scores(query: TensorLike, key: TensorLike, vector: TensorLike) -> T
         sides = ops.transpose(query[row]), ops.transpose(key[row])
         return [choose_tanh(lambda form: row_scores(form, *sides, vector), *sides)]
 
-    batch, queries, _ = ops.shape(query)
-    return map_blocks(step, batch, [(queries, ops.shape(key)[1])], query)[0]
+    batch, queries, _ = get_shape(query)
+    return map_blocks(step, batch, [(queries, get_shape(key)[1])], query)[0]
 
 
 def long_row_gradients(
@@ -265,8 +266,8 @@ def long_row_gradients(
         sides = query[row], key[row]
         return choose_tanh(lambda form: row_sums(form, *sides, cotangent[row]), *sides)
 
-    shapes = [ops.shape(side)[:0:-1] for side in (query, key)]
-    sums = map_blocks(step, ops.shape(query)[0], [*shapes, shapes[1]], query)
+    shapes = [get_shape(side)[:0:-1] for side in (query, key)]
+    sums = map_blocks(step, get_shape(query)[0], [*shapes, shapes[1]], query)
     grad_query, grad_key = (ops.swapaxes(total, 1, 2) * vector for total in sums[:2])
     return grad_query, grad_key, ops.sum(sums[2], axis=(0, 2))
 
@@ -286,7 +287,7 @@ def row_scores(
         vector: Float tensor `(units,)`.
     """
     shift = form.shift(key)
-    size = _choose_block_size(ops.shape(key)[0], query.shape[1], key.shape[1])
+    size = _choose_block_size(get_shape(key)[0], query.shape[1], key.shape[1])
     left = [split_axis(part, size, 0)[:, :, :, None] for part in form.left(query + shift)]
     right = [split_axis(part, size, 0)[:, :, None, :] for part in form.right(key - shift)]
     vector = split_axis(vector, size, 0)[:, :, None, None]
@@ -295,8 +296,8 @@ def row_scores(
         hidden = form.combine(*(part[block] for part in (*left, *right)))
         return [state[0] + ops.sum(vector[block] * hidden, axis=0)]
 
-    start = ops.zeros((ops.shape(query)[1], ops.shape(key)[1]), query.dtype)
-    return fold_blocks(ops.shape(vector)[0], add, [start])[0]
+    start = ops.zeros((get_shape(query)[1], get_shape(key)[1]), query.dtype)
+    return fold_blocks(get_shape(vector)[0], add, [start])[0]
 
 
 def row_sums(
@@ -349,7 +350,7 @@ def pair_sums(
         hidden = form.combine(*(part[block] for part in left), *right)
         return [state[0] + ops.sum(cotangent[block] * function(hidden), axis=0)]
 
-    return fold_blocks(ops.shape(cotangent)[0], add, [ops.zeros_like(kept_side)])[0]
+    return fold_blocks(get_shape(cotangent)[0], add, [ops.zeros_like(kept_side)])[0]
 
 
 def tanh_slope(hidden: TensorLike) -> Tensor:

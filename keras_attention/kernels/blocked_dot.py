@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from keras import ops
 
 from keras_attention._utils.dtypes import at_least_float32
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Size, Tensor, TensorLike
 from keras_attention.kernels import blocks, execution
 from keras_attention.kernels.blocks import Tiles, count_values, fold_blocks, map_blocks
@@ -87,7 +88,7 @@ def attend_without_scores(
     scale = query.shape[-1] ** -0.5 if isinstance(scorer, ScaledDotScorer) else 1.0
     if has_fused_kernel(query):
         return attend_fused(query, key, value, scale, request)
-    sizes = (ops.shape(query)[0], ops.shape(query)[-2], ops.shape(key)[-2])
+    sizes = (get_shape(query)[0], get_shape(query)[-2], get_shape(key)[-2])
 
     def broadcast_singletons(mask, sizes):
         return mask if mask is None or 1 not in mask.shape else ops.broadcast_to(mask, sizes)
@@ -153,8 +154,8 @@ def blockwise_dot_attention(
     if key_mask is not None:
         key = ops.where(key_mask[:, None, :, None], key, 0)
         value = ops.where(key_mask[:, None, :, None], value, 0)
-    batch, heads, queries, _ = ops.shape(query)
-    kv_heads, keys = ops.shape(key)[1:3]
+    batch, heads, queries, _ = get_shape(query)
+    kv_heads, keys = get_shape(key)[1:3]
     rows, group = batch * kv_heads, heads // kv_heads
     values = count_values(rows, queries, group, keys)
     block = block_size * group * keys if block_size else blocks.block_size(values, query)
@@ -185,7 +186,7 @@ def blockwise_dot_attention(
 def _swap_axes(tensor, group):
     """Returns `(rows, one, other, dim)` as `(rows, other, one, dim)`, one of them being `group`."""
     if group == 1:  # the order is the same, so a reshape saves a copy
-        return ops.reshape(tensor, [ops.shape(tensor)[axis] for axis in (0, 2, 1, 3)])
+        return ops.reshape(tensor, [get_shape(tensor)[axis] for axis in (0, 2, 1, 3)])
     return ops.transpose(tensor, (0, 2, 1, 3))
 
 
@@ -201,7 +202,7 @@ def _attend_in_blocks(query, key, value, make_mask):
     Returns:
         Contexts `(blocks, parts, rows, part, group, value_dim)`.
     """
-    count, parts, rows, part, group, dim = ops.shape(query)
+    count, parts, rows, part, group, dim = get_shape(query)
     size, value_dim = part * group, value.shape[-1]
     context_shape = (count, parts, rows, part, group, value_dim)
 
@@ -250,9 +251,9 @@ def _attend_in_blocks(query, key, value, make_mask):
                 sums = fold_blocks(parts, add, [start, *sums])
                 return [ops.cast(total, query.dtype) for total in sums]
 
-            shapes = [(parts, rows, size, dim), ops.shape(key)[1:], ops.shape(value)[1:]]
+            shapes = [(parts, rows, size, dim), get_shape(key)[1:], get_shape(value)[1:]]
             grad_query, grad_key, grad_value = map_blocks(backward, count, shapes, query)
-            return ops.reshape(grad_query, ops.shape(query)), grad_key, grad_value
+            return ops.reshape(grad_query, get_shape(query)), grad_key, grad_value
 
         return ops.reshape(contexts, context_shape), gradient
 
@@ -283,7 +284,7 @@ def _make_block_mask(
             pieces.append(ops.take(key_mask, element, axis=0)[:, None, :])
         for mask in (query_mask, attention_mask):
             if mask is not None:
-                rest = ops.shape(mask)[2:]
+                rest = get_shape(mask)[2:]
                 parts = ops.reshape(blocks.pad(mask, padded, 1), (-1, size, *rest))
                 piece = ops.take(parts, element * tiles.parts + part, axis=0)
                 pieces.append(piece if rest else piece[:, :, None])

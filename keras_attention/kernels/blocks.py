@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import keras
 from keras import ops
 
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Size, Sizes, Structure, Tensor, TensorLike
 from keras_attention.kernels.execution import get_execution_mode, has_gpu
 
@@ -94,22 +95,22 @@ class Tiles:
         """Returns `(batch, length, ...)` as `(blocks, parts, rows, part, ...)`, zero-padded."""
         tensor = pad(pad(tensor, self.rows * self.blocks, 0), self.part * self.parts, 1)
         # Either `rows` or `parts` is 1, so nothing is transposed.
-        shape = (self.blocks, self.parts, self.rows, self.part, *ops.shape(tensor)[2:])
+        shape = (self.blocks, self.parts, self.rows, self.part, *get_shape(tensor)[2:])
         return ops.reshape(tensor, shape)
 
     def join(self, tensor: TensorLike) -> Tensor:
         """Returns `(blocks, parts, rows, part, ...)` as `(batch, length, ...)`."""
-        shape = (self.blocks * self.rows, self.parts * self.part, *ops.shape(tensor)[4:])
+        shape = (self.blocks * self.rows, self.parts * self.part, *get_shape(tensor)[4:])
         return ops.reshape(tensor, shape)[: self.batch, : self.length]
 
     def split_rows(self, tensor: TensorLike) -> Tensor:
         """Returns `(batch, ...)` as `(blocks, rows, ...)`, with zeros at the end."""
         tensor = pad(tensor, self.rows * self.blocks, 0)
-        return ops.reshape(tensor, (self.blocks, self.rows, *ops.shape(tensor)[1:]))
+        return ops.reshape(tensor, (self.blocks, self.rows, *get_shape(tensor)[1:]))
 
     def join_rows(self, tensor: TensorLike) -> Tensor:
         """Returns `(blocks, rows, ...)` as `(batch, ...)`."""
-        shape = (self.blocks * self.rows, *ops.shape(tensor)[2:])
+        shape = (self.blocks * self.rows, *get_shape(tensor)[2:])
         return ops.reshape(tensor, shape)[: self.batch]
 
 
@@ -193,19 +194,19 @@ def _is_python_loop(count, tensor):
 
 def pad(tensor: TensorLike, length: Size, axis: int) -> Tensor:
     """Returns `tensor` with zeros (False) at the end of `axis`, up to `length`."""
-    missing = length - ops.shape(tensor)[axis]
+    missing = length - get_shape(tensor)[axis]
     if isinstance(missing, int) and missing == 0:
         return tensor
-    shape = list(ops.shape(tensor))
+    shape = list(get_shape(tensor))
     shape[axis] = missing
     return ops.concatenate([tensor, ops.zeros(shape, dtype=tensor.dtype)], axis=axis)
 
 
 def split_axis(tensor: TensorLike, size: int, axis: int) -> Tensor:
     """Returns `tensor` with `axis` split into `(blocks, size)`, zeros at the end."""
-    blocks = -(-ops.shape(tensor)[axis] // size)
+    blocks = -(-get_shape(tensor)[axis] // size)
     tensor = pad(tensor, blocks * size, axis)
-    shape = list(ops.shape(tensor))
+    shape = list(get_shape(tensor))
     return ops.reshape(tensor, (*shape[:axis], blocks, size, *shape[axis + 1 :]))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import keras
 from keras import ops
 
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Tensor, TensorLike
 from keras_attention.kernels import execution
 
@@ -43,7 +44,7 @@ def attend_fused(
     if len(query.shape) == 3:
         tensors = (ops.expand_dims(tensor, 1) for tensor in (query, key, value))
         return ops.squeeze(attend_fused(*tensors, scale, request), 1)
-    num_queries, num_keys = ops.shape(query)[2], ops.shape(key)[2]
+    num_queries, num_keys = get_shape(query)[2], get_shape(key)[2]
     if request.source_mask is not None:  # masked entries may hold anything, NaN included
         key, value = (
             ops.where(request.source_mask[:, None, :, None], tensor, 0) for tensor in (key, value)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from keras import ops
 
 from keras_attention._utils.loop import run_loop
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Tensor, TensorDict, TensorLike
 from keras_attention.kernels.custom_gradients import (
     custom_gradient,
@@ -81,7 +82,7 @@ def _forward(projected, valid, weights, memory, names, normalize):
         }
         return tuple(step_outputs[name] for name in names), [state]
 
-    batch, time = ops.shape(projected)[:2]
+    batch, time = get_shape(projected)[:2]
     state = make_initial_state(batch, time + 1, weights, projected.dtype)
     outputs, states = run_loop(forward_step, ops.concatenate([projected, valid], axis=-1), [state])
     return outputs, states[0]
@@ -134,7 +135,7 @@ def _run_with_custom_gradient(projected, valid, weights, memory, names):
 def _backward(cotangents, step_outputs, valid, weights, past_states, memory):
     """Runs the steps in reverse; returns the gradients of the results of each step."""
     units, query_units = weights["query"].shape
-    batch, max_states = ops.shape(past_states["key"])[:2]
+    batch, max_states = get_shape(past_states["key"])[:2]
     wanted = {"valid": valid}
     wanted |= {f"d_{name}": tensor for name, tensor in cotangents.items()}
     wanted |= {name: step_outputs[name] for name in ("cell", *SAVED)}
@@ -145,7 +146,7 @@ def _backward(cotangents, step_outputs, valid, weights, past_states, memory):
         name: step_outputs[name] for name in ("weights", "memory_weights") if name in step_outputs
     }
     wanted = dict(sorted(wanted.items(), key=lambda item: item[0].endswith("weights")))
-    sizes = [ops.shape(tensor)[-1] for tensor in wanted.values()]
+    sizes = [get_shape(tensor)[-1] for tensor in wanted.values()]
 
     def backward_step(inputs, states):
         residuals = dict(zip(wanted, split_columns(inputs, sizes), strict=True))
@@ -178,7 +179,7 @@ def _step_gradient(residuals, carried, weights, past_states, memory):
     units = weights["recurrent"].shape[0]
     keep = residuals["valid"]
     here = (
-        ops.arange(ops.shape(past_states["key"])[1], dtype="int32") == carried["position"][:, None]
+        ops.arange(get_shape(past_states["key"])[1], dtype="int32") == carried["position"][:, None]
     )
     here = ops.cast(here, keep.dtype)
     d_key = ops.einsum("bs,bsu->bu", here, carried["key"])

@@ -19,6 +19,7 @@ import keras
 from keras import ops
 
 from keras_attention._utils.dtypes import at_least_float32
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import DType, Tensor, TensorLike
 from keras_attention.kernels.custom_gradients import sum_outer_products
 
@@ -271,4 +272,4 @@ def project_inputs(
     flat = matmul_float32(ops.reshape(inputs, (-1, input_dim)), kernel)
     if bias is not None:
         flat = flat + ops.cast(bias, flat.dtype)
-    return ops.reshape(flat, (*ops.shape(inputs)[:-1], kernel.shape[-1]))
+    return ops.reshape(flat, (*get_shape(inputs)[:-1], kernel.shape[-1]))

@@ -17,6 +17,7 @@ import keras
 from keras import ops
 
 from keras_attention._utils.loop import run_loop
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import TensorDict, TensorLike
 from keras_attention.kernels.custom_gradients import (
     custom_gradient,
@@ -180,7 +181,7 @@ class _NTMSequence:
             outputs, new = self._step_gradient(here, states[0], kernels)
             return outputs, [new | {"position": position - 1}]
 
-        last = ops.cast(ops.shape(valid)[0], "int32") - 1
+        last = ops.cast(get_shape(valid)[0], "int32") - 1
         outputs, (first,) = run_loop(step, given["valid"], [last_upstream | {"position": last}])
         row, *insides = [ops.flip(_transpose_time(output), 0) for output in outputs]
         first.pop("position")
@@ -202,7 +203,7 @@ class _NTMSequence:
     def _compute_residuals(self, valid, step_outputs, before):
         """Returns the residuals that do not depend on the backward loop, `(time, batch, ...)`."""
         heads = self.heads
-        steps = ops.shape(valid)[:2]
+        steps = get_shape(valid)[:2]
 
         def rows(tensor):
             return ops.reshape(tensor, (-1, *tensor.shape[2:]))

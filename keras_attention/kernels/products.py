@@ -14,7 +14,7 @@ import keras
 from keras import ops
 
 from keras_attention import validation
-from keras_attention._utils.shapes import reshape
+from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention._utils.tensor_types import Tensor, TensorLike
 from keras_attention.kernels.execution import has_gpu, is_compiled_by_xla
 
@@ -95,7 +95,7 @@ def kernel_matmul(
     if multiply:
         rows = reshape(inputs, (-1, inputs.shape[-1]))
         wide = multiply(ops.cast(rows, "bfloat16"), ops.cast(kernel, "bfloat16"), transposed)
-        return ops.cast(reshape(wide, (*ops.shape(inputs)[:-1], wide.shape[-1])), dtype)
+        return ops.cast(reshape(wide, (*get_shape(inputs)[:-1], wide.shape[-1])), dtype)
     if is_rounded:
         inputs, kernel = (ops.cast(ops.cast(x, "bfloat16"), dtype) for x in (inputs, kernel))
     return ops.matmul(inputs, ops.transpose(kernel) if transposed else kernel)

@@ -13,6 +13,7 @@ import functools
 from keras import ops
 
 from keras_attention._utils.dtypes import wide_dtype
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Size, Tensor, TensorLike
 from keras_attention.kernels.custom_gradients import custom_gradient
 
@@ -49,7 +50,7 @@ class WindowRows:
 
     def split(self, weights: TensorLike) -> Tensor:
         """Returns `(queries, window)` as `(queries, blocks, block)`; the last is zero-padded."""
-        queries, missing = ops.shape(weights)[0], self.blocks * self.block - self.window
+        queries, missing = get_shape(weights)[0], self.blocks * self.block - self.window
         if missing:
             padding = ops.zeros((queries, missing), dtype=weights.dtype)
             weights = ops.concatenate([weights, padding], axis=1)
@@ -57,7 +58,7 @@ class WindowRows:
 
     def join(self, blocks: TensorLike) -> Tensor:
         """Returns `(queries, blocks, block)` as `(queries, window)`: the inverse of `split`."""
-        shape = (ops.shape(blocks)[0], self.blocks * self.block)
+        shape = (get_shape(blocks)[0], self.blocks * self.block)
         return ops.reshape(blocks, shape)[:, : self.window]
 
 
@@ -74,7 +75,7 @@ def window_dot(query: TensorLike, source: TensorLike, window_rows: WindowRows) -
     def run(query, source):
         def gradient(upstream):
             by_query = _sums(upstream, source, window_rows)
-            return by_query, _sums_by_row(upstream, query, ops.shape(source)[0], window_rows)
+            return by_query, _sums_by_row(upstream, query, get_shape(source)[0], window_rows)
 
         return _dots(query, source, window_rows), gradient
 
@@ -94,7 +95,7 @@ def window_sum(weights: TensorLike, source: TensorLike, window_rows: WindowRows)
     def run(weights, source):
         def gradient(upstream):
             by_weight = _dots(upstream, source, window_rows)
-            return by_weight, _sums_by_row(weights, upstream, ops.shape(source)[0], window_rows)
+            return by_weight, _sums_by_row(weights, upstream, get_shape(source)[0], window_rows)
 
         return _sums(weights, source, window_rows), gradient
 
@@ -109,7 +110,7 @@ def _dots(query, source, window_rows):
         here = ops.arange(window_rows.blocks, dtype="int32")[:, None] == number
         return ops.where(here, part, dots)
 
-    shape = (ops.shape(query)[0], window_rows.blocks, window_rows.block)
+    shape = (get_shape(query)[0], window_rows.blocks, window_rows.block)
     return window_rows.join(
         _fold_sequentially(put, window_rows.blocks, ops.zeros(shape, query.dtype))
     )
@@ -123,7 +124,7 @@ def _sums(weights, source, window_rows):
         part = rows * ops.take(blocks, number, axis=1)[:, :, None]
         return total + ops.sum(ops.cast(part, total.dtype), axis=1)
 
-    shape = (ops.shape(weights)[0], source.shape[1])
+    shape = (get_shape(weights)[0], source.shape[1])
     total = _fold_sequentially(add, window_rows.blocks, ops.zeros(shape, wide_dtype(weights.dtype)))
     return ops.cast(total, weights.dtype)
 

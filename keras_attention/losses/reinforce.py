@@ -18,6 +18,7 @@ from keras import ops
 from keras_attention import validation
 from keras_attention._utils.dtypes import at_least_float32, wide_dtype
 from keras_attention._utils.layer import Layer, bind_call
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -175,7 +176,7 @@ class ReinforceLoss(Layer):
         if self.reward == "sum":
             return rewards
         if mask is None:
-            return rewards / ops.cast(ops.shape(targets)[1], rewards.dtype)
+            return rewards / ops.cast(get_shape(targets)[1], rewards.dtype)
         return rewards / ops.maximum(ops.sum(ops.cast(mask, rewards.dtype), axis=-1), 1)
 
     def _check_mask(self, logits, targets, log_alpha, entropy, mask):

@@ -13,6 +13,7 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.dtypes import at_least_float32, wide_compute_dtype
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Config, DTypePolicy, Tensor, TensorLike
 from keras_attention.losses._masking import zero_masked
 
@@ -51,7 +52,7 @@ def token_crossentropy(
     # less than a gather, whose gradient is a scatter.
     largest = ops.max(logits, axis=-1, keepdims=True, initial=-float("inf"))
     logits = logits - ops.stop_gradient(largest)
-    vocabulary_size = ops.shape(logits)[-1]
+    vocabulary_size = get_shape(logits)[-1]
     is_label = ops.equal(ops.arange(vocabulary_size, dtype="int32"), ops.expand_dims(ids, -1))
     label_logits = ops.sum(ops.where(is_label, logits, 0), axis=-1)
     losses = ops.logsumexp(logits, axis=-1) - (1 - label_smoothing) * label_logits

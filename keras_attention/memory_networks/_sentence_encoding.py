@@ -14,7 +14,7 @@ Code name -> paper name: `position_weights` -> l, `memory_ages` -> i - 1 (0 is t
 from keras import ops
 
 from keras_attention._utils.counter_random import uniform
-from keras_attention._utils.shapes import reduce_rows
+from keras_attention._utils.shapes import get_shape, reduce_rows
 
 ENCODINGS = ("bag", "paper", "centered")
 
@@ -30,17 +30,17 @@ def position_weights(word_mask, units, encoding, dtype="float32"):
     """
     if encoding == "bag":
         return None
-    position = 1.0 + ops.cast(ops.arange(ops.shape(word_mask)[-1]), dtype)  # j
+    position = 1.0 + ops.cast(ops.arange(get_shape(word_mask)[-1]), dtype)  # j
     coordinate = 1.0 + ops.cast(ops.arange(units), dtype)  # k
     if encoding == "paper":
         places = ops.cast(word_mask, dtype) * position
         length = reduce_rows(ops.max, places, axis=-1, keepdims=True)
         along = (position / ops.maximum(length, 1.0))[..., None]  # j / J
         return (1.0 - along) - coordinate / units * (1.0 - 2.0 * along)
-    length = ops.cast(ops.shape(word_mask)[-1], dtype)
+    length = ops.cast(get_shape(word_mask)[-1], dtype)
     along = (position - (length + 1.0) / 2.0)[:, None]
     table = 1.0 + 4.0 * (coordinate - (units + 1.0) / 2.0) * along / (units * length)
-    return ops.broadcast_to(table, (*ops.shape(word_mask), units))
+    return ops.broadcast_to(table, (*get_shape(word_mask), units))
 
 
 def encode_sentences(table, ids, weights):
@@ -91,7 +91,7 @@ def insert_empty_memories(memory_mask, rate, seed_generator):
         The ages of the real memories, those of the empty ones, both int32
         `(batch, memories)`, and boolean `(batch, memories)`: which empty ones exist.
     """
-    drawn = uniform(ops.shape(memory_mask), seed_generator) < rate
+    drawn = uniform(get_shape(memory_mask), seed_generator) < rate
     drawn = ops.logical_and(drawn, memory_mask)
     real = memory_ages(memory_mask) + _count_from_end(drawn)
     return real, real - 1, drawn

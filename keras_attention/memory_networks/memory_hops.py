@@ -19,6 +19,7 @@ from keras_attention import normalizers, validation
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.initializers import derive_initializer
 from keras_attention._utils.layer import Layer, bind_call, select_outputs
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Activation,
     ActivationFunction,
@@ -236,7 +237,7 @@ class MemoryHops(Layer):
             weights.append(hop_weights)
         logits = self._logits(state) if return_logits else None
         if return_attention_scores:
-            weights = ops.stack(weights, axis=1)[:, :, : ops.shape(story_ids)[1]]
+            weights = ops.stack(weights, axis=1)[:, :, : get_shape(story_ids)[1]]
         return select_outputs(state, (return_logits, logits), (return_attention_scores, weights))
 
     def _memories(self, story_ids, training):
@@ -262,7 +263,7 @@ class MemoryHops(Layer):
 
     def _question(self, story_ids, question_ids):
         if question_ids is None:
-            shape = (ops.shape(story_ids)[0], self.units)
+            shape = (get_shape(story_ids)[0], self.units)
             return ops.full(shape, CONSTANT_QUERY, dtype=self.compute_dtype)
         table = self.tables[0] if self.weight_tying == "adjacent" else self.question_table
         return self._encode(table, question_ids)

@@ -9,7 +9,7 @@ This is the most probable location, which Xu et al. 2015
 import keras
 from keras import ops
 
-from keras_attention._utils.shapes import reduce_rows
+from keras_attention._utils.shapes import get_shape, reduce_rows
 from keras_attention._utils.tensor_types import Tensor, TensorLike
 from keras_attention.normalizers._masking import apply_mask, mask_scores
 from keras_attention.normalizers.base import Normalizer
@@ -21,7 +21,7 @@ def one_hot_argmax(scores: TensorLike, mask: TensorLike | None = None) -> Tensor
     Some backends do not specify which of several maxima `ops.argmax` returns.
     """
     scores = mask_scores(ops.stop_gradient(scores), mask)
-    size = ops.shape(scores)[-1]
+    size = get_shape(scores)[-1]
     positions = ops.arange(size)
     best = scores == reduce_rows(ops.max, scores, axis=-1, keepdims=True)
     places = ops.where(best, positions, size)

@@ -9,6 +9,7 @@ from keras_attention import validation
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.hooks import check_hook_result, check_hooks, name_missing
 from keras_attention._utils.layer import Layer, bind_call
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -137,7 +138,7 @@ class Normalizer(Layer):
         if mask is not None:
             mask = self.check_mask(scores, mask)
         if noise is None:
-            noise = self.noise(ops.shape(scores), training)
+            noise = self.noise(get_shape(scores), training)
         scores, previous_weights, noise = map(self._widen, (scores, previous_weights, noise))
         weights = self.normalize(scores, mask, previous_weights, training, noise)
         check_hook_result(self, "normalize", weights, tuple(scores.shape), "(..., key)")

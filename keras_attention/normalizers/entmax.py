@@ -21,7 +21,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention import validation
-from keras_attention._utils.shapes import reduce_rows
+from keras_attention._utils.shapes import get_shape, reduce_rows
 from keras_attention._utils.tensor_types import Config, LayerOptions, Shape, Tensor, TensorLike
 from keras_attention.kernels.custom_gradients import custom_gradient
 from keras_attention.normalizers._masking import apply_mask, mask_scores
@@ -85,7 +85,7 @@ def _entmax_by_bisection(scores, surplus):
     scores = scores - reduce_rows(ops.max, scores, axis=-1, keepdims=True)
     zeros = ops.zeros_like(scores[..., :1])
     # The largest weight lies between 1 / n and 1, which bounds t.
-    count = ops.cast(ops.shape(scores)[-1], scores.dtype)
+    count = ops.cast(get_shape(scores)[-1], scores.dtype)
     highest = -ops.expm1(-surplus * ops.log(count)) / surplus
 
     def halve(_, bounds):

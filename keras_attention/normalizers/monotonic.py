@@ -23,6 +23,7 @@ from keras import ops
 from keras_attention import validation
 from keras_attention._utils.counter_random import normal
 from keras_attention._utils.loop import run_loop
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -101,7 +102,7 @@ def monotonic_recursion(
     q_ij and a_ij depend only on their neighbors (i, j - 1) and (i - 1, j), so a single loop over
     the diagonals i + j computes all queries at once.
     """
-    queries, keys = ops.shape(stop_probabilities)[1], ops.shape(stop_probabilities)[2]
+    queries, keys = get_shape(stop_probabilities)[1], get_shape(stop_probabilities)[2]
     arriving_first = ops.concatenate(
         [initial, ops.zeros_like(stop_probabilities[:, 1:, 0])], axis=1
     )
@@ -124,7 +125,7 @@ def monotonic_recursion(
 
 def _skew(rows):
     """Returns `(batch, row + column, row)` from `(batch, row, column)`, padded with 0."""
-    batch, height, width = ops.shape(rows)
+    batch, height, width = get_shape(rows)
     diagonals = height + width - 1
     # Rows padded to one more than `diagonals` and reshaped to `diagonals` shift by one each.
     padded = ops.concatenate([rows, ops.zeros((batch, height, height), rows.dtype)], axis=2)
@@ -134,7 +135,7 @@ def _skew(rows):
 
 def _unskew(diagonals, height, width):
     """Returns `(batch, row, column)` from `(batch, row + column, row)`."""
-    batch = ops.shape(diagonals)[0]
+    batch = get_shape(diagonals)[0]
     length = height * (height + width - 1)
     flat = ops.reshape(ops.transpose(diagonals, (0, 2, 1)), (batch, length))
     padded = ops.concatenate([flat, ops.zeros((batch, height), flat.dtype)], axis=1)
@@ -234,12 +235,12 @@ class MonotonicNormalizer(Normalizer):
         training: bool | None = None,
         noise: Tensor | None = None,
     ) -> TensorLike:
-        shape, num_keys = ops.shape(scores), ops.shape(scores)[-1]
+        shape, num_keys = get_shape(scores), get_shape(scores)[-1]
         in_time = previous_weights is None and len(shape) > 2
         rows = (-1, shape[-2] if in_time else 1, num_keys)
         stop_probabilities = ops.reshape(self._probabilities(scores, mask, noise), rows)
         if previous_weights is None:
-            initial = self.initial_weights(ops.shape(stop_probabilities)[0], num_keys)
+            initial = self.initial_weights(get_shape(stop_probabilities)[0], num_keys)
         else:
             initial = ops.reshape(previous_weights, (-1, num_keys))
         initial = ops.cast(initial, scores.dtype)

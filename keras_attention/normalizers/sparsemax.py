@@ -11,7 +11,7 @@ Code name -> paper name: `scores` -> z, `threshold` -> tau, `support` -> S(z), `
 import keras
 from keras import ops
 
-from keras_attention._utils.shapes import reduce_rows
+from keras_attention._utils.shapes import get_shape, reduce_rows
 from keras_attention._utils.tensor_types import Tensor, TensorLike
 from keras_attention.normalizers._masking import apply_mask, mask_scores
 from keras_attention.normalizers.base import Normalizer
@@ -37,7 +37,7 @@ def sort_scores(scores: TensorLike) -> tuple[Tensor, Tensor]:
     A score 1 or more below the best has weight 0; clipping it protects the sums from overflow.
     """
     falling = -ops.sort(-ops.maximum(scores, -1), axis=-1)
-    return falling, ops.cast(ops.arange(1, ops.shape(scores)[-1] + 1), scores.dtype)
+    return falling, ops.cast(ops.arange(1, get_shape(scores)[-1] + 1), scores.dtype)
 
 
 def _threshold(scores):

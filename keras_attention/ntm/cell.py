@@ -23,6 +23,7 @@ from keras_attention._utils.cell import Cell, get_shapes
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.initializers import derive_initializer
 from keras_attention._utils.loop import select_examples
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Activation,
     ActivationFunction,
@@ -296,7 +297,7 @@ class NTMCell(Cell):
         )
         outputs = matmul_float32(flat, ops.cast(self.output_kernel, self.compute_dtype))
         outputs = self.activation(outputs + ops.cast(self.output_bias, outputs.dtype))
-        outputs = ops.reshape(outputs, (*ops.shape(hidden)[:-1], self.output_dim))
+        outputs = ops.reshape(outputs, (*get_shape(hidden)[:-1], self.output_dim))
         return ops.cast(outputs, self.compute_dtype)
 
     def call(
@@ -320,7 +321,7 @@ class NTMCell(Cell):
         """
         weights = state["read_weights"]
         started = ops.any(weights != 0, axis=(1, 2))
-        begin = self.start(ops.shape(weights)[0])
+        begin = self.start(get_shape(weights)[0])
         return keras.tree.map_structure(
             lambda now, first: select_examples(started, ops.cast(now, first.dtype), first),
             state,

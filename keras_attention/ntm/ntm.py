@@ -15,6 +15,7 @@ from keras_attention import validation
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.layer import Layer, bind_call, select_outputs
 from keras_attention._utils.loop import run_loop, select_examples
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -124,7 +125,7 @@ class NTM(Layer):
         if mask is not None:
             inputs = ops.where(mask[:, :, None], inputs, 0)  # padding may be NaN
             valid = valid * ops.cast(mask, inputs.dtype)[:, :, None]
-        state = self.cell.start(ops.shape(inputs)[0]) if initial_state is None else initial_state
+        state = self.cell.start(get_shape(inputs)[0]) if initial_state is None else initial_state
         state = keras.tree.map_structure(lambda part: ops.cast(part, inputs.dtype), state)
         controller = None
         if self.cell.shift.max_shift is not None:
@@ -181,7 +182,7 @@ class NTM(Layer):
             return (output, *(new[name] for name in names)), [new]
 
         sequence = ops.concatenate([inputs, valid], axis=-1)
-        rows, width = ops.shape(inputs)[0], self.cell.controller_input_dim
+        rows, width = get_shape(inputs)[0], self.cell.controller_input_dim
         with self.cell.controller_adapter.dropout_masks(rows, width, training):
             (outputs, *auxiliary_outputs), (last,) = run_loop(step, sequence, [state])
         return outputs, dict(zip(names, auxiliary_outputs, strict=True)), last

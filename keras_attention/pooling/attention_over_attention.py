@@ -20,6 +20,7 @@ from keras import ops
 from keras_attention import normalizers, validation
 from keras_attention._utils.dtypes import at_least_float32, wide_dtype
 from keras_attention._utils.layer import Layer, bind_call
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -182,5 +183,5 @@ class AttentionOverAttention(Layer):
 def _zero_masked(tensor, mask):
     """Returns the tensor with masked rows set to 0, and its mask; None masks nothing."""
     if mask is None:
-        return tensor, ops.ones(ops.shape(tensor)[:2], dtype="bool")
+        return tensor, ops.ones(get_shape(tensor)[:2], dtype="bool")
     return ops.where(mask[:, :, None], tensor, 0), mask

@@ -14,6 +14,7 @@ from keras import ops
 from keras_attention import validation
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.layer import Layer, bind_call
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -29,7 +30,7 @@ from keras_attention._utils.tensor_types import (
 
 def vocabulary_probabilities(weights: TensorLike, ids: TensorLike, vocabulary_size: int) -> Tensor:
     """Returns P of every word, `(batch, vocabulary)`: a scatter-add of weights at ids."""
-    batch = ops.shape(ids)[0]
+    batch = get_shape(ids)[0]
     if isinstance(batch, int) and batch == 0:  # PyTorch cannot sum zero segments
         return ops.zeros((0, vocabulary_size), dtype=weights.dtype)
     rows = ops.arange(batch, dtype="int32")[:, None] * vocabulary_size

@@ -16,6 +16,7 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.layer import Layer, bind_call
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -131,7 +132,7 @@ class HierarchicalAttention(Layer):
     ) -> Outputs:
         word_mask = self._check_call(inputs, mask, inputs_mask)
         sentence_mask = None if word_mask is None else ops.any(word_mask, axis=2)
-        shape = ops.shape(inputs)
+        shape = get_shape(inputs)
         vectors, word_weights = _encode_and_pool(
             ops.reshape(inputs, (-1, *shape[2:])),
             None if word_mask is None else ops.reshape(word_mask, (-1, shape[2])),

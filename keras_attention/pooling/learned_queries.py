@@ -7,6 +7,7 @@ from keras import initializers, ops
 
 from keras_attention import validation
 from keras_attention._utils.layer import Layer
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
@@ -71,7 +72,7 @@ class LearnedQueries(Layer):
 
     def call(self, inputs: Tensor) -> TensorLike:
         queries = ops.convert_to_tensor(self.queries, dtype=self.compute_dtype)
-        shape = (ops.shape(inputs)[0], self.num_queries, self.units)
+        shape = (get_shape(inputs)[0], self.num_queries, self.units)
         return ops.broadcast_to(queries[None], shape)
 
     def compute_mask(self, inputs: Tensor, previous_mask: Mask = None) -> Mask:

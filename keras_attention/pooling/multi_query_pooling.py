@@ -16,6 +16,7 @@ import keras
 from keras import ops
 
 from keras_attention._utils.layer import Layer, bind_call
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -131,7 +132,7 @@ class MultiQueryPooling(Layer):
             return_attention_scores=True,
             training=training,
         )
-        batch, count, dim = ops.shape(context)
+        batch, count, dim = get_shape(context)
         pooled = ops.reshape(context, (batch, count * dim))
         return (pooled, weights) if return_attention_scores else pooled
 

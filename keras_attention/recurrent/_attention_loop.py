@@ -10,6 +10,7 @@ import keras
 from keras import ops
 
 from keras_attention._utils.loop import run_loop
+from keras_attention._utils.shapes import get_shape
 from keras_attention.kernels import attention_gru_sequence
 from keras_attention.recurrent import _noise_inputs
 
@@ -33,8 +34,8 @@ def run(recurrence, inputs, state, memory, inputs_mask=None, training=None):
         inputs = ops.where(inputs_mask[:, :, None], inputs, 0)
     elif attention_gru_sequence.supports(recurrence, training):
         return attention_gru_sequence.run(recurrence, inputs, state, memory)
-    batch, time = ops.shape(inputs)[:2]
-    noise = recurrence.attention.noise(batch, time, ops.shape(memory["mask"])[1], training)
+    batch, time = get_shape(inputs)[:2]
+    noise = recurrence.attention.noise(batch, time, get_shape(memory["mask"])[1], training)
     projected = recurrence.adapter.project(ops.cast(inputs, recurrence.compute_dtype))
     loop = _attend_in_loop if recurrence.needs_attention_in_loop else _attend_after_loop
     with recurrence.adapter.dropout_masks(

@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from keras_attention._utils.shapes import get_shape
 from keras_attention.attention._windows import last_valid_position
 
 
@@ -18,7 +19,7 @@ def gather_last_state(states, mask):
     >>> float(gather_last_state(states, ops.array([[True, True, False]]))[0, 0])
     2.0
     """
-    batch, time = ops.shape(mask)
+    batch, time = get_shape(mask)
     last = last_valid_position(mask, batch, time)
     chosen = mask & (ops.arange(time, dtype="int32")[None, :] == last)
     return ops.sum(ops.where(chosen[:, :, None], states, 0), axis=1)

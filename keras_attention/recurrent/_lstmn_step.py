@@ -26,6 +26,7 @@ import keras
 from keras import ops
 
 from keras_attention._utils.dtypes import wide_dtype
+from keras_attention._utils.shapes import get_shape
 from keras_attention.normalizers.softmax import masked_softmax
 
 
@@ -82,13 +83,13 @@ def attend(query, key, vector, value, mask, normalize=masked_softmax):
     Returns:
         Weights `(rows, max_states)` and contexts `(rows, value_dim)`.
     """
-    rows, (batch, max_states) = ops.shape(query)[0], ops.shape(mask)
+    rows, (batch, max_states) = get_shape(query)[0], get_shape(mask)
     width = rows // (max(batch, 1) if isinstance(batch, int) else ops.maximum(batch, 1))
     queries = ops.reshape(query, (batch, width, 1, query.shape[-1]))
     scores = ops.einsum("bqsu,u->bqs", ops.tanh(queries + key[:, None]), vector)
     dtype = keras.backend.standardize_dtype(value.dtype)
     scores = ops.cast(scores, wide_dtype(dtype))
-    mask = ops.broadcast_to(mask[:, None], ops.shape(scores))
+    mask = ops.broadcast_to(mask[:, None], get_shape(scores))
     weights = ops.cast(normalize(scores, mask), dtype)
     context = ops.einsum("bqs,bsd->bqd", weights, value)
     return ops.reshape(weights, (rows, max_states)), ops.reshape(context, (rows, value.shape[-1]))
@@ -160,7 +161,7 @@ def _update_state(state, step_outputs, carried, weights, valid):
     """Returns the state with the step's result in its slot, unless the step is masked."""
     position = state["position"] + 1
     here = (
-        ops.arange(ops.shape(state["mask"])[1], dtype="int32") == position[:, None]
+        ops.arange(get_shape(state["mask"])[1], dtype="int32") == position[:, None]
     )  # (rows, slots)
     if valid is not None:
         here = ops.logical_and(here, valid)

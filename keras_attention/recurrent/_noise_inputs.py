@@ -6,6 +6,8 @@ A loop must not sample: noise is part of the sequence, one slice per step.
 import keras
 from keras import ops
 
+from keras_attention._utils.shapes import get_shape
+
 
 def append_noise(sequence, noise):
     """Returns one tensor `(batch, time, dim + ...)` of the sequence and all noise.
@@ -32,7 +34,7 @@ def split_noise(step_inputs, width, dtype, noise):
     """
     parts, first = {}, width
     for name, tensor in noise.items():
-        last = first + ops.shape(tensor)[2]
+        last = first + get_shape(tensor)[2]
         parts[name] = ops.cast(step_inputs[:, first:last], tensor.dtype)
         first = last
     return ops.cast(step_inputs[:, :width], dtype), parts

@@ -13,6 +13,7 @@ from keras import ops
 from keras_attention._utils.flat_beams import repeat_for_beams
 from keras_attention._utils.loop import run_loop
 from keras_attention._utils.recomputation import Recomputable
+from keras_attention._utils.shapes import get_shape
 from keras_attention.recurrent._cells import CellAdapter
 from keras_attention.recurrent._last_state import gather_last_state
 from keras_attention.validation import check_ready
@@ -56,7 +57,7 @@ class ContextFreeRNN(Recomputable, keras.layers.Layer):
         """Returns the part that depends on the memory alone, including its mask."""
         check_ready(self, memory)
         if memory_mask is None:
-            memory_mask = ops.ones(ops.shape(memory)[:2], dtype="bool")
+            memory_mask = ops.ones(get_shape(memory)[:2], dtype="bool")
         prepared = {"mask": memory_mask}
         if self.summary is not None:
             last = gather_last_state(ops.cast(memory, self.compute_dtype), memory_mask)
@@ -68,7 +69,7 @@ class ContextFreeRNN(Recomputable, keras.layers.Layer):
 
     def start(self, memory, initial_state=None):
         """Returns the state before the first step, for the result of `prepare`."""
-        rows = ops.shape(memory["mask"])[0]
+        rows = get_shape(memory["mask"])[0]
         return {
             "cell": self.adapter.start(rows, initial_state),
             "position": ops.zeros((rows,), dtype="int32"),
@@ -88,17 +89,17 @@ class ContextFreeRNN(Recomputable, keras.layers.Layer):
             `(rows, source)`, state.
         """
         check_ready(self, inputs)
-        rows, context = ops.shape(inputs)[0], None
+        rows, context = get_shape(inputs)[0], None
         projected = self.adapter.project(ops.cast(inputs, self.compute_dtype))
         if self.summary is not None:
             projected = projected + repeat_for_beams(memory["projected_context"], rows)
             context = repeat_for_beams(memory["context"], rows)
         output, state = self._step_projected(projected, state)
-        return output, context, ops.zeros((rows, ops.shape(memory["mask"])[1])), state
+        return output, context, ops.zeros((rows, get_shape(memory["mask"])[1])), state
 
     def run(self, inputs, state, memory, training=None):
         """Runs all steps; returns outputs, contexts, weights, auxiliary outputs and state."""
-        (batch, time), contexts = ops.shape(inputs)[:2], None
+        (batch, time), contexts = get_shape(inputs)[:2], None
         projected = self.adapter.project(ops.cast(inputs, self.compute_dtype))
         if self.summary is not None:
             context = memory["context"]
@@ -111,7 +112,7 @@ class ContextFreeRNN(Recomputable, keras.layers.Layer):
 
         with self.adapter.dropout_masks(batch, self.input_dim, training):
             outputs, (state,) = run_loop(step, projected, [state])
-        weights = ops.zeros((batch, time, ops.shape(memory["mask"])[1]))
+        weights = ops.zeros((batch, time, get_shape(memory["mask"])[1]))
         return outputs, contexts, weights, {}, state
 
     def _step_projected(self, projected, state, training=None):

@@ -18,6 +18,7 @@ from keras_attention import validation
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.flat_beams import flatten_beams, unflatten_beams
 from keras_attention._utils.layer import Layer, bind_call, select_outputs
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Activation,
     ActivationFunction,
@@ -214,7 +215,7 @@ class AttentionRNN(Layer):
     def start(self, memory: TensorDict, initial_state: Structure = None) -> TensorDict:
         """Returns the state before the first step, for the result of `prepare`."""
         check_ready(self, memory["mask"])
-        rows = ops.shape(memory["mask"])[0]
+        rows = get_shape(memory["mask"])[0]
         state = {
             "cell": self.adapter.start(rows, initial_state),
             "position": ops.zeros((rows,), dtype="int32"),
@@ -222,7 +223,7 @@ class AttentionRNN(Layer):
         if self._has_feedback:
             state["feedback"] = ops.zeros((rows, self.feedback_dim), dtype=self.compute_dtype)
         if self._history_mode:
-            source = ops.shape(memory["mask"])[1]
+            source = get_shape(memory["mask"])[1]
             weights = ops.zeros((rows, source), dtype=wide_dtype(self.compute_dtype))
             if self._history_mode == "previous":
                 weights = self.attention.normalizer.initial_weights(rows, source)
@@ -249,7 +250,7 @@ class AttentionRNN(Layer):
         inputs = self.adapter.project(ops.cast(inputs, self.compute_dtype))
         query, cell_state = self.compute_query(inputs, state)
         # The beams of a source are its queries, so that the memory is not copied.
-        rows, mask, previous_weights = ops.shape(query)[0], memory["mask"], state.get("weights")
+        rows, mask, previous_weights = get_shape(query)[0], memory["mask"], state.get("weights")
         context, weights = self.attention.attend(
             unflatten_beams(query, mask),
             memory,

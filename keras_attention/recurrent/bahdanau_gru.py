@@ -19,6 +19,7 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.layer import Layer, bind_call
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
@@ -87,7 +88,7 @@ class BahdanauGRUCell(GatedCell):
         projected = ops.matmul(flat, kernel)
         if first == 0 and self.bias is not None:
             projected = projected + ops.cast(self.bias, self.compute_dtype)
-        return ops.reshape(projected, (*ops.shape(inputs)[:-1], 3 * self.units))
+        return ops.reshape(projected, (*get_shape(inputs)[:-1], 3 * self.units))
 
     def update(
         self, projected: TensorLike, states: Sequence[TensorLike]
@@ -211,7 +212,7 @@ class BahdanauGRU(Layer):
         self._check_shapes(sequences.shape)
         mask = validation.resolve_mask(self, sequences, mask=mask, sequences_mask=sequences_mask)
         if initial_state is None:
-            state = self.cell.get_initial_state(ops.shape(sequences)[0])
+            state = self.cell.get_initial_state(get_shape(sequences)[0])
         else:
             state = [
                 initial_state[0] if isinstance(initial_state, (list, tuple)) else initial_state

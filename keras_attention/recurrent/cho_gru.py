@@ -18,6 +18,7 @@ import keras
 from keras import ops
 
 from keras_attention import validation
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
@@ -163,7 +164,7 @@ class ChoGRUCell(GatedCell):
         inputs = ops.cast(inputs, self.compute_dtype)
         projected = ops.matmul(ops.reshape(inputs, (-1, inputs.shape[-1])), kernel)
         projected = projected if bias is None else projected + bias
-        return ops.reshape(projected, (*ops.shape(inputs)[:-1], kernel.shape[-1]))
+        return ops.reshape(projected, (*get_shape(inputs)[:-1], kernel.shape[-1]))
 
     def update(
         self, projected: TensorLike, states: Sequence[TensorLike]

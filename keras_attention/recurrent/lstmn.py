@@ -15,6 +15,7 @@ from keras_attention._utils.initializers import (
     float32_initializer,
 )
 from keras_attention._utils.layer import Layer, bind_call, select_outputs
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
@@ -203,7 +204,7 @@ class LSTMN(Layer):
         memory, cells = (ops.cast(tensor, self.compute_dtype) for tensor in (memory, memory_cells))
         value = ops.concatenate([memory, cells], axis=-1)
         if memory_mask is None:
-            memory_mask = ops.ones(ops.shape(value)[:2], dtype="bool")
+            memory_mask = ops.ones(get_shape(value)[:2], dtype="bool")
         else:
             # Padding may contain anything, even NaN, which a weight of 0 would not remove.
             value = ops.where(memory_mask[:, :, None], value, 0)
@@ -221,9 +222,9 @@ class LSTMN(Layer):
 
     def extend(self, state: TensorDict, max_length: int) -> TensorDict:
         """Returns a state from a call, extended to slots for `max_length` steps in total."""
-        empty = self.get_initial_state(ops.shape(state["mask"])[0], max_length)
+        empty = self.get_initial_state(get_shape(state["mask"])[0], max_length)
         past_states = {
-            name: ops.concatenate([state[name], empty[name][:, ops.shape(state[name])[1] :]], 1)
+            name: ops.concatenate([state[name], empty[name][:, get_shape(state[name])[1] :]], 1)
             for name in ("key", "value", "mask")
         }
         return {**state, **past_states}
@@ -265,7 +266,7 @@ class LSTMN(Layer):
         mask = self._check_call(inputs, memory, memory_cells, mask, inputs_mask)
         prepared = self.prepare(memory, memory_cells, memory_mask) if self.fusion else None
         if mask is None:
-            mask = ops.ones(ops.shape(inputs)[:2], dtype="bool")
+            mask = ops.ones(get_shape(inputs)[:2], dtype="bool")
         # Padding may contain anything, even NaN, which would reach the gradients of weights.
         projected = self._project(ops.where(mask[:, :, None], inputs, 0))
         weights = self._weights()
@@ -320,7 +321,7 @@ class LSTMN(Layer):
         flat = ops.reshape(self._cast(inputs), (-1, self.input_dim))
         projected = ops.matmul(flat, ops.concatenate(kernels, axis=-1))
         projected = projected + ops.concatenate(biases, axis=-1)
-        return ops.reshape(projected, (*ops.shape(inputs)[:-1], projected.shape[-1]))
+        return ops.reshape(projected, (*get_shape(inputs)[:-1], projected.shape[-1]))
 
     def compute_mask(self, inputs: Tensor, previous_mask: Mask = None) -> Mask:
         return previous_mask
@@ -363,7 +364,7 @@ def _last_state(step_outputs, mask, key_kernel):
     value = ops.pad(value, ((0, 0), (1, 0), (0, 0)))
     hidden = value[:, :, : key_kernel.shape[0]]
     written = ops.concatenate([ops.ones_like(mask[:, :1]), mask], axis=1)
-    batch, time = ops.shape(mask)
+    batch, time = get_shape(mask)
     state = {
         "key": ops.einsum("bsd,du->bsu", hidden, key_kernel),
         "value": value,

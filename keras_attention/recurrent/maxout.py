@@ -6,7 +6,7 @@ the readouts of Cho et al. 2014 and Bahdanau et al. 2015.
 
 from keras import ops
 
-from keras_attention._utils.shapes import reduce_rows
+from keras_attention._utils.shapes import get_shape, reduce_rows
 from keras_attention._utils.tensor_types import Tensor, TensorLike
 
 
@@ -29,5 +29,5 @@ def maxout(tensor: TensorLike, pieces: int = 2) -> Tensor:
             f"maxout expects a last axis that is a multiple of `pieces`={pieces}. "
             f"Received: shape={tuple(tensor.shape)}"
         )
-    groups = ops.reshape(tensor, (*ops.shape(tensor)[:-1], width // pieces, pieces))
+    groups = ops.reshape(tensor, (*get_shape(tensor)[:-1], width // pieces, pieces))
     return reduce_rows(ops.max, groups, axis=-1)

@@ -14,6 +14,7 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.layer import Layer, bind_call
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     LayerOptions,
     Mask,
@@ -36,10 +37,10 @@ def compute_reversed_positions(mask: TensorLike) -> Tensor:
     Args:
         mask: Boolean `(batch, time)`.
     """
-    positions = ops.broadcast_to(ops.arange(ops.shape(mask)[1], dtype="int32"), ops.shape(mask))
+    positions = ops.broadcast_to(ops.arange(get_shape(mask)[1], dtype="int32"), get_shape(mask))
     real = ops.cast(mask, "int32")
     from_end = ops.sum(real, axis=1, keepdims=True) - ops.cumsum(real, axis=1)
-    real_first = ops.argsort(ops.where(mask, positions, positions + ops.shape(mask)[1]), axis=1)
+    real_first = ops.argsort(ops.where(mask, positions, positions + get_shape(mask)[1]), axis=1)
     return ops.where(mask, gather_positions(real_first, from_end), positions)
 
 
@@ -47,7 +48,7 @@ def gather_positions(tensor: TensorLike, positions: TensorLike) -> Tensor:
     """Returns `tensor[b, positions[b, t]]`, `(batch, time, ...)`."""
     return ops.take_along_axis(
         tensor,
-        ops.reshape(positions, (*ops.shape(positions), *[1] * (len(tensor.shape) - 2))),
+        ops.reshape(positions, (*get_shape(positions), *[1] * (len(tensor.shape) - 2))),
         axis=1,
     )
 

@@ -12,7 +12,7 @@ import keras
 from keras import ops
 
 from keras_attention import validation
-from keras_attention._utils.shapes import reshape
+from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
@@ -61,7 +61,7 @@ def additive_scores(
         lambda: blockwise_additive_scores(query, key, vector, forward),
         lambda: dense_additive_scores(query, key, vector),
     )
-    return reshape(scores, (*ops.shape(query)[:2], ops.shape(key)[1]))  # sets the static sizes
+    return reshape(scores, (*get_shape(query)[:2], get_shape(key)[1]))  # sets the static sizes
 
 
 def dense_additive_scores(

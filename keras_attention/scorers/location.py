@@ -12,6 +12,7 @@ import keras
 from keras import initializers, ops
 
 from keras_attention import validation
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
@@ -84,7 +85,7 @@ class LocationScorer(Scorer):
     def score(
         self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None
     ) -> TensorLike:
-        positions = ops.arange(ops.shape(prepared)[1])
+        positions = ops.arange(get_shape(prepared)[1])
         rows = ops.minimum(positions, self.max_length - 1)
         kernel = ops.take(self.cast_weight(self.kernel), rows, axis=1)  # (query_dim, key)
         query = ops.cast(query, self.compute_dtype)

@@ -15,6 +15,7 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.dtypes import wide_dtype
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
@@ -36,10 +37,10 @@ def location_features(weights: TensorLike, kernel: TensorLike) -> Tensor:
         Float tensor `(batch, query, key, filters)`, at least float32.
     """
     wide = wide_dtype(weights.dtype)
-    rows = ops.reshape(ops.cast(weights, wide), (-1, ops.shape(weights)[-1], 1))
+    rows = ops.reshape(ops.cast(weights, wide), (-1, get_shape(weights)[-1], 1))
     kernel = ops.cast(kernel, wide)[:, None, :]
     features = ops.conv(rows, kernel, padding="same", data_format="channels_last")
-    return ops.reshape(features, (*ops.shape(weights), kernel.shape[-1]))
+    return ops.reshape(features, (*get_shape(weights), kernel.shape[-1]))
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

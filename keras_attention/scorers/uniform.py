@@ -6,6 +6,7 @@ score(q, k) = 0,   so that a softmax over n unmasked keys gives 1 / n to each
 import keras
 from keras import ops
 
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Tensor, TensorLike
 from keras_attention.scorers.base import Scorer
 
@@ -36,5 +37,5 @@ class UniformScorer(Scorer):
     def score(
         self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None
     ) -> TensorLike:
-        shape = (ops.shape(query)[0], ops.shape(query)[1], ops.shape(prepared)[1])
+        shape = (get_shape(query)[0], get_shape(query)[1], get_shape(prepared)[1])
         return ops.zeros(shape, dtype=self.compute_dtype)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from keras import ops
 
+from keras_attention._utils.shapes import get_shape
 from keras_attention.search._hypotheses import unflatten_beams
 from keras_attention.search._indexing import gather_per_row, write_at
 from keras_attention.search._log_probs import POSSIBLE_THRESHOLD
@@ -32,7 +33,7 @@ def allocate(max_length, batch, beam_width, alignment, keep_alignments):
     log_probs = ops.zeros((max_length, batch, beam_width), dtype="float32")
     if not keep_alignments:
         return Backpointers(token_and_parent, log_probs, ())
-    source = ops.shape(alignment)[1]
+    source = get_shape(alignment)[1]
     alignments = ops.zeros((max_length, batch, beam_width, source), dtype="float32")
     return Backpointers(token_and_parent, log_probs, alignments)
 
@@ -48,7 +49,7 @@ def append_step(backpointers, time, token_and_parent, log_probs, alignment):
             step each batch element has a single hypothesis, from which all others grow.
         alignment: Float32 `(batch * beams, source)`, of the same hypotheses.
     """
-    batch, beam_width = ops.shape(token_and_parent)
+    batch, beam_width = get_shape(token_and_parent)
     beams = log_probs.shape[1]
     token_and_parent = write_at(backpointers.token_and_parent, time, token_and_parent)
     alignments = backpointers.alignments
@@ -101,12 +102,12 @@ def trace_back(backpointers, finished, num_steps, pad_id):
         place = ops.where(inside, packed % beam_width, place)
         return time - 1, place, write_at(path, time, ops.where(inside, packed, pad_id * beam_width))
 
-    path = ops.full(ops.shape(backpointers.token_and_parent), pad_id * beam_width, dtype="int32")
+    path = ops.full(get_shape(backpointers.token_and_parent), pad_id * beam_width, dtype="int32")
     loop = (num_steps - 1, ops.zeros_like(finished.lengths), path)
     _, _, path = ops.while_loop(lambda time, place, path: time >= 0, body, loop)
     path = ops.transpose(path, (1, 2, 0))
     ids = path // beam_width
-    batch = ops.shape(path)[0]
+    batch = get_shape(path)[0]
     times = ops.expand_dims(ops.arange(max_length, dtype="int32"), (0, 1))  # (1, 1, target)
     rows = ops.expand_dims(ops.arange(batch, dtype="int32"), (1, 2))  # (batch, 1, 1)
     places = (times * batch + rows) * beam_width + path % beam_width
@@ -118,7 +119,7 @@ def trace_back(backpointers, finished, num_steps, pad_id):
     if isinstance(backpointers.alignments, tuple):
         return ids, token_log_probs, None
 
-    source = ops.shape(backpointers.alignments)[3]
+    source = get_shape(backpointers.alignments)[3]
     flat = ops.reshape(backpointers.alignments, (max_length * batch * beam_width, source))
     alignments = ops.take(flat, places, axis=0)
     inside = ops.expand_dims(times < lengths, 3)

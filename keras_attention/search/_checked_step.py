@@ -11,6 +11,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attention._utils.shapes import get_shape
+
 
 class CheckedStep:
     """A step function bound to its memory, which checks everything it returns.
@@ -100,7 +102,7 @@ class CheckedStep:
                 f"Received: leaves of shapes {shapes}"
             )
         static = [leaf for leaf in sources if leaf.shape[0] is not None]
-        return ops.shape((static or sources)[0])[0]
+        return get_shape((static or sources)[0])[0]
 
     def _check_output(self, name, tensor, rows, axes):
         if not ops.is_tensor(tensor):
@@ -146,4 +148,4 @@ class CheckedStep:
                 f"Received: {dtypes[0]} became {dtypes[1]}"
             )
         lost = any(new is None and old is not None for old, new in known)
-        return ops.reshape(after, ops.shape(before)) if lost else after
+        return ops.reshape(after, get_shape(before)) if lost else after

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from keras import ops
 
-from keras_attention._utils.shapes import reduce_rows
+from keras_attention._utils.shapes import get_shape, reduce_rows
 from keras_attention.search import _hypotheses as pools
 from keras_attention.search._indexing import gather_per_row, top_k
 from keras_attention.search._log_probs import POSSIBLE_THRESHOLD
@@ -140,7 +140,7 @@ def _slice_beams(pool, first, width):
 
 def _slice_rows(tensor, beams, first, width):
     """Returns the rows of some beams: `(batch * beams, n)` to `(batch * width, n)`."""
-    rows, size = ops.shape(tensor)
+    rows, size = get_shape(tensor)
     batch = rows // beams
     tensor = ops.reshape(tensor, (batch, beams, size))[:, first : first + width]
     return ops.reshape(tensor, (batch * width, size))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from keras import ops
 
-from keras_attention._utils.shapes import reduce_rows
+from keras_attention._utils.shapes import get_shape, reduce_rows
 from keras_attention.search._indexing import gather_per_row, top_k
 from keras_attention.search._log_probs import (
     IMPOSSIBLE,
@@ -84,7 +84,7 @@ def expand_beams(alive, logits, restricted, beam_width, end_id, group_slice):
         end_id: Id of the EOS token.
         group_slice: `GroupSlice`.
     """
-    batch, beams = ops.shape(alive.log_probs)
+    batch, beams = get_shape(alive.log_probs)
     count, end_allowed = group_slice.count, restricted.end_allowed
     spare = len(restricted.suppressed_ids) + (end_allowed is not None)
     spare += 0 if group_slice.taken is None else group_slice.taken.shape[1]
@@ -239,7 +239,7 @@ def select_alive(candidates, beam_width, places=None):
 
 def unflatten_beams(rows, batch, beams):
     """Returns `(batch * beams, source)` as `(batch, beams, source)`."""
-    return ops.reshape(rows, (batch, beams, ops.shape(rows)[1]))
+    return ops.reshape(rows, (batch, beams, get_shape(rows)[1]))
 
 
 def allocate_finished(batch, beam_width):

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_attention._utils.shapes import get_shape
+
 
 def write_at(tensor, time, value):
     """Returns `tensor` with `value` at index `time` of its first axis."""
@@ -18,7 +20,7 @@ def write_at(tensor, time, value):
 
 def gather_per_row(values, indices):
     """Returns `values[b, indices[b]]`: `(batch, n)` gathered at `(batch, m)`."""
-    batch, width = ops.shape(values)
+    batch, width = get_shape(values)
     rows = ops.expand_dims(ops.arange(batch, dtype="int32"), 1) * width
     places = rows + ops.cast(indices, "int32")
     if 0 in places.shape:  # Keras' `take` on JAX loses an axis for an empty batch

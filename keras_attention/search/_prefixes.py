@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
+from keras_attention._utils.shapes import get_shape
 from keras_attention.search._argument_tensors import check_rows, get_static_value, to_int32_tensor
 
 
@@ -97,7 +98,7 @@ class Prefix(NamedTuple):
 
     def get_forced(self, time):
         """Returns the ids forced at step `time`, `(batch,)`, and whether they are forced."""
-        place = ops.minimum(time, ops.shape(self.ids)[1] - 1)
+        place = ops.minimum(time, get_shape(self.ids)[1] - 1)
         return ops.take(self.ids, place, axis=1), time < self.lengths
 
 
@@ -108,7 +109,7 @@ def _count_leading(flags):
 
 def _mask_first(ids, lengths):
     """Returns True at the first `lengths` places of each row."""
-    places = ops.arange(ops.shape(ids)[1], dtype="int32")
+    places = ops.arange(get_shape(ids)[1], dtype="int32")
     return ops.expand_dims(places, 0) < ops.expand_dims(lengths, 1)
 
 

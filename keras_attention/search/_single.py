@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from keras import ops
 
+from keras_attention._utils.shapes import get_shape
 from keras_attention.search._indexing import write_at
 from keras_attention.search._log_probs import IMPOSSIBLE
 from keras_attention.search._search_loop import run_search_loop
@@ -85,7 +86,7 @@ def search_single_hypothesis(
     ids = ops.full((checked_step.batch,), special_ids.start_id, dtype="int32")
     logits, leaves, alignment = checked_step(ids, checked_step.leaves)
     rules.check_vocabulary(logits)
-    empty = (search_spec.max_length, checked_step.batch, ops.shape(alignment)[1])
+    empty = (search_spec.max_length, checked_step.batch, get_shape(alignment)[1])
     nothing = ops.zeros((checked_step.batch,), dtype="float32")
     loop_state = _SingleSearchState(
         time=ops.zeros((), dtype="int32"),

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
+from keras_attention._utils.shapes import get_shape
 from keras_attention.search._length_limits import resolve_min_lengths
 from keras_attention.search._log_probs import IMPOSSIBLE
 from keras_attention.search._prefixes import Prefix
@@ -84,7 +85,7 @@ class TokenRules:
             return ()
         here = ops.expand_dims(ops.arange(self.max_length, dtype="int32") == time, 0)
         ids = ops.cast(ids if divisor == 1 else ids // divisor, "int32")
-        return ops.where(here, ops.reshape(ids, (ops.shape(ids_so_far)[0], 1)), ids_so_far)
+        return ops.where(here, ops.reshape(ids, (get_shape(ids_so_far)[0], 1)), ids_so_far)
 
     def restrict(self, logits, ids_so_far, time, beams=1):
         """Returns the permitted tokens after `ids_so_far` at step `time`, as `RestrictedLogits`."""
@@ -169,7 +170,7 @@ def suppress_row_tokens(logits, ids, pad_id):
 
     For -1 it forbids padding, which is forbidden anyway, so that shapes stay static.
     """
-    rows, count = ops.shape(logits)[0], ids.shape[1]
+    rows, count = get_shape(logits)[0], ids.shape[1]
     ids = ops.where(ids < 0, pad_id, ids)
     row = ops.repeat(ops.arange(rows, dtype="int32"), count)
     places = ops.stack([row, ops.reshape(ids, (rows * count,))], axis=1)

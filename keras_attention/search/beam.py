@@ -15,6 +15,7 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.flat_beams import gather_beams
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Step,
     Structure,
@@ -137,7 +138,7 @@ def beam_search(
         """Runs one step: from the decoder's outputs to the updated pools."""
         length = loop_state.time + 1
         is_at_limit = length >= limits
-        batch, beams = ops.shape(loop_state.alive.token_and_parent)
+        batch, beams = get_shape(loop_state.alive.token_and_parent)
         restricted = rules.restrict(logits, loop_state.ids_so_far, loop_state.time, beams)
         coverage = () if options.coverage_penalty is None else loop_state.coverage + alignment
         penalties = ranking.penalize_coverage(coverage, memory_mask, batch, beams)
@@ -203,7 +204,7 @@ def beam_search(
 
     def body(*loop_state):
         loop_state = _BeamSearchState(*loop_state)
-        batch = ops.shape(loop_state.alive.token_and_parent)[0]
+        batch = get_shape(loop_state.alive.token_and_parent)[0]
         ids = ops.reshape(loop_state.alive.token_and_parent // beam_width, (batch * beam_width,))
         return tuple(advance(loop_state, *checked_step(ids, loop_state.leaves)))
 

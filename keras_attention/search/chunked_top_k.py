@@ -11,6 +11,7 @@ import math
 
 from keras import ops
 
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Tensor, TensorLike
 from keras_attention.kernels import execution
 from keras_attention.search._indexing import top_k
@@ -41,7 +42,7 @@ def chunked_top_k(logits: TensorLike, count: int) -> tuple[Tensor, Tensor]:
     if vocabulary < SMALL_VOCABULARY or chunks < 2 * count:
         return top_k(logits, count)
 
-    rows = ops.shape(logits)[0]
+    rows = get_shape(logits)[0]
     covered = chunks * size
     head = logits if covered == vocabulary else logits[:, :covered]
     head = ops.reshape(head, (rows * chunks, size))

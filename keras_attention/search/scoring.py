@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Step, Structure, Tensor, TensorLike
 from keras_attention.search._argument_tensors import check_rows, get_static_value, to_int32_tensor
 from keras_attention.search._checked_step import CheckedStep
@@ -109,11 +110,11 @@ def score_sequences(
     logits, leaves, alignment = checked_step(ids, checked_step.leaves)
     check_special_ids_in_vocabulary(owner, logits, special_ids)
     _check_targets(owner, targets, logits.shape[1])
-    empty = (*ops.shape(targets), ops.shape(alignment)[1])
+    empty = (*get_shape(targets), get_shape(alignment)[1])
     loop_state = _ScoringState(
         time=ops.zeros((), dtype="int32"),
         ids=ids,
-        log_probs=ops.zeros(ops.shape(targets), dtype="float32"),
+        log_probs=ops.zeros(get_shape(targets), dtype="float32"),
         alignments=ops.zeros(empty, dtype="float32") if return_alignments else (),
         leaves=(),
     )

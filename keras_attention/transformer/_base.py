@@ -13,7 +13,7 @@ from keras import activations, ops
 from keras_attention import validation
 from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.layer import Layer
-from keras_attention._utils.shapes import reshape
+from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention._utils.tensor_types import (
     Activation,
     Config,
@@ -140,7 +140,7 @@ class TransformerLayer(Layer):
         """Returns the feed-forward network of each vector, as products of two matrices."""
         rows = reshape(inputs, (-1, inputs.shape[-1]))
         return reshape(
-            self.feed_forward_output_dense(self.intermediate_dense(rows)), ops.shape(inputs)
+            self.feed_forward_output_dense(self.intermediate_dense(rows)), get_shape(inputs)
         )
 
     def window_mask(self, length: Size) -> Tensor | None:

@@ -2,6 +2,8 @@
 
 from keras import ops
 
+from keras_attention._utils.shapes import get_shape
+
 
 def compute_positions(inputs, position=None):
     """Returns int32 positions that broadcast to the leading axes of `inputs`.
@@ -18,7 +20,7 @@ def compute_positions(inputs, position=None):
         return ops.zeros((1,), "int32") if position is None else ops.cast(position, "int32")
     if position is not None and len(position.shape) == 2:
         return ops.cast(position, "int32")
-    positions = ops.arange(ops.shape(inputs)[1], dtype="int32")[None, :]
+    positions = ops.arange(get_shape(inputs)[1], dtype="int32")[None, :]
     return positions if position is None else positions + ops.cast(position, "int32")[:, None]
 
 

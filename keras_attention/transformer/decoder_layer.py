@@ -20,6 +20,7 @@ from keras_attention._utils.flat_beams import (
     unflatten_beams,
 )
 from keras_attention._utils.layer import bind_call
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Mask,
     Outputs,
@@ -113,7 +114,7 @@ class TransformerDecoderLayer(TransformerLayer):
             positions so far, see `MultiHeadAttention.start_cache`; and `ancestry`, int32
             `(rows, max_length)`, the beam that wrote each of them, see `reorder_cache`.
         """
-        rows, length = ops.shape(memory["mask"])[0], max_length
+        rows, length = get_shape(memory["mask"])[0], max_length
         length = MAX_LENGTH if length is None else length
         return {
             "position": ops.zeros((rows,), dtype="int32"),
@@ -155,7 +156,7 @@ class TransformerDecoderLayer(TransformerLayer):
         query = self.prepare_residual("self_attention", inputs)
         cache = self.self_attention.extend_cache(state["cache"], query, position)
         read = {**cache, "mask": self._restrict_to_window(cache["mask"], position)}
-        rows = ops.shape(position)[0]
+        rows = get_shape(position)[0]
         num_beams = infer_batch_and_beams(rows, memory_mask)[1]
         if isinstance(num_beams, int) and num_beams == 1:  # a tensor where sizes are unknown
             context, _ = self.self_attention.attend(query, read, position=position)
@@ -180,7 +181,7 @@ class TransformerDecoderLayer(TransformerLayer):
         """Returns which positions of a cache a query at `position` attends to."""
         if self._radius is None:
             return mask
-        places = ops.arange(ops.shape(mask)[1], dtype="int32")[None, :]
+        places = ops.arange(get_shape(mask)[1], dtype="int32")[None, :]
         return ops.logical_and(mask, places >= position[:, None] - self._radius)
 
     def call(
@@ -200,7 +201,7 @@ class TransformerDecoderLayer(TransformerLayer):
             query,
             query_mask=inputs_mask,
             value_mask=inputs_mask,
-            attention_mask=self.window_mask(ops.shape(query)[1]),
+            attention_mask=self.window_mask(get_shape(query)[1]),
             use_causal_mask=True,
             training=training,
         )

@@ -9,10 +9,10 @@ the neighborhood of size r = 2 radius + 1. For pre-normalization see `_base`.
 """
 
 import keras
-from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.layer import bind_call
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Mask,
     Outputs,
@@ -101,7 +101,7 @@ class TransformerEncoderLayer(TransformerLayer):
             query,
             query_mask=mask,
             value_mask=mask,
-            attention_mask=self.window_mask(ops.shape(query)[1]),
+            attention_mask=self.window_mask(get_shape(query)[1]),
             return_attention_scores=return_attention_scores,
             training=training,
         )

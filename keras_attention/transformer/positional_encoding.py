@@ -18,7 +18,7 @@ from keras import ops
 from keras_attention import validation
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.layer import Layer
-from keras_attention._utils.shapes import reshape
+from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention._utils.tensor_types import (
     Config,
     DType,
@@ -40,7 +40,7 @@ def sinusoids(
     rates = float(base) ** (-np.arange(0, dim, 2) / dim)
     angles = ops.cast(positions, dtype)[..., None] * ops.cast(rates, dtype)
     pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)
-    return reshape(pairs, (*ops.shape(positions), dim))
+    return reshape(pairs, (*get_shape(positions), dim))
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
