@@ -273,6 +273,7 @@ def test_the_predictor_gets_the_gradient_of_finite_differences():
         np.testing.assert_allclose(np.sum(gradient * direction), measured, rtol=1e-6)
 
 
+@pytest.mark.thorough
 @MODES
 def test_unknown_lengths_train_under_xla(options):
     layer = _built(dtype="float32", **options)
@@ -316,6 +317,7 @@ def test_steps_and_beams_equal_the_call(options):
         np.testing.assert_allclose(np.array(step[1]), np.array(weights)[:, t], atol=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("options", "order"),
     [

@@ -170,6 +170,7 @@ def test_the_long_part_can_be_left_out(measured):
     assert [call[0] for call in measured] == ["times", "memory"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", ["graph", "XLA"])
 def test_the_long_dot_side_can_be_built_and_called(mode):
     sizes = {"batch": 2, "queries": 5, "keys": 7, "units": 3}

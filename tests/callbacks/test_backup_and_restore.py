@@ -82,6 +82,7 @@ def test_a_resumed_fit_ends_with_the_same_bits(
     assert [str(one.message) for one in recwarn if "ran out of data" in str(one.message)] == []
 
 
+@pytest.mark.thorough
 def test_a_model_made_anew_ends_with_the_same_bits(uninterrupted, trained, tmp_path):
     with pytest.raises(Stop):
         trained.train(tmp_path, callbacks=[StopAt(7)])

@@ -41,6 +41,7 @@ def make_batches():
     return tf.data.Dataset.from_generator(lambda: batches, output_signature=specs)
 
 
+@pytest.mark.thorough
 def test_fit_learns_the_same_and_knows_all_lengths():
     histories = []
     for callbacks in ([], [CompiledSteps()]):
@@ -53,6 +54,7 @@ def test_fit_learns_the_same_and_knows_all_lengths():
         np.testing.assert_allclose(histories[1][name], values, rtol=1e-5)
 
 
+@pytest.mark.thorough
 def test_a_later_fit_compiles_nothing_again():
     model, lengths = make_model()
     for _ in range(2):
@@ -61,6 +63,7 @@ def test_a_later_fit_compiles_nothing_again():
     assert len(lengths.seen) == seen
 
 
+@pytest.mark.thorough
 def test_an_epoch_ends_with_its_data():
     model, _ = make_model()
     model.fit(make_batches(), epochs=2, verbose=0, callbacks=[CompiledSteps()])

@@ -46,6 +46,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("row", "xla"), CASES)
 def test_gradients_are_those_without_recomputation(row, xla):
     plain, data = row.built(), row.data(masks=True)

@@ -33,6 +33,7 @@ class Scale(keras.layers.Layer):
         return keras.ops.multiply(inputs, self.scale)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("row", ROWS)
 def test_one_fit_over_two_shapes(row):
     set_seed(1)

@@ -26,7 +26,7 @@ MOVES = {"int8": 0.01, "int4": 0.2}
 
 
 @pytest.mark.filterwarnings("ignore:.*does not have a `quantize` method:UserWarning")
-@pytest.mark.parametrize("mode", MOVES)
+@pytest.mark.parametrize("mode", ["int8", pytest.param("int4", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("name", DECODERS)
 def test_quantized_logits_are_near_the_exact_ones_and_survive_files(tmp_path, name, mode):
     set_seed(1)

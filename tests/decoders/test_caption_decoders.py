@@ -112,6 +112,7 @@ def test_steps_equal_the_full_call_with_padding_and_reordered_beams(name, policy
     check_decoder(decoder, IDS, memory, memory_mask=mask, initial_state=state)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["soft", "told"])
 def test_gradients_of_every_weight_are_right(name):
     decoder, memory = _made(name), tf.constant(MEMORY)

@@ -201,6 +201,7 @@ def test_a_search_finds_in_a_batch_what_it_finds_alone_and_scores_it_alike():
     np.testing.assert_allclose(together["log_probs"][:, 1], scored["log_probs"], atol=1e-4)
 
 
+@pytest.mark.thorough
 def test_a_search_compiles_for_unknown_batch_and_length():
     decoder = made()
 

@@ -454,6 +454,7 @@ def _save_translator(folder, readout_state):
     np.savez(folder / "data.npz", source=source, target=target, logits=logits, ids=ids)
 
 
+@pytest.mark.thorough
 def test_translators_reload_where_examples_cannot_be_imported(tmp_path):
     folders = [tmp_path / readout_state for readout_state in ("current", "previous")]
     for folder in folders:

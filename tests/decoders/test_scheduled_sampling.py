@@ -232,6 +232,7 @@ def test_it_counts_minibatches_in_fit_and_in_a_file(schedule, jit_compile, tmp_p
     np.testing.assert_array_equal(np.array(again(IDS, MEMORY)), np.array(layer(IDS, MEMORY)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["luong", "transformer", "convolutional"])
 def test_it_fits_over_three_shapes(kind):
     ids, memory = keras.Input((None,), dtype="int32"), keras.Input((None, M))

@@ -47,6 +47,7 @@ def test_it_is_the_decoder_of_the_paper(normalization, window):
         np.testing.assert_allclose(alignment[index], weights, atol=1e-6)
 
 
+POLICIES = ["float32", pytest.param("mixed_bfloat16", marks=pytest.mark.thorough)]
 STEPPED = {
     "sinusoidal": {},
     "learned": {"positions": "learned", "max_length": 9},
@@ -56,7 +57,7 @@ STEPPED = {
 }
 
 
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "bfloat16"])
+@pytest.mark.parametrize("policy", [*POLICIES, "bfloat16"])
 @pytest.mark.parametrize("name", STEPPED)
 def test_steps_equal_the_full_call_with_padding_and_reordered_beams(name, policy):
     # With the weights of a beginning: larger ones turn roundings of bfloat16 into errors of 2 %.
@@ -139,6 +140,7 @@ def test_rows_may_stand_at_different_positions():
         np.testing.assert_allclose(logits, expected, atol=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", STEPPED)
 def test_caches_that_stay_in_place_are_read_as_if_they_had_been_gathered(name):
     # Beams are dropped, doubled and swapped at random; the gathered state is the reference.
@@ -239,6 +241,7 @@ def test_a_step_without_room_is_refused(positions):
         decoder.step(ids, state, memory)
 
 
+@pytest.mark.thorough
 def test_a_state_may_be_started_for_a_length_that_a_graph_does_not_know():
     decoder = _made(window=3)
 

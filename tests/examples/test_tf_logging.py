@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import sys
 from examples.tf_logging import import_tensorflow
@@ -15,6 +17,7 @@ print("an error", file=sys.stderr)
 """
 
 
+@pytest.mark.thorough
 def test_a_search_after_the_import_writes_no_remark_on_int32():
     """oneDNN's line on DT_INT32 came from the first transpose of ids in a graph."""
     command = [sys.executable, "-c", PROGRAM]

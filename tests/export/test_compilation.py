@@ -153,6 +153,7 @@ def test_compiled_signatures_say_what_plain_ones_say(tmp_path):
                 assert np.array_equal(found[name], value), (signature, name)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("compiled_first", [True, False])
 def test_programs_and_plain_signatures_have_each_their_encoder(compiled_first):
     words = tokenizers.train("words", ["one two three four five six seven"])

@@ -58,6 +58,7 @@ def test_a_run_comes_back(pieces, tmp_path):
     assert description["special_ids"] == {"padding": 0, "unknown": 1, "start": 2, "end": 3}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
 def test_a_run_of_mixed_precision_may_be_read_in_float32(dtype, tmp_path):
     words = tokenizers.WordTokenizer(["a", "b", "c"])

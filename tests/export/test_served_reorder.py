@@ -39,6 +39,7 @@ class Blind(ToyDecoder):
         return logits, state, alignment * tf.concat([[0.0], tf.ones_like(alignment[0, 1:])], 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("num_groups", [1, 3])
 @pytest.mark.parametrize("kind", [ToyDecoder, Rotating, Blind])
 def test_rows_of_unequal_length_are_searched_as_each_alone(kind, num_groups):

@@ -49,6 +49,7 @@ def decoder():
     return BahdanauDecoder(TARGET.vocabulary_size, 5, 7, name="decoder")
 
 
+@pytest.mark.thorough
 def test_the_n_best_are_those_of_the_signature_in_the_order_of_the_texts(translator, functions):
     expected = functions.translate_with_alignment(np.array(TEXTS, object))
     found = translator.beam(TEXTS, batch_size=2, return_alignments=True)
@@ -63,6 +64,7 @@ def test_the_n_best_are_those_of_the_signature_in_the_order_of_the_texts(transla
         np.testing.assert_allclose(one.alignment.sum(axis=1), 1.0, atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_greedy_is_the_signatures(translator, functions):
     expected = functions.greedy(np.array(TEXTS, object))["text"].numpy()
     assert translator.greedy(TEXTS, batch_size=2) == [text.decode() for text in expected]
@@ -118,6 +120,7 @@ def test_fewer_translations_than_the_beam_have_no_fillers():
     assert (found.texts, found.scores) == (["one", ""], [-0.5, -2.0])
 
 
+@pytest.mark.thorough
 def test_pairs_become_what_fit_reads():
     translator = Translator(
         encoder_of(lambda memory, state: {"memory": memory, "initial_state": state}),
@@ -142,6 +145,7 @@ def test_pairs_become_what_fit_reads():
     assert translator.greedy(["abc", "a"]) == ["one", "two one"]  # the same program, other weights
 
 
+@pytest.mark.thorough
 def test_a_single_tensor_is_the_memory():
     bare = encoder_of(lambda memory, state: memory)
     options = {"source": SOURCE, "target": TARGET, "search": SearchOptions(max_length=3)}

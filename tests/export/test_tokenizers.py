@@ -225,6 +225,7 @@ def test_tokens_name_the_special_ids(tokenizer):
     assert tokens.numpy().tolist() == expected
 
 
+@pytest.mark.thorough
 def test_same_ids_in_function_and_dataset(tokenizer):
     expected, _ = tokenizer.encode(LINES[:6])
     in_function = tf.function(tokenizer.encode)(tf.constant(LINES[:6]))[0]
@@ -250,6 +251,7 @@ def test_training_is_deterministic(tokenizer):
     assert again.get_content() == tokenizer.get_content()
 
 
+@pytest.mark.thorough
 def test_module_attribute_travels_in_a_saved_model(tokenizer, tmp_path):
     def answer(text):
         ids, length = tokenizer.encode(text)

@@ -40,6 +40,8 @@ from keras_attention.export import (
 )
 from keras_attention.export._supported_ops import list_ops
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module", autouse=True)
 def quick():

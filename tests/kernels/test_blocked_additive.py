@@ -123,6 +123,7 @@ def gpu(monkeypatch):
     monkeypatch.setattr(blocks, "has_gpu", lambda: True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scale", [0.0, 1e-6, 1e-3, 0.1, 1.0, 5.0, 30.0, 1e3])
 def test_fused_sums_of_a_gpu_are_exact_at_every_size(gpu, scale):
     data = arrays(scale, "float32")

@@ -224,6 +224,7 @@ def test_the_score_matrix_is_never_whole():
     assert 8 * length <= largest < length * length / 4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize("block", [3 * KEYS, 2 * 3 * QUERIES * KEYS])  # a query, and two rows
 def test_compiled_blocks_are_those_of_the_dense_form(block, jit_compile, monkeypatch):

@@ -147,6 +147,7 @@ def test_it_is_the_slope_of_the_outputs():
     assert_gradients_are_right(call, [inputs, *layer.trainable_weights], samples=3)
 
 
+@pytest.mark.thorough
 def test_the_sum_of_losses_in_parts_has_the_sum_of_their_gradients():
     """Each result alone: what is not used has no gradient, and none is assumed."""
     layer, inputs = made("tanh"), tf.constant(np.random.RandomState(5).randn(2, 3, 11))

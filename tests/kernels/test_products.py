@@ -140,6 +140,7 @@ def test_layers_multiply_as_they_are_told():
     np.testing.assert_allclose(under_xla, eager, rtol=0.02, atol=0.02)
 
 
+@pytest.mark.thorough
 def test_training_under_xla_in_mixed_precision_follows_float32():
     losses = {}
     for policy in ("float32", "mixed_bfloat16"):

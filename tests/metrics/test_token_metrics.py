@@ -93,6 +93,7 @@ def test_long_sums_lose_nothing():
     assert float(metric.sums[0]) == 2.0**25
 
 
+@pytest.mark.thorough
 def test_fit_masks_weighs_validates_and_saves(tmp_path):
     """The mask of an `Embedding` passes through an LSTM, under XLA and with unknown lengths."""
     keras.utils.set_random_seed(1)

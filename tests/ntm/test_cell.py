@@ -375,6 +375,7 @@ def test_outputs_have_the_activation_asked_for():
     np.testing.assert_allclose(expected, sigmoid(np.array(cell.step(inputs, state)[0])), atol=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("policy", "stateful", "jit_compile"),
     [

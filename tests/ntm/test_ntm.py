@@ -197,6 +197,7 @@ def echo(batch, time, seed):
     return bits, np.concatenate([np.zeros((batch, 1, 2)), bits[:, :-1, :2]], 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("policy", "xla"),
     [("float32", False), pytest.param("mixed_float16", True, marks=pytest.mark.slow)],

@@ -149,6 +149,7 @@ def test_symbolic_shapes_equal_eager_shapes(layer):
 COMPILED = ("bahdanau-fused",)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "layer",
     [name if name in COMPILED else pytest.param(name, marks=pytest.mark.slow) for name in LAYERS],
@@ -260,6 +261,7 @@ def test_nothing_is_kept_on_the_layer(layer):
     assert not held
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("feeding", [False, True])
 def test_cells_with_dropout_train_and_draw_one_mask_a_sequence(feeding):
     cells = [keras.layers.GRUCell(N, dropout=0.5, seed=1), keras.layers.LSTMCell(N)]

@@ -160,6 +160,7 @@ def test_attention_gives_the_context_step_by_step_as_in_a_full_call(place, kind)
     np.testing.assert_allclose(np.array(outputs), known, atol=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", PLACES)
 def test_dropout_of_the_wrapped_cell_is_drawn_before_the_loop(place):
     cell = keras.layers.GRUCell(NH, dropout=0.4, recurrent_dropout=0.3, seed=1)
@@ -185,6 +186,7 @@ def test_dropout_of_the_wrapped_cell_is_refused_where_it_would_leak():
         layer(inputs, training=True)
 
 
+@pytest.mark.thorough
 def test_one_compiled_fit_with_unknown_batch_and_length():
     inputs = keras.Input((None, NI)), keras.Input((None, NZ))
     cell = ContextConcat(keras.layers.LSTMCell(NH), NZ, "tanh", output_is_state=True)

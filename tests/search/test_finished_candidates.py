@@ -69,6 +69,7 @@ def assert_as_the_reference(seed, width, num_groups, end_bias, rule, limit):
         assert_found(result, row, expected)
 
 
+@pytest.mark.thorough
 @settings(max_examples=3, deadline=None, derandomize=True)
 @given(**CASES)
 @example(seed=5, width=2, num_groups=2, end_bias=0.5, rule="both", limit="prefix")

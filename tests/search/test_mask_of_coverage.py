@@ -16,6 +16,7 @@ def first_word(ids, state, memory):
     return logits, state, ops.tile(ops.array([[1.0, 0.0, 0.0]]), (rows, 1))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("groups", [1, 3])
 def test_words_that_nobody_attended_to_count_and_padding_does_not(compiled, groups):

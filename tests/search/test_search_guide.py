@@ -17,6 +17,7 @@ def text():
     return PAGE.read_text()
 
 
+@pytest.mark.thorough
 def test_the_examples_run(text):
     examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(examples) >= 6

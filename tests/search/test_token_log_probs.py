@@ -40,6 +40,7 @@ def test_the_tokens_of_a_filler_have_none():
     assert (result["token_log_probs"] == 0).all()
 
 
+@pytest.mark.thorough
 def test_they_stay_precise_late_in_a_long_improbable_sequence():
     model = HashModel(seed=162, batch=2, vocabulary=11, end_bias=-90.0, scale=9.0)
     bans = {"suppress_ids": [4, 5, 6], "return_alignments": False}

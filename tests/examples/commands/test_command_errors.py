@@ -115,6 +115,7 @@ def test_files_that_cannot_be_used(command, tmp_path):
         assert_one_line(err, told)
 
 
+@pytest.mark.thorough
 def test_directories_that_cannot_be_used(command, dates_run, tmp_path):
     file, empty = tmp_path / "file", tmp_path / "empty"
     file.write_text("x")
@@ -256,6 +257,7 @@ def test_help_shows_an_example_and_every_default(command, name):
         assert {part.split()[0] for part in options if "default" not in part} == {"resume"}
 
 
+@pytest.mark.thorough
 def test_the_module_runs_as_a_command():
     asked = subprocess.run(
         [sys.executable, "-m", "examples", "list"], cwd=ROOT, text=True, capture_output=True

@@ -95,6 +95,7 @@ def test_a_pass_has_the_pairs_that_batches_in_memory_have(folder, options):
     assert batches.shards.report.summary() == "211 pairs used, none left out"
 
 
+@pytest.mark.thorough
 def test_the_order_depends_on_seed_and_epoch_alone(folder):
     first = arrays(make(folder).epoch(5))
     assert len(first) == 30  # more than a pass
@@ -108,6 +109,7 @@ def test_the_order_depends_on_seed_and_epoch_alone(folder):
     assert len(begun) > 1
 
 
+@pytest.mark.thorough
 def test_an_epoch_can_be_taken_up_at_any_batch(folder):
     batches = make(folder)
     whole = arrays(batches.epoch(2))

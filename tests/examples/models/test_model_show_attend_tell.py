@@ -55,6 +55,7 @@ def test_a_saved_model_comes_back_without_the_examples(model, tmp_path):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_what_is_written_has_the_score_that_the_model_gives_it(model):
     written = captioner(model, max_length=4, beam_width=3).predict_on_batch(
         {"image": INPUTS["image"]}
@@ -141,6 +142,7 @@ def test_colors_are_prepared_as_the_backbone_wants_them(name, channels):
     np.testing.assert_allclose(image @ kernel + bias, expected, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.thorough
 def test_a_backbone_by_name_is_frozen_and_takes_the_users_weights(tmp_path):
     options = {"backbone": "MobileNetV2", "backbone_size": 32, "annotation_dim": 4}
     image = keras.Input([24, 24, 1])

@@ -51,6 +51,7 @@ def test_a_saved_model_comes_back_without_the_examples(model, tmp_path):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_a_sentence_encoder_of_ones_own_may_stand_in(tmp_path):
     ids = keras.Input([None], dtype="int32")
     words = keras.layers.Embedding(VOCABULARY, 4, mask_zero=True)(ids)

@@ -85,6 +85,7 @@ def test_lines_that_are_cut_are_named_by_number_and_counted(run, capsys, echo, m
     assert err == f"{NOTE}{named}, and 2 more.\n"
 
 
+@pytest.mark.thorough
 def test_pictures_of_texts_that_are_cut_are_named(run, tmp_path, capsys, echo):
     call("plot", run, "b", LONG, "--output-dir", tmp_path)
     assert capsys.readouterr().err == f"{NOTE}text 2 (9 tokens).\n"

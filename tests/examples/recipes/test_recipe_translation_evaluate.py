@@ -37,6 +37,7 @@ def evaluated(run, pairs, *options):
     return output.read_text(encoding="utf-8").split("\n"), json.loads(numbers.read_text())
 
 
+@pytest.mark.thorough
 def test_long_lines_are_searched_and_left_out_of_the_perplexity_only(
     learned, echo, tmp_path, capsys
 ):
@@ -64,6 +65,7 @@ def test_nothing_is_searched_where_no_reference_has_positions(learned, tmp_path,
         evaluated(learned, pairs)
 
 
+@pytest.mark.thorough
 def test_a_joined_text_is_named_by_its_first_line(learned, echo, tmp_path, capsys):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text(f"a b\ta b\n{LONG}\ta\na b\tc\n{LONG}\tb\nb\tb\n")
@@ -107,6 +109,7 @@ def test_test_files_with_a_bad_line_are_refused_unless_told_otherwise(any_length
     assert pairs.with_suffix(".out").read_text() == ""
 
 
+@pytest.mark.thorough
 def test_outputs_stand_on_the_lines_of_the_test_file(any_length, echo, tmp_path, capsys):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text(BAD)
@@ -116,6 +119,7 @@ def test_outputs_stand_on_the_lines_of_the_test_file(any_length, echo, tmp_path,
     assert capsys.readouterr().out.startswith("test: 2 pairs used, 2 left out: 2 empty\n")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("most", "expected"), [(1, ["a"]), (2, ["a", "", "c"])])
 def test_outputs_of_the_first_pairs_end_with_the_last_one(
     any_length, echo, tmp_path, most, expected
@@ -126,6 +130,7 @@ def test_outputs_of_the_first_pairs_end_with_the_last_one(
     assert outputs == [*expected, ""]
 
 
+@pytest.mark.thorough
 def test_outputs_of_joined_lines_keep_the_place_of_what_is_left_out(any_length, echo, tmp_path):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a\ta\tb\nb\t\nc\td\t" + 3000 * "d" + "\n\te\nb\tb\n")
@@ -136,6 +141,7 @@ def test_outputs_of_joined_lines_keep_the_place_of_what_is_left_out(any_length, 
     assert numbers["pairs"] == 3
 
 
+@pytest.mark.thorough
 def test_parallel_files_have_an_empty_output_for_a_line_left_out(any_length, echo, tmp_path):
     source, target, output = (tmp_path / name for name in ("de", "en", "out"))
     source.write_text("a\nb\nc\n")

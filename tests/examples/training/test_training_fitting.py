@@ -63,6 +63,7 @@ def without_times(rows):
     return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", [{}, {"uses_average": True, "dtype": "mixed_bfloat16"}])
 def test_a_killed_training_goes_on_to_the_same_numbers(tmp_path, settings):
     directories = tmp_path / "whole", tmp_path / "killed"
@@ -111,6 +112,7 @@ def test_a_larger_accuracy_is_better(tmp_path):
     assert len(saved) == 2
 
 
+@pytest.mark.thorough
 def test_averaged_weights_are_measured_and_saved(tmp_path):
     seen = []
 
@@ -129,6 +131,7 @@ def test_averaged_weights_are_measured_and_saved(tmp_path):
     assert not any(map(np.array_equal, own, averages))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("settings", "values", "reason", "epochs"),
     [
@@ -150,6 +153,7 @@ def test_why_a_training_ends(tmp_path, settings, values, reason, epochs):
         assert train(plan, tmp_path).history == result.history, "what is over trains no more"
 
 
+@pytest.mark.thorough
 def test_a_finished_training_can_be_made_longer(tmp_path):
     train(make_plan(tmp_path, epochs=1)[0], tmp_path)
     longer = train(make_plan(tmp_path, epochs=2)[0], tmp_path)
@@ -166,6 +170,7 @@ class Breaking(keras.Model):
         return super().compute_loss(*arguments, **options) * self.factor
 
 
+@pytest.mark.thorough
 def test_a_loss_that_is_no_number_ends_the_training_and_keeps_the_backup(tmp_path, monkeypatch):
     def make(epochs):
         return dataclasses.replace(make_plan(tmp_path, epochs=epochs)[0], trainer=Breaking)

@@ -21,6 +21,8 @@ from keras_attention.export import (
 from keras_attention.export._warmup_requests import WARMUP_FILE
 from keras_attention.export.serving import _tensor_protos
 
+pytestmark = pytest.mark.thorough
+
 DTYPES = {1: "float32", 3: "int32", 7: object}
 
 

@@ -54,6 +54,7 @@ def test_ids_survive_the_merge_row_for_row(toy, sizes):
             assert same_row(row_of(alone, 0), row_of(found, row))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("signature", ["serving_default", "translate_with_alignment"])
 def test_texts_survive_the_merge_row_for_row(toy, signature):
     requests = text_requests()

@@ -171,6 +171,7 @@ def test_a_connection_that_asks_nothing_is_closed(server, sent):
         assert time.monotonic() - begun < 5 * HEAD_SECONDS
 
 
+@pytest.mark.thorough
 def test_the_next_request_of_a_connection_has_the_same_time(server):
     with connect(server) as connection:
         connection.sendall(WHOLE)
@@ -182,6 +183,7 @@ def test_the_next_request_of_a_connection_has_the_same_time(server):
         assert status_of(read_all(connection)) == 408
 
 
+@pytest.mark.thorough
 def test_a_request_may_take_longer_than_its_headers(server):
     with connect(server) as connection:
         connection.sendall(WHOLE[:-1])
@@ -266,6 +268,7 @@ def test_a_body_that_nobody_reads_gets_one_answer_and_its_end(server, path, stat
         assert client.getresponse().read() == ANSWER
 
 
+@pytest.mark.thorough
 def test_a_body_that_comes_slowly_and_is_not_read_gets_one_answer(server):
     with connect(server) as connection:
         connection.sendall(b"POST /v1/foo HTTP/1.1\r\nHost: x\r\nContent-Length: 9000\r\n\r\n")
@@ -315,6 +318,7 @@ def test_an_offer_of_another_protocol_is_ignored(server, offer):
     assert exchange(server, closing).endswith(ANSWER)
 
 
+@pytest.mark.thorough
 def test_a_body_that_nobody_reads_does_not_hold_a_connection(server):
     with connect(server) as connection:
         connection.sendall(b"POST /none HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")

@@ -177,6 +177,7 @@ def test_scalars_are_answered(client):
     assert found["text"].item() == "a\0"
 
 
+@pytest.mark.thorough
 def test_a_client_that_does_not_read_is_dropped(base, caplog):
     body = json.dumps({"signature_name": "square", "instances": ["a" * 1_100]}).encode()
     head = b"POST /v1/models/squares:predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"

@@ -161,6 +161,7 @@ def test_what_is_no_http_is_refused(server):
     assert b"400" in exchange(server, b"\x16\x03\x01\x00\xff" * 20 + b"\r\n\r\n")
 
 
+@pytest.mark.thorough
 def test_a_full_queue_refuses_and_recovers(client):
     with concurrent.futures.ThreadPoolExecutor(6) as threads:
         codes = [future.result() for future in [threads.submit(_code, client) for _ in range(6)]]
@@ -174,6 +175,7 @@ def test_a_full_queue_refuses_and_recovers(client):
     assert client.predict(text=["a"])["text"].tolist() == ["a!"]
 
 
+@pytest.mark.thorough
 def test_a_request_to_a_full_queue_is_repeated_until_it_is_answered(client):
     with concurrent.futures.ThreadPoolExecutor(6) as threads:
         held = [threads.submit(_code, client) for _ in range(6)]

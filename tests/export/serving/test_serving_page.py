@@ -29,6 +29,7 @@ def test_every_curl_is_answered(toy_endpoint, body, path):
     assert response.status == 200, answer
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_program_runs(toy_endpoint, program, capsys):
     program = program.replace("localhost:8500", f"127.0.0.1:{toy_endpoint.grpc_port}")
