@@ -14,6 +14,8 @@ from examples.recipes.translation import Translation
 from keras_attention.export import Translation as TranslatedText
 from keras_attention.plotting import _fonts
 
+pytestmark = pytest.mark.thorough
+
 ROOT = pathlib.Path(__file__).parents[3]
 GREEDY = ("--beam-width", 1)
 BLOCK = """
@@ -45,7 +47,6 @@ class Echo:
     align = translate
 
 
-@pytest.mark.thorough
 def test_texts_may_follow_an_option_and_have_ranked_outputs(command, words_run):
     status, out, err = command(
         "translate",
@@ -100,7 +101,6 @@ def test_input_that_is_not_utf8_is_told_by_line(command, words_run, standard_inp
     assert err.startswith("error: Line 2 of standard input is not UTF-8. Convert it")
 
 
-@pytest.mark.thorough
 def test_evaluation_on_files(command, words_run, parallel_files, tmp_path):
     source, target = parallel_files
     output, numbers = tmp_path / "new" / "out.en", tmp_path / "numbers.json"
@@ -123,7 +123,6 @@ def test_evaluation_on_files(command, words_run, parallel_files, tmp_path):
     assert f"exact match          {told['exact_match']:.4f}" in out
 
 
-@pytest.mark.thorough
 def test_bleu_is_measured_as_asked(command, words_run, parallel_files, monkeypatch):
     monkeypatch.setattr(Translation, "make_translator", lambda *_: Echo())
     files = ("--source", parallel_files[0], "--target", parallel_files[0], "--max-examples", 2)
@@ -166,7 +165,6 @@ def test_evaluation_on_dates(command, dates_run):
     assert "bleu" not in out
 
 
-@pytest.mark.thorough
 def test_a_run_without_attention_is_not_asked_where_it_looked(command, dates_run, monkeypatch):
     monkeypatch.setattr(Translation, "has_attention", False)
     monkeypatch.setattr(Translation, "make_translator", lambda *_: Echo())
@@ -177,7 +175,6 @@ def test_a_run_without_attention_is_not_asked_where_it_looked(command, dates_run
     assert "exact match" in out and "year" not in out
 
 
-@pytest.mark.thorough
 def test_pictures_of_texts(command, words_run, tmp_path):
     texts = ["ein hund schläft .", "kein vogel singt ."]
     status, out, err = command("plot", words_run, "--output-dir", tmp_path / "new", *texts, *GREEDY)
@@ -188,7 +185,6 @@ def test_pictures_of_texts(command, words_run, tmp_path):
     assert "alignment_1.png  ein hund schläft . -> a dog sleeps ." in out
 
 
-@pytest.mark.thorough
 def test_characters_without_a_font_are_noted_once_and_plainly(
     command, words_run, tmp_path, monkeypatch, recwarn
 ):

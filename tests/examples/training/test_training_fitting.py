@@ -15,6 +15,8 @@ from examples.training.training_plan import TrainingPlan
 from keras_attention import TokenCrossentropy
 from keras_attention.metrics import Perplexity, TokenAccuracy
 
+pytestmark = pytest.mark.thorough
+
 
 class Kill(keras.callbacks.Callback):
     """Interrupts a training before an update."""
@@ -63,7 +65,6 @@ def without_times(rows):
     return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("settings", [{}, {"uses_average": True, "dtype": "mixed_bfloat16"}])
 def test_a_killed_training_goes_on_to_the_same_numbers(tmp_path, settings):
     directories = tmp_path / "whole", tmp_path / "killed"
@@ -112,7 +113,6 @@ def test_a_larger_accuracy_is_better(tmp_path):
     assert len(saved) == 2
 
 
-@pytest.mark.thorough
 def test_averaged_weights_are_measured_and_saved(tmp_path):
     seen = []
 
@@ -131,7 +131,6 @@ def test_averaged_weights_are_measured_and_saved(tmp_path):
     assert not any(map(np.array_equal, own, averages))
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("settings", "values", "reason", "epochs"),
     [
@@ -153,7 +152,6 @@ def test_why_a_training_ends(tmp_path, settings, values, reason, epochs):
         assert train(plan, tmp_path).history == result.history, "what is over trains no more"
 
 
-@pytest.mark.thorough
 def test_a_finished_training_can_be_made_longer(tmp_path):
     train(make_plan(tmp_path, epochs=1)[0], tmp_path)
     longer = train(make_plan(tmp_path, epochs=2)[0], tmp_path)
@@ -170,7 +168,6 @@ class Breaking(keras.Model):
         return super().compute_loss(*arguments, **options) * self.factor
 
 
-@pytest.mark.thorough
 def test_a_loss_that_is_no_number_ends_the_training_and_keeps_the_backup(tmp_path, monkeypatch):
     def make(epochs):
         return dataclasses.replace(make_plan(tmp_path, epochs=epochs)[0], trainer=Breaking)
@@ -227,7 +224,6 @@ def test_evaluate_measures_all_batches():
     np.testing.assert_allclose(found["perplexity"], np.exp(losses / count), rtol=1e-5)
 
 
-@pytest.mark.thorough
 def test_xla_learns_the_same(tmp_path):
     # Keras draws other numbers for dropout under XLA.
     plan, _ = make_plan(tmp_path, epochs=2, jit_compile=True, dropout=0.0)

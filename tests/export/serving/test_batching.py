@@ -73,6 +73,7 @@ def test_every_signature_takes_batches_and_gives_as_many_rows(toy):
             assert info.tensor_shape.dim[0].size == -1, name
 
 
+@pytest.mark.thorough
 def test_parts_of_a_request_are_only_safe_where_outputs_have_one_width(toy):
     """Why the example configuration has no `enable_large_batch_splitting`."""
     texts = {"text": encode_strings(["abc defg abc", "", "a", "hij klm", "b"])}

@@ -14,6 +14,8 @@ from oracle import oracle_of_toy
 
 from keras_attention.export.serving import Server
 
+pytestmark = pytest.mark.thorough
+
 ALLOWED = {200, 400, 404}
 
 
