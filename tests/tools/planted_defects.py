@@ -6,8 +6,10 @@
 
 `draw` picks statements of the library and the export at random, the same ones for a seed and a
 commit, and changes one operator, number or flag in each. `run` plants one after the other in a copy
-of the tree, runs the nearest tests first and the whole of `make test` last, and stops at the first
-failure. Results are written after each defect, so that a run that was stopped goes on.
+of the tree and runs the nearest tests up to the first failure. Those that these do not catch are
+then planted together for one run of `make test` and `make test-thorough`; every test that fails is
+run again with each of them alone. Results are written after each defect, so that a run that was
+stopped goes on.
 """
 
 import argparse
@@ -160,7 +162,7 @@ def plant_defect(tree, defect):
 
 
 def nearest_tests(tree, path):
-    """Returns the tests to run for a changed file, the nearest first, the whole suite last."""
+    """Returns groups of tests for a changed file, the nearest first."""
     parts = pathlib.Path(path).with_suffix("").parts
     folder = tree / "tests" / pathlib.Path(*parts[1 if parts[0] == "keras_attention" else 0 : -1])
     names = [part.lstrip("_") for part in (parts[-1], parts[-2])]
@@ -169,22 +171,50 @@ def nearest_tests(tree, path):
     classes = re.findall(r"^class ([A-Z]\w*)", (tree / path).read_text(), re.MULTILINE)
     if parts[0] == "keras_attention" and classes:
         stages.append([str(tree / "tests/conformance"), "-k", " or ".join(classes)])
-    return [stage for stage in stages if stage] + [[str(tree / "tests")]]
+    return [stage for stage in stages if stage]
 
 
 def run_tests(tree, tests, processes):
-    """Returns the first failing test, or None."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-n"]
+    """Returns the tests that fail, and what ended the run if no test did."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n"]
     command += [str(processes), "--dist", "loadscope", *tests]
     result = subprocess.run(command, cwd=tree, capture_output=True, text=True)
     if result.returncode in (0, 5):
-        return None
+        return []
     failures = [line for line in result.stdout.split("\n") if line.startswith(("FAILED", "ERROR"))]
-    return failures[0].split(" - ")[0] if failures else f"exit {result.returncode}"
+    failures = [line.split(" ", 1)[1].split(" - ")[0] for line in failures]
+    return failures or [f"exit {result.returncode}"]
+
+
+def run_nearest(tree, defect, processes):
+    """Returns the first of the nearest tests that a planted defect fails, or None."""
+    for tests in nearest_tests(tree, defect["path"]):
+        failures = run_tests(tree, ["-x", *tests], processes)
+        if failures:
+            return failures[0]
+    return None
+
+
+def run_suite(tree, defects, processes):
+    """Returns `{number: test}` for those of the defects that a test of the whole suite catches."""
+    former = {defect["path"]: (tree / defect["path"]).read_text() for defect in defects.values()}
+    for defect in defects.values():
+        plant_defect(tree, defect)
+    failures = run_tests(tree, ["-m", "not slow and not variant", "tests"], processes)
+    for path, text in former.items():
+        (tree / path).write_text(text)
+    caught = {}
+    for number, defect in defects.items():
+        plant_defect(tree, defect)
+        if failures:
+            selection = ["-x", "-m", "not slow and not variant", *failures]
+            caught[number] = next(iter(run_tests(tree, selection, processes)), None)
+        (tree / defect["path"]).write_text(former[defect["path"]])
+    return caught
 
 
 def run_defects(path, processes, nearest_only=False):
-    """Plants the defects of a list one after another and writes what caught them beside it."""
+    """Plants the defects of a list and writes what caught them beside it."""
     defects = json.loads(path.read_text())
     results_path = path.with_suffix(".results.json")
     results = json.loads(results_path.read_text()) if results_path.exists() else {}
@@ -197,17 +227,16 @@ def run_defects(path, processes, nearest_only=False):
         for number, defect in enumerate(defects):
             if str(number) in results:
                 continue
-            text, start, caught = plant_defect(tree, defect), time.monotonic(), None
-            stages = nearest_tests(tree, defect["path"])
-            for tests in stages[:-1] if nearest_only else stages:
-                caught = run_tests(tree, tests, processes)
-                if caught:
-                    break
+            text, start = plant_defect(tree, defect), time.monotonic()
+            results[str(number)] = caught = run_nearest(tree, defect, processes)
             (tree / defect["path"]).write_text(text)
-            results[str(number)] = caught
             results_path.write_text(json.dumps(results, indent=1))
             seconds = time.monotonic() - start
-            print(f"{number:3} {seconds:5.0f} s  {caught or 'ESCAPED'}  {defect['changed']}")
+            print(f"{number:3} {seconds:5.0f} s  {caught or 'not caught'}  {defect['changed']}")
+        left = {number: defects[int(number)] for number in results if results[number] is None}
+        if left and not nearest_only:
+            results |= run_suite(tree, left, processes)
+            results_path.write_text(json.dumps(results, indent=1))
     escaped = [number for number, caught in results.items() if caught is None]
     print(f"{len(results)} planted, {len(results) - len(escaped)} caught, escaped: {escaped}")
 
