@@ -45,6 +45,7 @@ class BahdanauAttention(AttentionMechanism):
         seed: Optional int, the seed of the dropout.
         blockwise: "auto", True or False, whether to compute the scores block by block; see
             `AdditiveScorer`.
+        normalize_vector: Whether v_a is normalized to a learned length; see `AdditiveScorer`.
 
     Call arguments: those of every mechanism, see `AttentionMechanism`: `query`, `value`,
         `key=None`, the masks, `return_attention_scores`, `training`, `use_causal_mask`.
@@ -77,6 +78,7 @@ class BahdanauAttention(AttentionMechanism):
         vector_initializer: Initializer = "glorot_uniform",
         seed: int | None = None,
         blockwise: bool | str = "auto",
+        normalize_vector: bool = False,
         **kwargs: Unpack[LayerOptions],
     ) -> None:
         super().__init__(normalizer, dropout, seed, **kwargs)
@@ -90,9 +92,11 @@ class BahdanauAttention(AttentionMechanism):
             kernel_initializer=self.kernel_initializer,
             vector_initializer=self.vector_initializer,
             blockwise=blockwise,
+            normalize_vector=normalize_vector,
             dtype=self.dtype_policy,
         )
         self.blockwise: bool | str = self.scorer.blockwise
+        self.normalize_vector: bool = self.scorer.normalize_vector
 
     def get_config(self) -> Config:
         return {
@@ -102,5 +106,6 @@ class BahdanauAttention(AttentionMechanism):
             "kernel_initializer": initializers.serialize(self.kernel_initializer),
             "vector_initializer": initializers.serialize(self.vector_initializer),
             "blockwise": self.blockwise,
+            "normalize_vector": self.normalize_vector,
             **self.get_pieces_config(),
         }

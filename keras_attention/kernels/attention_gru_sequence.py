@@ -177,7 +177,7 @@ def run(
         ops.cast(cell.recurrent_kernel, dtype),
         ops.cast(cell.kernel, dtype)[recurrence.input_dim :],
         scorer.cast_weight(scorer.query_kernel),
-        scorer.cast_weight(scorer.vector)[:, 0],
+        scorer.scoring_vector(),
     )
     projected = cell.project(ops.cast(inputs, dtype))
     outputs, contexts, attention = attention_gru_sequence(

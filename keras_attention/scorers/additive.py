@@ -94,6 +94,8 @@ class AdditiveScorer(TanhScorer):
             does so if the array of pairs would exceed 16 MB or if a length is unknown, except
             for a single query. The results are the same. Blockwise computation is fastest under
             XLA and has no second derivative.
+        normalize_vector: Whether to normalize the vector to the length of a learned scalar, the
+            `gain`, `1 / sqrt(units)` at first. It cannot start from zeros.
 
     Call arguments:
         query: Float tensor of shape `(batch, query, query_dim)` or `(batch, query_dim)`.
@@ -114,7 +116,8 @@ class AdditiveScorer(TanhScorer):
     >>> tuple(scorer(keras.ops.ones((2, 3, 5)), keras.ops.ones((2, 7, 4))).shape)
     (2, 3, 7)
 
-    Reference: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473, A.1.2.
+    Reference: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473, A.1.2; normalized vector:
+    Salimans and Kingma 2016, https://arxiv.org/abs/1602.07868, equation 2.
     """
 
     def __init__(
@@ -125,11 +128,11 @@ class AdditiveScorer(TanhScorer):
         vector_initializer: Initializer = "glorot_uniform",
         bias_initializer: Initializer = "zeros",
         blockwise: bool | str = "auto",
+        normalize_vector: bool = False,
         **kwargs: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(
-            units, use_bias, kernel_initializer, vector_initializer, bias_initializer, **kwargs
-        )
+        choices = (kernel_initializer, vector_initializer, bias_initializer, normalize_vector)
+        super().__init__(units, use_bias, *choices, **kwargs)
         self.blockwise: bool | str = validation.check_one_of(
             type(self).__name__, "blockwise", blockwise, BLOCKWISE_CHOICES
         )
@@ -148,4 +151,5 @@ class AdditiveScorer(TanhScorer):
         return dense_additive_scores(self.project_query(query), prepared, self.scoring_vector())
 
     def get_config(self) -> Config:
-        return {**super().get_config(), "blockwise": self.blockwise}
+        own = {"blockwise": self.blockwise, "normalize_vector": self.normalize_vector}
+        return {**super().get_config(), **own}

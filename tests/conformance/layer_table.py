@@ -267,6 +267,12 @@ TABLE = [
         {"query": ("batch", 11), "key": ("batch", "key", 13)},
         label="step",
     ),
+    Row(
+        ka.AdditiveScorer,
+        lambda **o: ka.AdditiveScorer(5, normalize_vector=True, **o),
+        PAIRS,
+        label="normalized vector",
+    ),
     Row(ka.BilinearScorer, lambda **o: ka.BilinearScorer(**o), PAIRS),
     Row(ka.ConcatScorer, lambda **o: ka.ConcatScorer(5, **o), PAIRS),
     Row(
