@@ -72,7 +72,8 @@ class MultiHeadAttention(HeadProjectionsMixin, KeyValueCacheMixin, AttentionMech
     Call arguments: those of every mechanism, see `AttentionMechanism`, of which three may have an
         axis of heads:
         previous_weights: Float tensor `(batch, heads, query, key)`, like the weights.
-        attention_bias: Float tensor `(1 or batch, 1 or heads, query, key)`, as of `alibi_bias`.
+        attention_bias: Float tensor `(1 or batch, 1 or heads, query, key)`, as of `alibi_bias` or
+            `RelativePositionBias`.
         attention_mask: Boolean `(batch, query, key)`, `(query, key)` or
             `(batch, 1 or heads, query, key)`. Each axis may be 1.
 

@@ -4,8 +4,9 @@
     theta_i = base^(-2i / d),  0 <= i < d/2             R(a) rotates a plane by the angle a
 
 Code name -> paper name: `position` -> m, `rates` -> theta_i. After the rotation, the dot product of
-a query at m and a key at n depends only on m - n. Pairs are neighbors, as in the paper; some
-libraries pair i with i + d/2, another order of the same columns.
+a query at m and a key at n depends only on m - n. Pairs are neighbors, as in the paper; with
+`interleaved=False` entry i is paired with i + d/2, as in GPT-NeoX and LLaMA, which is another order
+of the same columns.
 """
 
 from typing import Unpack
@@ -30,24 +31,30 @@ from keras_attention._utils.tensor_types import (
 )
 
 
-def rotate_pairs(tensor: TensorLike, positions: TensorLike, base: float = 10000.0) -> Tensor:
-    """Returns `tensor` with each pair of neighboring entries rotated by its position.
+def rotate_pairs(
+    tensor: TensorLike, positions: TensorLike, base: float = 10000.0, interleaved: bool = True
+) -> Tensor:
+    """Returns `tensor` with each pair of entries rotated by its position.
 
     Args:
         tensor: Float tensor `(..., length, dim)`, `dim` even.
         positions: Int tensor that broadcasts to `(..., length)`.
         base: Float, the slowest pair rotates by about 1 / base per position.
+        interleaved: Whether pairs are neighbors, or an entry of each half.
     """
     dim = tensor.shape[-1]
     wide = at_least_float32(tensor)
-    rates = np.repeat(float(base) ** (-np.arange(0, dim, 2) / dim), 2)
+    rates = float(base) ** (-np.arange(0, dim, 2) / dim)
+    rates = np.repeat(rates, 2) if interleaved else np.tile(rates, 2)
     angles = ops.cast(positions, wide.dtype)[..., None] * ops.cast(rates, wide.dtype)
-    pairs = reshape(wide, (*get_shape(tensor)[:-1], dim // 2, 2))
-    quarter_turn = ops.stack(
-        [-pairs[..., 1], pairs[..., 0]], axis=-1
-    )  # each pair rotated by 90 degrees
-    pairs, quarter_turn = (reshape(part, get_shape(tensor)) for part in (pairs, quarter_turn))
-    rotated = pairs * ops.cos(angles) + quarter_turn * ops.sin(angles)
+    if interleaved:
+        pairs = reshape(wide, (*get_shape(tensor)[:-1], dim // 2, 2))
+        quarter_turn = ops.stack([-pairs[..., 1], pairs[..., 0]], axis=-1)
+        quarter_turn = reshape(quarter_turn, get_shape(tensor))
+    else:
+        quarter_turn = ops.concatenate([-wide[..., dim // 2 :], wide[..., : dim // 2]], axis=-1)
+    # `quarter_turn` is each pair rotated by 90 degrees.
+    rotated = wide * ops.cos(angles) + quarter_turn * ops.sin(angles)
     return ops.cast(rotated, tensor.dtype)
 
 
@@ -61,6 +68,8 @@ class RotaryEmbedding(Layer):
     Args:
         base: Positive number. A larger base slows the slowest rotation, so that positions
             further apart still differ.
+        interleaved: Whether the two entries of a pair are neighbors, as in the paper. False pairs
+            entry i with i + dim / 2: for weights of models that were trained so.
 
     Call arguments:
         inputs: Float tensor `(batch, length, dim)` or `(batch, heads, length, dim)` with an
@@ -85,10 +94,13 @@ class RotaryEmbedding(Layer):
     Reference: Su et al. 2021, https://arxiv.org/abs/2104.09864, section 3.
     """
 
-    def __init__(self, base: float = 10000.0, **kwargs: Unpack[LayerOptions]) -> None:
+    def __init__(
+        self, base: float = 10000.0, interleaved: bool = True, **kwargs: Unpack[LayerOptions]
+    ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
         self.base: float = validation.check_number_in_range("RotaryEmbedding", "base", base, low=1)
+        self.interleaved: bool = bool(interleaved)
         self.built = True
 
     def call(self, inputs: Tensor, position: Tensor | None = None) -> TensorLike:
@@ -100,7 +112,8 @@ class RotaryEmbedding(Layer):
                 positions = positions + ops.cast(position, "int32")[:, None]
         else:
             positions = position
-        return rotate_pairs(inputs, positions if rank == 3 else positions[:, None, :], self.base)
+        positions = positions if rank == 3 else positions[:, None, :]
+        return rotate_pairs(inputs, positions, self.base, self.interleaved)
 
     def check_width(self, name: str, width: int) -> None:
         """Raises `ValueError` unless vectors of `width` consist of pairs."""
@@ -129,7 +142,7 @@ class RotaryEmbedding(Layer):
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def get_config(self) -> Config:
-        return {**super().get_config(), "base": self.base}
+        return {**super().get_config(), "base": self.base, "interleaved": self.interleaved}
 
 
 def get_rotary(owner: str, rotary: RotaryEmbedding | Config | None) -> RotaryEmbedding | None:

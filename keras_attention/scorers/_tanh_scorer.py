@@ -3,9 +3,7 @@
     score(q, k_j) = v . tanh(W q + U k_j + f_j + b)
 
 f_j is an extra feature term that a subclass adds for key j; `AdditiveScorer` adds none. Code
-name -> name above: `query_kernel` -> W, `key_kernel` -> U, `vector` -> v, `features` -> f. With a
-normalized vector, v is `gain * vector / |vector|`, Salimans and Kingma 2016, equation 2
-(https://arxiv.org/abs/1602.07868).
+name -> name above: `query_kernel` -> W, `key_kernel` -> U, `vector` -> v, `features` -> f.
 """
 
 from typing import Unpack
@@ -13,7 +11,6 @@ from typing import Unpack
 from keras import initializers, ops
 
 from keras_attention import validation
-from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.initializers import derive_initializer
 from keras_attention._utils.tensor_types import (
     Config,
@@ -24,8 +21,6 @@ from keras_attention._utils.tensor_types import (
     TensorLike,
 )
 from keras_attention.scorers.base import Scorer
-
-TINY = 1e-30  # keeps the gradient at a vector of zeros finite
 
 
 class TanhScorer(Scorer):
@@ -42,11 +37,9 @@ class TanhScorer(Scorer):
         kernel_initializer: Initializer = "glorot_uniform",
         vector_initializer: Initializer = "glorot_uniform",
         bias_initializer: Initializer = "zeros",
-        normalize_vector: bool = False,
         **kwargs: Unpack[LayerOptions],
     ) -> None:
         super().__init__(**kwargs)
-        self.normalize_vector = bool(normalize_vector)
         self.units = validation.check_positive_int(type(self).__name__, "units", units)
         self.use_bias = use_bias
         self.kernel_initializer = initializers.get(kernel_initializer)
@@ -63,10 +56,6 @@ class TanhScorer(Scorer):
         self.bias = None
         if self.use_bias:
             self.bias = self.add_weight((self.units,), self.bias_initializer, name="bias")
-        self.gain = None
-        if self.normalize_vector:
-            gain = initializers.Constant(self.units**-0.5)
-            self.gain = self.add_weight((), gain, name="gain")
         self.built = True
 
     def _add_kernel(self, index, name, *shape):
@@ -89,12 +78,7 @@ class TanhScorer(Scorer):
 
     def scoring_vector(self) -> Tensor:
         """Returns `v`, of shape `(units,)`."""
-        vector = self.cast_weight(self.vector)[:, 0]
-        if self.gain is None:
-            return vector
-        wide = at_least_float32(vector)
-        norm = ops.sqrt(ops.sum(ops.square(wide)) + TINY)
-        return ops.cast(ops.cast(self.gain, wide.dtype) * wide / norm, vector.dtype)
+        return self.cast_weight(self.vector)[:, 0]
 
     def get_config(self) -> Config:
         return {

@@ -3,20 +3,23 @@
     e_ij = v_a . tanh(W_a s_{i-1} + U_a h_j + b)                  appendix A.1.2
 
 Code name -> paper name: `query` -> s_{i-1}, `key` -> h_j, `query_kernel` -> W_a,
-`key_kernel` -> U_a, `vector` -> v_a, `scores` -> e_ij. The paper has no bias.
+`key_kernel` -> U_a, `vector` -> v_a, `scores` -> e_ij. The paper has no bias. A normalized v_a is
+`gain * vector / |vector|`, Salimans and Kingma 2016, equation 2 (https://arxiv.org/abs/1602.07868).
 """
 
 from typing import Unpack
 
 import keras
-from keras import ops
+from keras import initializers, ops
 
 from keras_attention import validation
+from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,
     LayerOptions,
+    Shape,
     Tensor,
     TensorLike,
 )
@@ -27,6 +30,8 @@ from keras_attention.kernels.blocked_additive import (
 )
 from keras_attention.kernels.blocks import smart_cond, supports_loops
 from keras_attention.scorers._tanh_scorer import TanhScorer
+
+TINY = 1e-30  # keeps the gradient at a vector of zeros finite
 
 
 def additive_scores(
@@ -131,11 +136,27 @@ class AdditiveScorer(TanhScorer):
         normalize_vector: bool = False,
         **kwargs: Unpack[LayerOptions],
     ) -> None:
-        choices = (kernel_initializer, vector_initializer, bias_initializer, normalize_vector)
-        super().__init__(units, use_bias, *choices, **kwargs)
+        super().__init__(
+            units, use_bias, kernel_initializer, vector_initializer, bias_initializer, **kwargs
+        )
+        self.normalize_vector: bool = bool(normalize_vector)
         self.blockwise: bool | str = validation.check_one_of(
             type(self).__name__, "blockwise", blockwise, BLOCKWISE_CHOICES
         )
+
+    def build(self, query_shape: Shape, key_shape: Shape) -> None:
+        super().build(query_shape, key_shape)
+        if self.normalize_vector:
+            gain = initializers.Constant(self.units**-0.5)
+            self.gain: keras.Variable = self.add_weight((), gain, name="gain")
+
+    def scoring_vector(self) -> Tensor:
+        vector = super().scoring_vector()
+        if not self.normalize_vector:
+            return vector
+        wide = at_least_float32(vector)
+        norm = ops.sqrt(ops.sum(ops.square(wide)) + TINY)
+        return ops.cast(ops.cast(self.gain, wide.dtype) * wide / norm, vector.dtype)
 
     def score(
         self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None

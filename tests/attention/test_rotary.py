@@ -98,3 +98,14 @@ def test_linear_biases_under_a_cache_are_those_of_the_parallel_call():
         bias = ka.alibi_bias(2, 1, 5, position)[:, :, 0]
         context, _ = layer.attend(states[:, step], cache, position=position, attention_bias=bias)
         np.testing.assert_allclose(context, expected[:, step], atol=1e-5)
+
+
+def test_halves_are_the_columns_of_neighbors_in_another_order():
+    inputs = np.random.RandomState(2).randn(2, 3, 5, 6).astype("float32")
+    order = [0, 2, 4, 1, 3, 5]  # pairs (0, 1), (2, 3), (4, 5) become (0, 3), (1, 4), (2, 5)
+    position = np.array([0, 4])
+    expected = np.array(ka.RotaryEmbedding()(inputs, position=position))[..., order]
+    halves = ka.RotaryEmbedding(interleaved=False)
+    found = np.array(halves(inputs[..., order], position=position))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert ka.RotaryEmbedding.from_config(halves.get_config()).interleaved is False

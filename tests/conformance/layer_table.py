@@ -554,6 +554,18 @@ TABLE = [
         {"inputs": ("batch", "query", 6)},
     ),
     Row(
+        ka.RotaryEmbedding,
+        lambda **o: ka.RotaryEmbedding(interleaved=False, **o),
+        {"inputs": ("batch", "query", 6)},
+        label="halves",
+    ),
+    Row(
+        ka.RelativePositionBias,
+        lambda **o: ka.RelativePositionBias(3, 8, 5, **o),
+        {**PAIRS, "position_offset": ("batch",)},
+        valid=lambda name, x: np.floor(np.abs(x)) if name == "position_offset" else x,
+    ),
+    Row(
         ka.MultiQueryPooling,
         lambda **o: ka.MultiQueryPooling("general", **o),
         READ,
