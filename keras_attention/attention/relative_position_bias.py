@@ -20,7 +20,7 @@ import numpy as np
 from keras import initializers, ops
 
 from keras_attention import validation
-from keras_attention._utils.layer import Layer
+from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
@@ -31,6 +31,7 @@ from keras_attention._utils.tensor_types import (
     OutputShape,
     Shape,
     Spec,
+    Structure,
     Tensor,
     TensorLike,
 )
@@ -173,11 +174,10 @@ class RelativePositionBias(Layer):
         batch = 1 if position_offset_shape is None else position_offset_shape[0]
         return (batch, self.num_heads, query_shape[1], key_shape[1])
 
-    def compute_output_spec(
-        self, query: Tensor, key: Tensor, position_offset: Tensor | None = None
-    ) -> Spec:
-        offset_shape = None if position_offset is None else position_offset.shape
-        shape = self.compute_output_shape(query.shape, key.shape, offset_shape)
+    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
+        call = bind_call(self, args, kwargs)
+        offset_shape = None if call.position_offset is None else call.position_offset.shape
+        shape = self.compute_output_shape(call.query.shape, call.key.shape, offset_shape)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def get_config(self) -> Config:
