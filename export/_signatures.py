@@ -20,6 +20,7 @@ from keras_attention.export._tf_functions import (
     run_in_chunks,
     specialize_single_example,
 )
+from keras_attention.export._unknown_words import UnknownWordReplacer
 from keras_attention.search import beam_search, greedy_search, sample_search, score_sequences
 
 LENGTH = tf.TensorSpec([None], tf.int32, name="length")
@@ -54,6 +55,7 @@ class TranslatorSignatures:
 
     Attributes:
         pipeline: A `TranslationPipeline`, the model with its tokenizers.
+        unknown_words: The `UnknownWordReplacer` of all texts that are searched, or None.
     """
 
     def __init__(self, model, source, target, search, xla_buckets=None):
@@ -61,6 +63,11 @@ class TranslatorSignatures:
             model, source, target, search.max_source_length, search.max_length
         )
         self._search, self._compilation = search, xla_buckets
+        #: An `UnknownWordReplacer`, or None.
+        self.unknown_words = None
+        if search.replace_unknown is not False:
+            dictionary = search.replace_unknown if search.replace_unknown is not True else None
+            self.unknown_words = UnknownWordReplacer(source, target, dictionary)
 
     # Each is traced once, on first use, so that signatures with the same search share its graph.
 
@@ -128,14 +135,15 @@ class TranslatorSignatures:
         return call_with_any_batch(self._compute_sample, text, seed, temperature)
 
     def _compute_serving_default(self, text):
-        found = _trim_columns(self._search_n_best(*self.pipeline.encode_source(text)))
-        return {"text": self.pipeline.decode_beams(found["ids"]), "score": found["score"]}
+        search = self._search_with_alignment if self.unknown_words else self._search_n_best
+        found = _trim_columns(search(*self.pipeline.encode_source(text)))
+        return {"text": self._decode(found, text), "score": found["score"]}
 
     def _compute_translate_with_alignment(self, text):
         source_ids, source_length = self.pipeline.encode_source(text)
         found = _trim_columns(self._search_with_alignment(source_ids, source_length))
         return {
-            "text": self.pipeline.decode_beams(found["ids"]),
+            "text": self._decode(found, text),
             "score": found["score"],
             "tokens": self.pipeline.target.ids_to_tokens(found["ids"]),
             "length": found["length"],
@@ -148,15 +156,15 @@ class TranslatorSignatures:
         return _trim_columns(self._search_n_best(*self.pipeline.prepare_source(ids, length)))
 
     def _compute_greedy(self, text):
-        return self._decode_hypothesis(self._search_greedily(*self.pipeline.encode_source(text)))
+        found = self._search_greedily(*self.pipeline.encode_source(text))
+        return self._format_text(found, text)
 
     def _compute_sample(self, text, seed, temperature):
         # NaN is treated as 0, and infinity is clipped.
         temperature = tf.where(tf.math.is_nan(temperature), 0.0, temperature)
         temperature = tf.clip_by_value(temperature, 0.0, MAX_TEMPERATURE)
-        return self._decode_hypothesis(
-            self._draw_samples(*self.pipeline.encode_source(text), seed, temperature)
-        )
+        source = self.pipeline.encode_source(text)
+        return self._format_text(self._draw_samples(*source, seed, temperature), text)
 
     def _sample_search(self, ids, length, seed, temperature):
         state, memory = self.pipeline.encode(ids, length)
@@ -168,14 +176,23 @@ class TranslatorSignatures:
             temperature=temperature,
             max_length=self._search.max_length,
             constraints=self._search.constraints,
-            return_alignments=False,
+            return_alignments=self.unknown_words is not None,
         )
         return _format_single_hypothesis(found)
 
-    def _decode_hypothesis(self, found):
+    def _decode(self, found, text):
+        """Returns the texts of a search's hypotheses for the sources `text`."""
+        if self.unknown_words is not None:
+            limit = self.pipeline.max_source_length
+            return self.unknown_words.decode(found["ids"], found["alignment"], text, limit)
+        is_single = found["ids"].shape.rank == 2
+        decode = self.pipeline.target.decode if is_single else self.pipeline.decode_beams
+        return decode(found["ids"])
+
+    def _format_text(self, found, text):
         """Returns the outputs of a search with one hypothesis for each example, as text."""
         return {
-            "text": self.pipeline.target.decode(found["ids"]),
+            "text": self._decode(found, text),
             "log_prob": found["log_prob"],
             "length": found["length"],
         }
@@ -206,7 +223,7 @@ class TranslatorSignatures:
         source = self.pipeline.encode_source(text)
         found = _trim_columns(self._search_per_example(*source, length_penalty, max_length))
         return {
-            "text": self.pipeline.decode_beams(found["ids"]),
+            "text": self._decode(found, text),
             "score": found["score"],
             "length": found["length"],
         }
@@ -218,6 +235,7 @@ class TranslatorSignatures:
             length,
             length_penalty=PerExampleLengthPenalty(length_penalty),
             constraints=dataclasses.replace(self._search.constraints, max_lengths=max_length),
+            return_alignments=self.unknown_words is not None,
         )
         return _format_hypotheses(found)
 
@@ -227,8 +245,7 @@ class TranslatorSignatures:
 
     def _beam_search_with_alignment(self, ids, length):
         """Searches for sources that end with EOS, with alignments."""
-        found = self._run_beam_search(ids, length, return_alignments=True)
-        return _format_hypotheses(found) | {"alignment": tf.cast(found["alignments"], tf.float32)}
+        return _format_hypotheses(self._run_beam_search(ids, length, return_alignments=True))
 
     def _greedy_search(self, ids, length):
         state, memory = self.pipeline.encode(ids, length)
@@ -238,7 +255,7 @@ class TranslatorSignatures:
             memory,
             max_length=self._search.max_length,
             constraints=self._search.constraints,
-            return_alignments=False,
+            return_alignments=self.unknown_words is not None,
         )
         return _format_single_hypothesis(found)
 
@@ -268,6 +285,7 @@ def _format_hypotheses(found):
         "ids": tf.cast(found["ids"], tf.int32),
         "length": tf.cast(found["lengths"], tf.int32),
         "score": tf.cast(found["scores"], tf.float32),
+        **_format_alignments(found),
     }
 
 
@@ -277,7 +295,15 @@ def _format_single_hypothesis(found):
         "ids": tf.cast(found["ids"], tf.int32),
         "length": tf.cast(found["lengths"], tf.int32),
         "log_prob": tf.cast(found["log_probs"], tf.float32),
+        **_format_alignments(found),
     }
+
+
+def _format_alignments(found):
+    """Returns the alignments under their name, where the search returned them."""
+    if "alignments" not in found:
+        return {}
+    return {"alignment": tf.cast(found["alignments"], tf.float32)}
 
 
 def _trim_columns(found):

@@ -1,6 +1,7 @@
 """The search options of the command lines: their flags, and the `SearchOptions` of a run."""
 
 import argparse
+import pathlib
 
 import tensorflow as tf
 
@@ -90,6 +91,16 @@ def add_search_arguments(
         "N",
         "no n-gram of N tokens occurs twice in an output",
     )
+    group.add_argument(
+        "--replace-unknown",
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="DICTIONARY",
+        help="write each unknown word as the source word that it attended to, or as its "
+        "translation in DICTIONARY, a file of source words and translations, a tab between them; "
+        "for word tokenizers",
+    )
     text = "target tokens that are never produced, such as <unk>"
     add("--suppress-tokens", str, "TOKEN", text, (), nargs="+")
     if add_max_source_length:
@@ -132,7 +143,31 @@ def make_search_options(arguments: argparse.Namespace, run: Run) -> SearchOption
             no_repeat_ngram_size=arguments.no_repeat_ngram_size,
         ),
         options=BeamOptions(coverage_penalty=arguments.coverage_penalty),
+        replace_unknown=_read_dictionary(arguments.replace_unknown),
     )
+
+
+def _read_dictionary(path):
+    """Returns the words of a dictionary file and their translations; True and False stay."""
+    if isinstance(path, bool):
+        return path
+    try:
+        lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"--replace-unknown cannot read {path}: {error}") from None
+    words = {}
+    for number, line in enumerate(lines, start=1):
+        columns = [column.strip() for column in line.split("\t")]
+        if line.strip() and (len(columns) != 2 or not all(columns) or len(columns[0].split()) > 1):
+            raise ValueError(
+                "--replace-unknown expects a source word, a tab and its translation on each line. "
+                f"Received: line {number} of {path}: {line!r}"
+            )
+        if line.strip():
+            words.setdefault(*columns)
+    if not words:
+        raise ValueError(f"--replace-unknown expects a file with words. Received: {path}, empty")
+    return words
 
 
 def _find_token_ids(pieces, tokenizer):

@@ -1,6 +1,7 @@
 """How a translator searches: `SearchOptions`, of `Translator` and of `export_translator`."""
 
 import dataclasses
+from collections.abc import Mapping
 
 import keras
 
@@ -39,6 +40,9 @@ class SearchOptions:
             the decoder and the tokenizers; leave them out.
         options: The `BeamOptions` of the beam search. Without a `reorder_cache` the search uses
             the decoder's.
+        replace_unknown: Whether an unknown word of an output is written as the source word that it
+            attended to most. A mapping holds translations of source words; the others are
+            copied. It takes word tokenizers on both sides.
 
     Raises:
         ValueError: If an option is out of range. `Translator` and `export_translator` compare the
@@ -64,6 +68,7 @@ class SearchOptions:
     length_penalty: LengthPenalty | float | None = None
     constraints: Constraints = Constraints()
     options: BeamOptions = BeamOptions()
+    replace_unknown: bool | Mapping[str, str] = False
 
     def __post_init__(self) -> None:
         owner = "SearchOptions"
@@ -95,6 +100,24 @@ class SearchOptions:
                     f"{name}={validation.describe_value(getattr(self.constraints, name))}"
                 )
         self.options.check_beam_width(owner, self.beam_width)
+        self._check_dictionary(owner)
+
+    def _check_dictionary(self, owner):
+        dictionary = self.replace_unknown
+        if isinstance(dictionary, bool):
+            return
+        if not isinstance(dictionary, Mapping):
+            raise ValueError(
+                f"{owner} expects `replace_unknown` to be True, False, or a mapping of source "
+                f"words to target words. Received: replace_unknown={dictionary!r}"
+            )
+        for source, target in dictionary.items():
+            texts = [one for one in (source, target) if isinstance(one, str) and one.strip()]
+            if len(texts) < 2 or len(source.split()) > 1:
+                raise ValueError(
+                    f"{owner} expects the dictionary `replace_unknown` to map words to words. "
+                    f"Received: {source!r}: {target!r}"
+                )
 
 
 def resolve_search_options(
@@ -119,6 +142,15 @@ def resolve_search_options(
         )
     check_translator(owner, model)
     check_vocabularies(model, source, target)
+    if search.replace_unknown is not False:
+        kinds = {"source": source, "target": target}
+        others = [f"{side}={one.kind}" for side, one in kinds.items() if one.kind != "words"]
+        if others:
+            raise ValueError(
+                f"{owner} replaces unknown words where both tokenizers have words as tokens: parts "
+                "of words have no word of the source to stand for them, and spell unknown words "
+                f"anyway. Leave `replace_unknown` out. Received: {', '.join(others)}"
+            )
     constraints, options = search.constraints, search.options
     max_length = resolve_max_length(owner, model, search.max_length)
     if constraints.min_length > max_length:

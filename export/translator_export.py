@@ -69,7 +69,8 @@ def export_translator(
         sample                    text (B,), seed (B,), temperature (B,)
             -> text (B,), log_prob (B,), length (B,)
 
-    `score` is the log-probability after the penalties, best first; `log_prob` is the
+    With `replace_unknown` every `text` but not `tokens` and `ids` has source words in place of
+    unknown ones. `score` is the log-probability after the penalties, best first; `log_prob` is the
     log-probability without penalties. A `length` includes EOS. If fewer than N outputs exist,
     padding hypotheses follow them: text `""`, score -1e9, length -1. Ids end with 3 (EOS) and
     are padded with 0, tokens with `""`.
@@ -144,8 +145,10 @@ def export_translator(
         xla=dataclasses.asdict(xla) if xla else None,
         run=run,
     )
+    module = ServedModule("translator", variables, tokenizers, functions)
+    module.unknown_words = translator_signatures.unknown_words  # its table is stored with it
     contents = VersionContents(
-        ServedModule("translator", variables, tokenizers, functions),
+        module,
         functions,
         card,
         make_translator_requests(translator_signatures.pipeline, xla),
@@ -160,4 +163,6 @@ def _list_options(search):
     fields = {}
     for part in (search, search.constraints, search.options):
         fields |= {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+    if not isinstance(search.replace_unknown, bool):
+        fields["replace_unknown"] = f"a dictionary of {len(search.replace_unknown)} words"
     return {name: value for name, value in fields.items() if name not in NOT_IN_CARD}

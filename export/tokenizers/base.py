@@ -97,15 +97,17 @@ class Tokenizer(tf.Module, abc.ABC):
                 f"{type(self).__name__}.encode expects `texts` of rank 1, (batch,). "
                 f"Received: texts.shape={tuple(texts.shape)}"
             )
-        if max_length is not None:
-            max_length = min(max_length, MAX_TEXT_BYTES)  # no text has more tokens than bytes
-            # Truncate first: tokenizing megabytes takes seconds.
-            limit = max(MIN_BYTES, min(BYTES_PER_TOKEN * max_length, MAX_TEXT_BYTES))
-            texts = truncate_bytes(texts, limit)
-        ids = self._split_to_ids(self.normalize(texts))
-        if max_length is not None:
-            ids = ids[:, :max_length]
+        ids = self._apply_to_normalized(self._split_to_ids, texts, max_length)
         return ids.to_tensor(PADDING_ID), tf.cast(ids.row_lengths(), tf.int32)
+
+    def _apply_to_normalized(self, split, texts, max_length):
+        """Returns the first `max_length` ragged tokens that `split` makes of normalized texts."""
+        if max_length is None:
+            return split(self.normalize(texts))
+        max_length = min(max_length, MAX_TEXT_BYTES)  # no text has more tokens than bytes
+        # Truncate first: tokenizing megabytes takes seconds.
+        limit = max(MIN_BYTES, min(BYTES_PER_TOKEN * max_length, MAX_TEXT_BYTES))
+        return split(self.normalize(truncate_bytes(texts, limit)))[:, :max_length]
 
     def decode(self, ids: tf.Tensor | np.ndarray) -> tf.Tensor:
         """Returns the texts of `ids`.
@@ -125,9 +127,14 @@ class Tokenizer(tf.Module, abc.ABC):
                 f"{type(self).__name__}.decode expects `ids` of rank 2, (batch, length). "
                 f"Received: ids.shape={tuple(ids.shape)}"
             )
+        return self._join(
+            tf.ragged.boolean_mask(self.replace_out_of_vocabulary(ids), self._find_text(ids))
+        )
+
+    def _find_text(self, ids):
+        """Returns which of `ids` are text: not padding, BOS or EOS, nor after the first EOS."""
         ended = tf.cumsum(tf.cast(ids == EOS_ID, tf.int32), axis=1) > 0
-        keep = ~ended & (ids != PADDING_ID) & (ids != BOS_ID)
-        return self._join(tf.ragged.boolean_mask(self.replace_out_of_vocabulary(ids), keep))
+        return ~ended & (ids != PADDING_ID) & (ids != BOS_ID)
 
     def ids_to_tokens(self, ids: tf.Tensor | np.ndarray) -> tf.Tensor:
         """Returns the token of each id, `""` for padding and `"</s>"` for EOS.

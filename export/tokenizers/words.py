@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from keras_attention.export._text_types import Texts
-from keras_attention.export.tokenizers.base import squeeze_whitespace
+from keras_attention.export.tokenizers.base import UNKNOWN_ID, squeeze_whitespace
 from keras_attention.export.tokenizers.vocabulary import VocabularyTokenizer
 
 
@@ -40,6 +41,34 @@ class WordTokenizer(VocabularyTokenizer):
         """Returns the words of normalized `texts`, a ragged tensor; symbols are words."""
         return tf.strings.split(texts)
 
+    def split_words(self, texts: Texts, max_length: int | None = None) -> tf.Tensor:
+        """Returns the words whose ids `encode` returns, `(batch, length)`, padded with `""`.
+
+        Args:
+            texts, max_length: As `encode` takes them.
+        """
+        texts = tf.convert_to_tensor(texts, tf.string)
+        return self._apply_to_normalized(self.split_texts, texts, max_length).to_tensor("")
+
+    def decode(
+        self, ids: tf.Tensor | np.ndarray, unknown_words: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """Returns the texts of `ids`, as every tokenizer does.
+
+        Args:
+            ids: Int tensor of shape `(batch, length)`.
+            unknown_words: Optional string tensor of the shape of `ids`, the word to write for
+                each unknown id in place of U+FFFD.
+        """
+        if unknown_words is None:
+            return super().decode(ids)
+        ids = self.replace_out_of_vocabulary(tf.cast(tf.convert_to_tensor(ids), tf.int32))
+        words = tf.where(ids == UNKNOWN_ID, unknown_words, tf.gather(self._readable, ids))
+        return _join_words(tf.ragged.boolean_mask(words, self._find_text(ids)))
+
     def _join(self, ids):
-        words = tf.ragged.map_flat_values(lambda i: tf.gather(self._readable, i), ids)
-        return tf.strings.reduce_join(words, axis=1, separator=" ")
+        return _join_words(tf.ragged.map_flat_values(lambda i: tf.gather(self._readable, i), ids))
+
+
+def _join_words(words):
+    return tf.strings.reduce_join(words, axis=1, separator=" ")
