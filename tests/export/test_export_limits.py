@@ -70,7 +70,7 @@ def limits(monkeypatch):
     class Functions:
         def __init__(self, model, source, target, options, xla):
             seen.append((options.max_source_length, options.max_length))
-            self.pipeline = None
+            self.pipeline = self.unknown_words = None
 
         def signatures(self):
             return {}
