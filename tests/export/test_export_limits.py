@@ -106,7 +106,7 @@ def test_sources_fit_the_learned_positions_of_the_encoder(build, limits, tmp_pat
         *("beam_width", "max_length", "max_source_length", "length_penalty"),
         *("min_length", "suppress_ids", "no_repeat_ngram_size"),
         *("coverage_penalty", "stopping", "finished_candidates", "num_groups"),
-        "diversity_penalty",
+        *("diversity_penalty", "replace_unknown"),
     }
     export(model, tmp_path, max_source_length=9)
     assert limits[2] == (9, 128)
