@@ -75,6 +75,9 @@ def test_slopes_of_linear_biases_are_those_of_the_paper():
     np.testing.assert_allclose(ka.alibi_bias(8, 1, 2)[0, :, 0, 1], -(0.5 ** np.arange(1, 9)))
     slopes = -np.array(ka.alibi_bias(6, 1, 2))[0, :, 0, 1]  # 4 heads, then between those of 8
     np.testing.assert_allclose(slopes, [0.25, 0.0625, 2**-6, 2**-8, 0.5, 0.125], rtol=1e-6)
+    slopes = -np.array(ka.alibi_bias(15, 1, 2))[0, :, 0, 1]  # 8 heads, then 7 of those of 16
+    between = [2 ** (-n / 2) for n in range(1, 14, 2)]
+    np.testing.assert_allclose(slopes, [*(0.5 ** np.arange(1, 9)), *between], rtol=1e-6)
 
 
 def test_linear_biases_know_the_position_of_the_query():
