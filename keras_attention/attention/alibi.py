@@ -14,6 +14,7 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.tensor_types import Size, Tensor, TensorLike
+from keras_attention.attention._request import AttentionRequest
 
 
 def alibi_slopes(num_heads: int) -> np.ndarray:
@@ -49,9 +50,8 @@ def alibi_bias(
     >>> ops.convert_to_numpy(alibi_bias(8, 2, 3)[0, 0]).tolist()
     [[0.0, -0.5, -1.0], [-0.5, 0.0, -0.5]]
     """
-    positions = ops.arange(num_queries, dtype="int32")[None, :]
     if position_offset is not None:
-        given = ops.cast(position_offset, "int32")
-        positions = given if len(given.shape) == 2 else positions + given[:, None]
+        position_offset = ops.convert_to_tensor(position_offset)
+    positions = AttentionRequest(position=position_offset).positions(num_queries)
     behind = -ops.abs(positions[:, :, None] - ops.arange(num_keys, dtype="int32"))
     return alibi_slopes(num_heads)[:, None, None] * ops.cast(behind, "float32")[:, None]

@@ -35,6 +35,7 @@ from keras_attention._utils.tensor_types import (
     Tensor,
     TensorLike,
 )
+from keras_attention.attention._request import AttentionRequest
 
 
 def bucket_distances(num_buckets: int, max_distance: int) -> np.ndarray:
@@ -139,10 +140,7 @@ class RelativePositionBias(Layer):
 
     def call(self, query: Tensor, key: Tensor, position_offset: Tensor | None = None) -> TensorLike:
         self._check_shapes(query.shape, key.shape)
-        positions = ops.arange(get_shape(query)[1], dtype="int32")[None, :]
-        if position_offset is not None:
-            given = ops.cast(position_offset, "int32")
-            positions = given if len(given.shape) == 2 else positions + given[:, None]
+        positions = AttentionRequest(position=position_offset).positions(get_shape(query)[1])
         ahead = ops.arange(get_shape(key)[1], dtype="int32") - positions[:, :, None]
         distances = ops.abs(ahead) if self.bidirectional else ops.maximum(-ahead, 0)
         table = ops.convert_to_tensor(bucket_distances(self._buckets_of_side, self.max_distance))
