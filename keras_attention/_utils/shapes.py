@@ -7,7 +7,7 @@ def get_shape(tensor):
     """Returns the shape as a tuple; sizes unknown while tracing are scalar int tensors.
 
     `keras.ops.shape` returns the same, but on TensorFlow it runs an operation even where all
-    sizes are known: a fourth of all operations of an eager call.
+    sizes are known: 5 of the 21 of an eager call of `BahdanauAttention`.
 
     Args:
         tensor: Any tensor of known rank.

@@ -8,8 +8,8 @@
 commit, and changes one operator, number or flag in each. `run` plants one after the other in a copy
 of the tree and runs the nearest tests up to the first failure. Those that these do not catch are
 then planted together for one run of `make test` and `make test-thorough`; every test that fails is
-run again with each of them alone. Results are written after each defect, so that a run that was
-stopped goes on.
+run again with each of them alone. Together they can hide one another, so a few may seem to escape.
+Results are written after each defect, so that a run that was stopped goes on.
 """
 
 import argparse
