@@ -8,7 +8,9 @@ model     functional, {"source", "target"} ids -> the decoder's logits
 
 import keras
 
+from keras_attention.decoders import PointerGeneratorDecoder
 from keras_attention.export.tokenizers import Tokenizer
+from keras_attention.export.tokenizers.base import UNKNOWN_ID
 
 DECODER_METHODS = ("prepare", "start", "step")
 
@@ -80,9 +82,13 @@ def connect_encoder_decoder(
     check_decoder_methods(owner, decoder)
     source = keras.Input([None], dtype="int32", name="source")
     target = keras.Input([None], dtype="int32", name="target")
-    encoded = standardize_encoder_outputs(owner, encoder(source))
-    initial = {key: encoded[key] for key in ("initial_state",) if key in encoded}
-    logits = decoder(target, encoded["memory"], **initial)
+    known, options = source, {}
+    if isinstance(decoder, PointerGeneratorDecoder):  # the encoder knows no copied words
+        known = keras.ops.where(source >= decoder.first_copied_id, UNKNOWN_ID, source)
+        options["copy_ids"] = source
+    encoded = standardize_encoder_outputs(owner, encoder(known))
+    options |= {key: encoded[key] for key in ("initial_state",) if key in encoded}
+    logits = decoder(target, encoded["memory"], **options)
     return keras.Model({"source": source, "target": target}, logits, name=name)
 
 

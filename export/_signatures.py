@@ -12,7 +12,6 @@ import tensorflow as tf
 from keras_attention.export._length_penalties import PerExampleLengthPenalty
 from keras_attention.export._pipeline import IDS, TranslationPipeline
 from keras_attention.export._tf_functions import (
-    append_eos,
     call_with_any_batch,
     make_source_mask,
     make_tf_function,
@@ -55,7 +54,6 @@ class TranslatorSignatures:
 
     Attributes:
         pipeline: A `TranslationPipeline`, the model with its tokenizers.
-        unknown_words: The `UnknownWordReplacer` of all texts that are searched, or None.
     """
 
     def __init__(self, model, source, target, search, xla_buckets=None):
@@ -63,11 +61,14 @@ class TranslatorSignatures:
             model, source, target, search.max_source_length, search.max_length
         )
         self._search, self._compilation = search, xla_buckets
-        #: An `UnknownWordReplacer`, or None.
-        self.unknown_words = None
+        #: What writes words of the source: a `CopiedWords`, an `UnknownWordReplacer`, or None.
+        self.unknown_words = self.pipeline.copied_words
         if search.replace_unknown is not False:
             dictionary = search.replace_unknown if search.replace_unknown is not True else None
-            self.unknown_words = UnknownWordReplacer(source, target, dictionary)
+            self.unknown_words = UnknownWordReplacer(
+                source, target, dictionary, search.max_source_length
+            )
+        self._reads_alignments = getattr(self.unknown_words, "reads_alignments", False)
 
     # Each is traced once, on first use, so that signatures with the same search share its graph.
 
@@ -135,7 +136,7 @@ class TranslatorSignatures:
         return call_with_any_batch(self._compute_sample, text, seed, temperature)
 
     def _compute_serving_default(self, text):
-        search = self._search_with_alignment if self.unknown_words else self._search_n_best
+        search = self._search_with_alignment if self._reads_alignments else self._search_n_best
         found = _trim_columns(search(*self.pipeline.encode_source(text)))
         return {"text": self._decode(found, text), "score": found["score"]}
 
@@ -145,10 +146,10 @@ class TranslatorSignatures:
         return {
             "text": self._decode(found, text),
             "score": found["score"],
-            "tokens": self.pipeline.target.ids_to_tokens(found["ids"]),
+            "tokens": self.pipeline.get_target_tokens(found["ids"], text),
             "length": found["length"],
             "alignment": found["alignment"],
-            "source_tokens": self.pipeline.source.ids_to_tokens(source_ids),
+            "source_tokens": self.pipeline.get_source_tokens(source_ids, text),
             "source_length": source_length,
         }
 
@@ -176,15 +177,14 @@ class TranslatorSignatures:
             temperature=temperature,
             max_length=self._search.max_length,
             constraints=self._search.constraints,
-            return_alignments=self.unknown_words is not None,
+            return_alignments=self._reads_alignments,
         )
         return _format_single_hypothesis(found)
 
     def _decode(self, found, text):
         """Returns the texts of a search's hypotheses for the sources `text`."""
         if self.unknown_words is not None:
-            limit = self.pipeline.max_source_length
-            return self.unknown_words.decode(found["ids"], found["alignment"], text, limit)
+            return self.unknown_words.decode(found["ids"], found.get("alignment"), text)
         is_single = found["ids"].shape.rank == 2
         decode = self.pipeline.target.decode if is_single else self.pipeline.decode_beams
         return decode(found["ids"])
@@ -199,8 +199,7 @@ class TranslatorSignatures:
 
     def _compute_score(self, text, target):
         longest = self.pipeline.max_length
-        ids, length = self.pipeline.target.encode(target, longest)
-        ids = append_eos(ids, length)[:, :longest]
+        ids = self.pipeline.encode_target(target, text, longest)[:, :longest]
         return self._score_ids(*self.pipeline.encode_source(text), ids)
 
     def _score_sequences(self, ids, length, target_ids):
@@ -235,7 +234,7 @@ class TranslatorSignatures:
             length,
             length_penalty=PerExampleLengthPenalty(length_penalty),
             constraints=dataclasses.replace(self._search.constraints, max_lengths=max_length),
-            return_alignments=self.unknown_words is not None,
+            return_alignments=self._reads_alignments,
         )
         return _format_hypotheses(found)
 
@@ -255,7 +254,7 @@ class TranslatorSignatures:
             memory,
             max_length=self._search.max_length,
             constraints=self._search.constraints,
-            return_alignments=self.unknown_words is not None,
+            return_alignments=self._reads_alignments,
         )
         return _format_single_hypothesis(found)
 
