@@ -10,7 +10,6 @@ import keras
 
 from keras_attention.decoders import PointerGeneratorDecoder
 from keras_attention.export.tokenizers import Tokenizer
-from keras_attention.export.tokenizers.base import UNKNOWN_ID
 
 DECODER_METHODS = ("prepare", "start", "step")
 
@@ -84,8 +83,7 @@ def connect_encoder_decoder(
     target = keras.Input([None], dtype="int32", name="target")
     known, options = source, {}
     if isinstance(decoder, PointerGeneratorDecoder):  # the encoder knows no copied words
-        known = keras.ops.where(source >= decoder.first_copied_id, UNKNOWN_ID, source)
-        options["copy_ids"] = source
+        known, options = decoder.replace_copied_ids(source), {"copy_ids": source}
     encoded = standardize_encoder_outputs(owner, encoder(known))
     options |= {key: encoded[key] for key in ("initial_state",) if key in encoded}
     logits = decoder(target, encoded["memory"], **options)

@@ -62,7 +62,7 @@ class TranslationPipeline:
         encode = self._run_encoder if is_compiled_by_xla() else self._traced_encoder
         known, copied = ids, {}
         if self.copied_words is not None:
-            known, copied = self.source.replace_out_of_vocabulary(ids), {"copy_ids": ids}
+            known, copied = self._decoder.replace_copied_ids(ids), {"copy_ids": ids}
         encoded = standardize_encoder_outputs("A translator", encode(known))
         encoded = tf.nest.map_structure(lambda t: match_static_batch(t, ids), encoded)
         mask = make_source_mask(ids, length)

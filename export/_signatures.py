@@ -54,6 +54,7 @@ class TranslatorSignatures:
 
     Attributes:
         pipeline: A `TranslationPipeline`, the model with its tokenizers.
+        unknown_words: The `UnknownWordReplacer` of all texts that are searched, or None.
     """
 
     def __init__(self, model, source, target, search, xla_buckets=None):
@@ -61,14 +62,12 @@ class TranslatorSignatures:
             model, source, target, search.max_source_length, search.max_length
         )
         self._search, self._compilation = search, xla_buckets
-        #: What writes words of the source: a `CopiedWords`, an `UnknownWordReplacer`, or None.
-        self.unknown_words = self.pipeline.copied_words
+        self.unknown_words = None
         if search.replace_unknown is not False:
             dictionary = search.replace_unknown if search.replace_unknown is not True else None
             self.unknown_words = UnknownWordReplacer(
                 source, target, dictionary, search.max_source_length
             )
-        self._reads_alignments = getattr(self.unknown_words, "reads_alignments", False)
 
     # Each is traced once, on first use, so that signatures with the same search share its graph.
 
@@ -136,7 +135,7 @@ class TranslatorSignatures:
         return call_with_any_batch(self._compute_sample, text, seed, temperature)
 
     def _compute_serving_default(self, text):
-        search = self._search_with_alignment if self._reads_alignments else self._search_n_best
+        search = self._search_with_alignment if self.unknown_words else self._search_n_best
         found = _trim_columns(search(*self.pipeline.encode_source(text)))
         return {"text": self._decode(found, text), "score": found["score"]}
 
@@ -177,14 +176,16 @@ class TranslatorSignatures:
             temperature=temperature,
             max_length=self._search.max_length,
             constraints=self._search.constraints,
-            return_alignments=self._reads_alignments,
+            return_alignments=self.unknown_words is not None,
         )
         return _format_single_hypothesis(found)
 
     def _decode(self, found, text):
         """Returns the texts of a search's hypotheses for the sources `text`."""
         if self.unknown_words is not None:
-            return self.unknown_words.decode(found["ids"], found.get("alignment"), text)
+            return self.unknown_words.decode(found["ids"], found["alignment"], text)
+        if self.pipeline.copied_words is not None:
+            return self.pipeline.copied_words.decode(found["ids"], text)
         is_single = found["ids"].shape.rank == 2
         decode = self.pipeline.target.decode if is_single else self.pipeline.decode_beams
         return decode(found["ids"])
@@ -234,7 +235,7 @@ class TranslatorSignatures:
             length,
             length_penalty=PerExampleLengthPenalty(length_penalty),
             constraints=dataclasses.replace(self._search.constraints, max_lengths=max_length),
-            return_alignments=self._reads_alignments,
+            return_alignments=self.unknown_words is not None,
         )
         return _format_hypotheses(found)
 
@@ -254,7 +255,7 @@ class TranslatorSignatures:
             memory,
             max_length=self._search.max_length,
             constraints=self._search.constraints,
-            return_alignments=self._reads_alignments,
+            return_alignments=self.unknown_words is not None,
         )
         return _format_single_hypothesis(found)
 

@@ -25,8 +25,6 @@ class UnknownWordReplacer(tf.Module):
         max_source_length: Maximum source length in tokens, EOS not included, or None.
     """
 
-    reads_alignments = True
-
     def __init__(
         self,
         source: WordTokenizer,
@@ -70,12 +68,4 @@ class UnknownWordReplacer(tf.Module):
         weights = tf.where(words[:, None, :] == "", 0.0, tf.reshape(alignment, flat))
         copies = tf.gather(words, tf.argmax(weights, axis=-1), batch_dims=1)
         copies = tf.where(tf.reduce_max(weights, axis=-1) > 0, copies, UNKNOWN_TEXT)
-        return decode_with_words(self._target, ids, tf.reshape(copies, shape))
-
-
-def decode_with_words(tokenizer, ids, words):
-    """Returns the texts of ids `(..., T)`; `words`, of that shape, are those of unknown ids."""
-    shape = tf.shape(ids)
-    flat = [tf.reduce_prod(shape[:-1]), shape[-1]]
-    texts = tokenizer.decode(tf.reshape(ids, flat), tf.reshape(words, flat))
-    return tf.ensure_shape(tf.reshape(texts, shape[:-1]), ids.shape[:-1])
+        return self._target.decode_words(ids, tf.reshape(copies, shape))

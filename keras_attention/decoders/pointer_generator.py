@@ -205,7 +205,7 @@ class PointerGeneratorDecoder(Layer):
         """Predicts the next token of each hypothesis, as `Decoder.step` does."""
         owner = type(self).__name__
         validation.check_ids_in_vocabulary(owner, "ids", ids, self.vocabulary_size)
-        ids, copy_ids = self._replace_copied(ids), memory["copy_ids"]
+        ids, copy_ids = self.replace_copied_ids(ids), memory["copy_ids"]
         logits, state, weights = self.decoder.step(ids, state, memory["decoder"])
         by_source = (unflatten_beams(tensor, copy_ids) for tensor in (logits, weights))
         log_probs, _ = mix_distributions(*by_source, copy_ids, self.num_copied_words)
@@ -229,7 +229,7 @@ class PointerGeneratorDecoder(Layer):
     ) -> Outputs:
         self._check_call(target_ids, encoder_outputs, copy_ids)
         logits, weights, auxiliary_outputs = self.decoder(
-            self._replace_copied(target_ids),
+            self.replace_copied_ids(target_ids),
             encoder_outputs,
             initial_state=initial_state,
             memory_mask=encoder_outputs_mask if memory_mask is None else memory_mask,
@@ -244,8 +244,11 @@ class PointerGeneratorDecoder(Layer):
             (return_auxiliary_outputs, {"p_gen": p_gen, **auxiliary_outputs}),
         )
 
-    def _replace_copied(self, ids):
-        """Returns `ids` with copied words replaced by the unknown word, which the decoder knows."""
+    def replace_copied_ids(self, ids: TensorLike) -> TensorLike:
+        """Returns `ids` with 1, the unknown word, in place of copied words.
+
+        An encoder reads such ids, if the source holds those of copied words.
+        """
         return ops.where(ids >= self.first_copied_id, UNKNOWN_ID, ids)
 
     def _check_call(self, target_ids, encoder_outputs, copy_ids):
