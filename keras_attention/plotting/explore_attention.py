@@ -10,7 +10,6 @@ from keras_attention.plotting._explorer_page import (
     encode_weights,
     make_page,
     make_token_list,
-    round_number,
 )
 from keras_attention.plotting._text_layout import format_title
 from keras_attention.plotting.alignment import check_examples, validate_alignment_weights
@@ -67,7 +66,7 @@ def explore_alignments(
                 "source": source,
                 "target": target,
                 "weights": encode_weights(weights),
-                "full": round_number(_figures.choose_full_weight(weights)),
+                "full": _figures.choose_full_weight(weights),
             }
         )
     return make_page(owner, title, "Alignments", {"kind": "alignments", "examples": found})
@@ -124,6 +123,6 @@ def explore_heads(
         "layers": 1 if array.ndim == 3 else len(array),
         "heads": array.shape[-3],
         "weights": encode_weights(array),
-        "full": round_number(_figures.choose_full_weight(array)),
+        "full": _figures.choose_full_weight(array),
     }
     return make_page(owner, title, "Heads", view)

@@ -76,7 +76,7 @@ def explore_memory_use(
         full = float(np.abs(matrix).max()) or 1.0
         view["memory"] = {
             "width": matrix.shape[2],
-            "full": round_number(full),
+            "full": full,
             "numbers": encode_weights((matrix / full + 1.0) / 2.0),
         }
     return make_page(owner, title, "Memory", view)
@@ -132,7 +132,7 @@ def explore_image_attention(
         "rows": weights.shape[1],
         "columns": weights.shape[2],
         "weights": encode_weights(weights),
-        "full": [round_number(_figures.choose_full_weight(one)) for one in weights],
+        "full": [_figures.choose_full_weight(one) for one in weights],
     }
     return make_page(owner, title, "Attention over an image", view)
 

@@ -13,9 +13,11 @@ from keras_attention.plotting._explorer_page import (
     make_token_list,
     round_number,
 )
+from keras_attention.plotting._text_layout import format_token
 
 #: Lower scores are those of padding, not of a hypothesis, as in `keras_attention.beam_search`.
 MIN_SCORE = -9e8
+ALIVE, ENDED, FELL_BEHIND = "alive", "ended", "fell behind"
 
 
 def explore_hypotheses(
@@ -99,7 +101,7 @@ def explore_beam_search(
         tokens: Sequence of `steps` sequences of str (or UTF-8 bytes), the last token of each
             hypothesis that the step has kept; their number may differ from step to step.
         parents: Sequence of `steps` sequences of int, or an array `(steps, beams)`: the place that
-            the hypothesis had in the step before. Those of the first step are 0.
+            the hypothesis had in the step before. Those of the first step are ignored.
         scores: Sequence of `steps` sequences of numbers, or an array `(steps, beams)`: the scores
             of the hypotheses after the step. Those of -9e8 or less are padding and left out.
         eos_token: Str, the token that ends a hypothesis.
@@ -129,32 +131,19 @@ def explore_beam_search(
             f"{owner} expects `tokens`, `parents` and `scores` of the same steps, at least one. "
             f"Received: {len(tokens)}, {len(parents)} and {len(scores)} steps"
         )
-    steps, letters = [], []
-    for number, row in enumerate(tokens):
-        row = make_token_list(owner, f"tokens[{number}]", row)["tokens"]
-        what = f"token of step {number}"
-        numbers = _validate_numbers(owner, f"scores[{number}]", scores[number], len(row), what)
-        above = _validate_parents(owner, number, parents[number], len(row))
-        step = []
-        for place, (token, parent, score) in enumerate(zip(row, above, numbers, strict=True)):
-            if score <= MIN_SCORE:
-                step.append(None)
-                continue
-            before = steps[-1] if steps else [None]
-            if steps:
-                _check_parent(owner, number, place, parent, before)
-                if before[parent]["state"] == "fell behind":
-                    before[parent]["state"] = "alive"
-            state = "ended" if token == eos_token else "fell behind"
-            node = {"token": token, "parent": parent, "score": round_number(score), "state": state}
-            step.append(node)
-            letters.append(token)
-        steps.append(step)
+    eos_token = format_token(owner, "eos_token", eos_token)
+    steps = []
+    for number, row in enumerate(zip(tokens, parents, scores, strict=True)):
+        nodes = _make_nodes(owner, number, *row, eos_token)
+        if steps:
+            _continue_parents(owner, number, nodes, steps[-1])
+        steps.append(nodes)
     if not any(steps[0]):
         raise ValueError(f"{owner} expects a hypothesis in the first step. Received: none")
-    for node in steps[-1]:
-        if node and node["state"] == "fell behind":
-            node["state"] = "alive"
+    for node in filter(None, steps[-1]):
+        if node["state"] == FELL_BEHIND:
+            node["state"] = ALIVE
+    letters = [node["token"] for nodes in steps for node in nodes if node]
     is_right_to_left = make_token_list(owner, "tokens", letters)["isRightToLeft"]
     view = {"kind": "beam", "steps": steps, "isRightToLeft": is_right_to_left}
     return make_page(owner, title, "Beam search", view)
@@ -213,22 +202,37 @@ def _validate_log_probs(owner, rows, lengths):
     return found
 
 
-def _validate_parents(owner, number, row, count):
-    """Returns the parents of a step as list of int."""
-    array = np.asarray(row)
-    if array.shape != (count,) or (count and not np.issubdtype(array.dtype, np.integer)):
+def _make_nodes(owner, number, tokens, parents, scores, eos_token):
+    """Returns the hypotheses of a step, None for padding; none is continued yet."""
+    tokens = make_token_list(owner, f"tokens[{number}]", tokens)["tokens"]
+    what = f"token of step {number}"
+    scores = _validate_numbers(owner, f"scores[{number}]", scores, len(tokens), what)
+    places = np.asarray(parents)
+    is_whole = np.issubdtype(places.dtype, np.integer) or not tokens
+    if places.shape != (len(tokens),) or not is_whole:
         raise ValueError(
             f"{owner} expects `parents` with one int per token. Received: "
-            f"parents[{number}]={row!r:.80}, {count} tokens"
+            f"parents[{number}]={parents!r:.80}, {len(tokens)} tokens"
         )
-    return array.tolist()
+    nodes = []
+    for token, parent, score in zip(tokens, places.tolist(), scores, strict=True):
+        state = ENDED if token == eos_token else FELL_BEHIND
+        node = {"token": token, "parent": parent, "score": round_number(score), "state": state}
+        nodes.append(node if score > MIN_SCORE else None)
+    return nodes
 
 
-def _check_parent(owner, number, place, parent, before):
-    exists = 0 <= parent < len(before) and before[parent] is not None
-    if not exists or before[parent]["state"] == "ended":
-        raise ValueError(
-            f"{owner} expects each parent to be the place of a hypothesis of the step before that "
-            f"has not ended. Received: parents[{number}][{place}]={parent}, "
-            f"{'which has ended' if exists else f'{len(before)} hypotheses before'}"
-        )
+def _continue_parents(owner, number, nodes, before):
+    """Marks the parents of a step's hypotheses as alive; raises for a parent that cannot be."""
+    for place, node in enumerate(nodes):
+        if node is None:
+            continue
+        parent = node["parent"]
+        exists = 0 <= parent < len(before) and before[parent] is not None
+        if not exists or before[parent]["state"] == ENDED:
+            raise ValueError(
+                f"{owner} expects each parent to be the place of a hypothesis of the step before "
+                f"that has not ended. Received: parents[{number}][{place}]={parent}, "
+                f"{'which has ended' if exists else f'{len(before)} hypotheses before'}"
+            )
+        before[parent]["state"] = ALIVE

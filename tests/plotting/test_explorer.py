@@ -92,6 +92,24 @@ def test_the_policy_names_the_script_and_the_style_by_their_hashes():
     assert not re.search(r"\son\w+=|style=", page), "the policy forbids them"
 
 
+def luminance(color):
+    """The relative luminance of WCAG 2.2."""
+    parts = np.array([int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722]
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_letters_can_be_read_on_every_shade(scheme):
+    rules = re.findall(r":root \{(.*?)\}", PAGES["heads"]().html, re.DOTALL)
+    color = dict(re.findall(r"--(\w+): (#\w{6});", rules[scheme]))
+    pairs = [("ink", one, 4.5) for one in ("paper", "blue", "orange")]
+    pairs += [("quiet", "paper", 4.5), ("edge", "paper", 3), ("focus", "paper", 3)]
+    for one, other, least in pairs:
+        high, low = sorted((luminance(color[one]), luminance(color[other])), reverse=True)
+        assert (high + 0.05) / (low + 0.05) >= least, (one, other)
+
+
 def test_markup_in_tokens_and_titles_is_text():
     weights = np.full((5, 5), 0.2)
     page = explore_alignments([(weights, MARKUP, MARKUP)], titles=[MARKUP[0]], title=MARKUP[0])
@@ -255,6 +273,7 @@ NAN = [[0.9, np.nan, 0.0], [0.0, 0.25, 0.75]]
         (explore_hypotheses, (["a"], [0], [[0.5]]), "finite numbers up to 0"),
         (explore_beam_search, ([], [], []), "0, 0 and 0 steps"),
         (explore_beam_search, ([["a"]], [[0]], []), "1, 1 and 0 steps"),
+        (explore_beam_search, ([["a"], "b"], [[0], [0]], [[-1e9], [0]]), r"parents\[1\]\[0\]=0"),
         (explore_beam_search, ([[]], [[]], [[]]), "a hypothesis in the first step"),
         (explore_beam_search, ([["a"]], [[0]], [[np.inf]]), r"`scores\[0\]` to be finite"),
         (explore_beam_search, ([["a"]], [[0.5]], [[0]]), "one int per token"),

@@ -257,6 +257,13 @@ def test_a_word_colors_its_place_of_the_image(show):
     assert browser.run(STATUS) == "b: largest weight 1.000, row 1, column 2"
 
 
+def test_a_word_names_its_weight_and_that_of_its_sentence(show):
+    browser = show(PAGES["text"]())
+    assert numbers_of(browser, '"Sentence 1"') == ["0.75", "0.25"]
+    browser.move_to(option('"Sentence 1"', 2))
+    assert browser.run(STATUS) == "b: 0.250, sentence 1: 0.900"
+
+
 def test_a_screen_reader_finds_names_and_roles(show):
     browser = show(PAGES["alignments"]())
     nodes = browser.send("Accessibility.getFullAXTree")["nodes"]

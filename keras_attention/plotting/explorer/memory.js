@@ -11,7 +11,7 @@ function showMemory(view, section) {
   });
   const memory = view.memory && { canvas: make("canvas", { class: "map", "aria-hidden": "true" }), numbers: decodeWeights(view.memory.numbers) };
   if (memory) {
-    const scale = `full color: ${view.memory.full.toFixed(3)}, negative: orange`;
+    const scale = `full color: ${view.memory.full.toPrecision(3)}, negative: orange`;
     maps.append(make("div", null, make("h3", null, `Memory after the step (${scale})`), memory.canvas));
   }
   const update = () => {
@@ -78,8 +78,14 @@ function showImage(view, section) {
 
 /** Shows a document: each word with its weight, each sentence with its own. */
 function showText(view, section) {
+  const status = make("p", { role: "status" });
+  section.append(status);
   view.sentences.forEach(({ words, weights, shades, weight, shade }, number) => {
-    const list = new TokenList(`Sentence ${number + 1}`, words, () => {}, () => {});
+    const list = new TokenList(`Sentence ${number + 1}`, words, (index) => {
+      const ofSentence = weight === null ? "" : `, sentence ${number + 1}: ${weight.toFixed(3)}`;
+      status.replaceChildren(...(index === null ? [] : [make("b", null, makeToken(words.tokens[index])),
+        `: ${weights[index].toFixed(3)}${ofSentence}`]));
+    }, () => {});
     list.shade((index) => weights[index], (_, index) => shades[index], (one) => one.toFixed(2));
     const own = make("div", { title: "weight of the sentence" }, weight === null ? `${number + 1}.` : weight.toFixed(3));
     own.style.setProperty("--weight", shade ?? 0);

@@ -25,9 +25,7 @@ function showHypotheses(view, section) {
   section.append(make("p", { class: "note" }, "Underlined: not in the best hypothesis. Struck out: in the best alone."), list);
 }
 
-const COLUMN = 124; // pixels of the tree
-const LINE = 56;
-const EDGE = 8;
+const [COLUMN, LINE, EDGE] = [124, 56, 8]; // pixels of the tree
 
 /** Shows the tree of a beam search: a column a step, and the hypotheses of one step as a list. */
 function showBeam(view, section) {
