@@ -125,6 +125,14 @@ def test_a_click_keeps_a_token_and_escape_ends_that(show):
     assert browser.run("document.querySelectorAll('[aria-selected=true]').length") == 0
 
 
+def test_a_tap_shows_a_token_and_another_tap_the_next(show):
+    browser = show(PAGES["alignments"](), width=390)
+    browser.tap(option("Target", 1))
+    assert numbers_of(browser, "Source") == ["0.75", "0.15", "0.10"]
+    browser.tap(option("Target", 2))
+    assert numbers_of(browser, "Source") == ["", "0.25", "0.75"]
+
+
 def focused(browser):
     return browser.run(
         "document.activeElement.firstChild?.textContent ?? document.activeElement.type"

@@ -1,6 +1,5 @@
 """A headless Chromium, driven through two pipes by the DevTools protocol: no package is needed."""
 
-import base64
 import json
 import os
 import shutil
@@ -90,13 +89,25 @@ class Browser:
 
     def move_to(self, selector, click=False):
         """Moves the mouse to the middle of an element, and may click there."""
-        box = "(e => (e.scrollIntoView({block: 'center'}), e.getBoundingClientRect().toJSON()))"
-        box = self.run(f"{box}(document.querySelector({json.dumps(selector)}))")
-        at = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+        at = self._find_middle(selector)
         self.send("Input.dispatchMouseEvent", type="mouseMoved", **at)
         for kind in ("mousePressed", "mouseReleased") if click else ():
             self.send("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at)
         self.wait_for_frame()
+
+    def tap(self, selector):
+        """Touches the middle of an element for a moment."""
+        self.send("Emulation.setTouchEmulationEnabled", enabled=True)
+        at = self._find_middle(selector)
+        self.send("Input.dispatchTouchEvent", type="touchStart", touchPoints=[at])
+        self.send("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+        self.wait_for_frame()
+        self.send("Emulation.setTouchEmulationEnabled", enabled=False)
+
+    def _find_middle(self, selector):
+        box = "(e => (e.scrollIntoView({block: 'center'}), e.getBoundingClientRect().toJSON()))"
+        box = self.run(f"{box}(document.querySelector({json.dumps(selector)}))")
+        return {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
 
     def press(self, *keys):
         """Presses keys, named as in `KeyboardEvent.key`."""
@@ -111,11 +122,6 @@ class Browser:
 
     def wait_for_frame(self):
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-
-    def screenshot(self, path):
-        """Writes an image of the whole page."""
-        image = self.send("Page.captureScreenshot", captureBeyondViewport=True)["data"]
-        path.write_bytes(base64.b64decode(image))
 
     def list_errors(self):
         """Returns the errors, refused resources and requests to a network since `open`."""
