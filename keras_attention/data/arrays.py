@@ -105,7 +105,7 @@ class ResumableArrays:
 
     @property
     def element_spec(self) -> Structure:
-        """One batch as `keras.KerasTensor`s."""
+        """One batch as `keras.KerasTensor` objects."""
         return keras.tree.map_structure(
             lambda array: keras.KerasTensor((None, *array.shape[1:]), array.dtype.name),
             self._arrays,

@@ -33,7 +33,7 @@ class ResumableData(Protocol):
 
     @property
     def element_spec(self) -> Structure:
-        """One batch as `keras.KerasTensor`s: `x`, `(x, y)` or `(x, y, sample_weight)`."""
+        """One batch as `keras.KerasTensor` objects: `x`, `(x, y)` or `(x, y, sample_weight)`."""
         ...
 
     def seek(self, epoch: int, batch: int) -> None:

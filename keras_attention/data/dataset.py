@@ -82,7 +82,7 @@ class ResumableDataset:
 
     @property
     def element_spec(self) -> Structure:
-        """One batch as `keras.KerasTensor`s."""
+        """One batch as `keras.KerasTensor` objects."""
         return keras.tree.map_structure(
             lambda spec: keras.KerasTensor(spec.shape.as_list(), spec.dtype.name),
             self.dataset.element_spec,

@@ -63,9 +63,9 @@ class Decoder(Layer):
       padding may contain anything, so mask it here or in attention,
     * `start_state(memory, initial_state, max_length)` -> state, a dict of tensors `(rows, ...)`,
     * `decode_step(ids, state, memory)` -> logits, state, weights `(rows, source)`, and
-    * `decode_sequence(target_ids, encoder_outputs, initial_state, memory_mask, training,
-    return_attention_scores)`
-      -> logits, weights `(batch, target, source)` or None, and a dict of the `auxiliary_outputs`.
+    * `decode_sequence(target_ids, encoder_outputs, initial_state, ...)`, which takes also
+      `memory_mask`, `training` and `return_attention_scores` -> logits, weights
+      `(batch, target, source)` or None, and a dict of the `auxiliary_outputs`.
 
     `rows` is `batch * beams` in a step, the beams of a source next to each other, and all read its
     one memory: reshape queries to `(batch, beams, ...)` before an attention layer. Logits and

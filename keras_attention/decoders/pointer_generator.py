@@ -106,8 +106,11 @@ class PointerGeneratorDecoder(Layer):
         encoder_outputs: Float tensor `(batch, source, memory_dim)`.
         copy_ids: Int tensor `(batch, source)`, the id that a copy of each source position has in
             the output: one of the vocabulary, or of an unknown word.
-        initial_state, memory_mask, training, return_attention_scores,
-            return_auxiliary_outputs: As `Decoder` takes them.
+        initial_state: The initial state, if the decoder is recurrent.
+        memory_mask: Boolean `(batch, source)`, True at positions that may be attended to.
+        training: Whether dropout is applied.
+        return_attention_scores: Whether to return the alignment as well.
+        return_auxiliary_outputs: Whether to return the auxiliary outputs as well, a dict.
 
     Returns:
         Log-probabilities `(batch, target, V + num_copied_words)`, which a loss and a search take

@@ -88,9 +88,14 @@ class ScheduledSampling(Layer):
             the most probable token.
         seed: Optional int, the seed of the random choices and samples.
 
-    Call arguments: those of the decoder: `target_ids`, `encoder_outputs`,
-        `initial_state=None`, `memory_mask=None`, `training`, `return_attention_scores`,
-        `return_auxiliary_outputs`.
+    Call arguments: those of the decoder.
+        target_ids: Int tensor `(batch, target)`: `[BOS, y_1 .. y_{T-1}]`.
+        encoder_outputs: Float tensor `(batch, source, memory_dim)`.
+        initial_state: The initial state, if the decoder is recurrent.
+        memory_mask: Boolean `(batch, source)`, True at positions that may be attended to.
+        training: Whether dropout is applied, and tokens are replaced.
+        return_attention_scores: Whether to return the alignment as well.
+        return_auxiliary_outputs: Whether to return the auxiliary outputs as well, a dict.
 
     Returns:
         The outputs of the decoder: logits `(batch, target, vocabulary)`, followed by the

@@ -41,13 +41,14 @@ class Normalizer(Layer):
     finite gradients, in every dtype.
 
     Hooks, all called with positional arguments:
-        normalize(scores, mask, previous_weights, training, noise): Returns weights of the shape
-            of `scores`, which are float32 (or float64); `mask` is boolean or None and
-            broadcasts to them. Must not sample. Required.
-        noise(shape, training): Returns float32 noise of the shape of the scores, or None.
-        initial_weights(batch, num_keys): Returns the weights before the first step,
-            `(batch, key)`. Required if `reads_weights`.
-        build(scores_shape): Adds weights.
+
+    * `normalize(scores, mask, previous_weights, training, noise)`: Returns weights of the shape
+      of `scores`, which are float32 (or float64); `mask` is boolean or None and broadcasts to
+      them. Must not sample. Required.
+    * `noise(shape, training)`: Returns float32 noise of the shape of the scores, or None.
+    * `initial_weights(batch, num_keys)`: Returns the weights before the first step, `(batch,
+      key)`. Required if `reads_weights`.
+    * `build(scores_shape)`: Adds weights.
 
     The constructor raises if a hook cannot take these arguments.
 

@@ -42,16 +42,17 @@ class Scorer(Layer):
     prepare a source once and score it at every step.
 
     Hooks, all called with positional arguments:
-        score(query, prepared, previous_weights=None): Returns `(batch, query, key)` for a query
-            `(batch, query, query_dim)` and the result of `prepare`. Required.
-        prepare(key): Returns a tensor with leading dimension batch, or a nest of such tensors;
-            by default the key in the compute dtype. Use `cast_weight` to access weights here
-            and in `score`.
-        build(query_shape, key_shape): Adds weights, after `check_shapes`.
-        check_shapes(query_shape, key_shape): Raises if the two shapes do not fit.
-        dot_query(query): Returns the tensor whose dot products with the result of `prepare` are
-            the scores, or None.
-        valid_keys(num_keys): Returns boolean `(key,)`, the keys that can be scored, or None.
+
+    * `score(query, prepared, previous_weights=None)`: Returns `(batch, query, key)` for a query
+      `(batch, query, query_dim)` and the result of `prepare`. Required.
+    * `prepare(key)`: Returns a tensor with leading dimension batch, or a nest of such tensors;
+      by default the key in the compute dtype. Use `cast_weight` to access weights here and in
+      `score`.
+    * `build(query_shape, key_shape)`: Adds weights, after `check_shapes`.
+    * `check_shapes(query_shape, key_shape)`: Raises if the two shapes do not fit.
+    * `dot_query(query)`: Returns the tensor whose dot products with the result of `prepare` are
+      the scores, or None.
+    * `valid_keys(num_keys)`: Returns boolean `(key,)`, the keys that can be scored, or None.
 
     The constructor raises if a hook cannot take these arguments.
 

@@ -47,8 +47,8 @@ def sinusoids(
 class PositionalEncoding(Layer):
     """Adds sines and cosines of the position to vectors, so that attention can use their order.
 
-    Use it after an embedding, in front of `TransformerEncoderLayer`s. It has no weights and
-    supports any length.
+    Use it after an embedding, in front of a stack of `TransformerEncoderLayer`. It has no weights
+    and supports any length.
 
     Args:
         scale: Whether to multiply the inputs by the root of their width first, as the

@@ -1,0 +1,64 @@
+"""The site: every call argument of a layer is spelled out, and `make docs` builds every page."""
+
+import importlib.util
+import inspect
+import pathlib
+import re
+import subprocess
+import sys
+
+import keras
+import pytest
+
+import keras_attention as ka
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
+
+from call_arguments import explain_arguments, spell_out, split_section  # noqa: E402
+
+LAYERS = [
+    one
+    for one in map(ka.__dict__.get, ka.__all__)
+    if inspect.isclass(one) and issubclass(one, keras.layers.Layer)
+]
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.__name__)
+def test_every_call_argument_is_explained_on_the_page_of_its_layer(layer):
+    explained = explain_arguments(layer)
+    # Keras passes the mask attached to `x` as `x_mask`; the explanation of `x` may say so.
+    silent = [
+        name
+        for name, lines in explained.items()
+        if not lines and name.removesuffix("_mask") not in explained
+    ]
+    assert not silent
+    lines = inspect.getdoc(layer).splitlines()
+    spell_out(None, "class", layer.__name__, layer, None, lines)
+    *_, items = split_section(lines)
+    assert {name for name, one in explained.items() if one} <= items.keys()
+
+
+def test_an_argument_of_a_base_class_is_spelled_out():
+    lines = inspect.getdoc(ka.BahdanauAttention).splitlines()
+    spell_out(None, "class", "", ka.BahdanauAttention, None, lines)
+    text = "\n".join(lines)
+    assert "Call arguments:\n    query: Float" in text
+    assert re.search(r"\n    position_offset: Int `\(batch,\)`", text)
+    assert text.index("Call arguments:\n") < text.index("\nReturns:")
+
+
+@pytest.mark.thorough
+def test_the_site_is_built_without_a_warning(tmp_path):
+    needed = ("sphinx", "myst_nb", "furo")
+    missing = [one for one in needed if importlib.util.find_spec(one) is None]
+    if missing:
+        pytest.skip(f"NOT RUN: {', '.join(missing)} missing; `make docs` installs the group docs")
+    command = [sys.executable, "-m", "sphinx", "-c", "docs", "-W", "--keep-going", "-q", "."]
+    done = subprocess.run([*command, tmp_path], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    page = (tmp_path / "docs" / "api" / "keras_attention.BahdanauAttention.html").read_text()
+    for word in ("units", "position_offset", "previous_weights", "arxiv.org/abs/1409.0473"):
+        assert word in page
+    assert "BahdanauAttention" in (tmp_path / "searchindex.js").read_text()
