@@ -38,8 +38,9 @@ class SearchOptions:
         constraints: The `Constraints` of all searches. They hold for every request, so they have
             no `prefix`, no `max_lengths`, and one `min_length`. The `special_ids` are those of
             the decoder and the tokenizers; leave them out, or pass only an `end_id` that has
-            other target tokens beside EOS. Such a token is part of the text that it ends. An
-            export traces a `logits_processor` into its graph; it is a function without weights.
+            other target tokens beside EOS. Such a token is part of the text that it ends, and a
+            scored target ends there. An export traces a `logits_processor` into its graph; it is
+            a function without weights.
         options: The `BeamOptions` of the beam search. Without a `reorder_cache` the search uses
             the decoder's.
         replace_unknown: Whether an unknown word of an output is written as the source word that it

@@ -3,7 +3,7 @@
     h* = argmax_h sum_r w_r utility(h, r)                 h of the hypotheses, r of the references
 
 Kumar and Byrne 2004 (https://aclanthology.org/N04-1022); with samples as references, which estimate
-the expectation under the model, Eikema and Aziz 2020 (https://arxiv.org/abs/2005.10283), section 6.
+the expectation under the model, Eikema and Aziz 2020 (https://arxiv.org/abs/2005.10283).
 """
 
 import collections

@@ -3,11 +3,10 @@
     score(y) = log p(y) / lp(|y|) + cp(y)
 
 Each step compares the `2 * beam` most probable continuations of a batch element, and `beam` more
-for each further EOS token. Those that end go
-to a pool of finished hypotheses, either if they are among the best `beam` (fairseq, Hugging Face)
-or at any rank (tensor2tensor, t5x), and `beam` others stay alive. A batch element stops once no
-live hypothesis can beat the worst of `beam` finished ones. At its length limit the live ones are
-ranked too.
+for each further EOS token. Those that end go to a pool of finished hypotheses, either if they are
+among the best `beam` (fairseq, Hugging Face) or among the best `2 * beam` (tensor2tensor, t5x), and
+`beam` others stay alive. A batch element stops once no live hypothesis can beat the worst of `beam`
+finished ones. At its length limit the live ones are ranked too.
 """
 
 from typing import NamedTuple
@@ -61,7 +60,8 @@ def beam_search(
     and source length.
 
     Batch elements never influence each other. A log-probability is that of exactly the returned
-    ids, including EOS, as `score_sequences` computes it; nothing is added after the end.
+    ids, including EOS, as `score_sequences` computes it, unless `constraints` change the logits;
+    nothing is added after the end.
 
     Args:
         step: Callable `(ids, state, memory) -> (logits, state, alignment)`. `ids` are int32 of
