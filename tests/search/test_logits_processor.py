@@ -209,7 +209,7 @@ def test_a_search_that_asks_for_neither_stores_no_ids_and_has_no_operation_more(
 
         def found():
             arguments = (model.step, model.state(), model.memory())
-            return beam_search(*arguments, max_length=5, constraints=constraints)
+            return greedy_search(*arguments, max_length=5, constraints=constraints)
 
         graph = tf.function(found, autograph=False).get_concrete_function().graph.as_graph_def()
         return len(graph.node) + sum(len(f.node_def) for f in graph.library.function)
