@@ -8,6 +8,7 @@ model     functional, {"source", "target"} ids -> the decoder's logits
 
 import keras
 
+from keras_attention.decoders import PointerGeneratorDecoder
 from keras_attention.export.tokenizers import Tokenizer
 
 DECODER_METHODS = ("prepare", "start", "step")
@@ -80,9 +81,12 @@ def connect_encoder_decoder(
     check_decoder_methods(owner, decoder)
     source = keras.Input([None], dtype="int32", name="source")
     target = keras.Input([None], dtype="int32", name="target")
-    encoded = standardize_encoder_outputs(owner, encoder(source))
-    initial = {key: encoded[key] for key in ("initial_state",) if key in encoded}
-    logits = decoder(target, encoded["memory"], **initial)
+    known, options = source, {}
+    if isinstance(decoder, PointerGeneratorDecoder):  # the encoder knows no copied words
+        known, options = decoder.replace_copied_ids(source), {"copy_ids": source}
+    encoded = standardize_encoder_outputs(owner, encoder(known))
+    options |= {key: encoded[key] for key in ("initial_state",) if key in encoded}
+    logits = decoder(target, encoded["memory"], **options)
     return keras.Model({"source": source, "target": target}, logits, name=name)
 
 

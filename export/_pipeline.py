@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from keras_attention.decoders import get_decoder_start_id, start_decoder
+from keras_attention.export._copied_words import make_copied_words
 from keras_attention.export._model_checks import standardize_encoder_outputs
 from keras_attention.export._tf_functions import (
     append_eos,
@@ -35,6 +36,7 @@ class TranslationPipeline:
         source, target, max_source_length, max_length: See above.
         start_id: The id that the decoder reads first.
         num_logits: Number of logits of a step, at least the size of the target vocabulary.
+        copied_words: The `CopiedWords` of a decoder that copies words of the source, or None.
     """
 
     def __init__(self, model, source, target, max_source_length, max_length):
@@ -46,6 +48,10 @@ class TranslationPipeline:
         self.source, self.target = source, target
         self.max_source_length, self.max_length = max_source_length, max_length
         self.start_id = get_decoder_start_id(self._decoder)
+        self.copied_words = make_copied_words(self._decoder, source, max_source_length)
+        self._num_source_ids, self._num_ids = source.vocabulary_size, target.vocabulary_size
+        if self.copied_words is not None:
+            self._num_source_ids = self._num_ids = self.copied_words.num_ids
 
     def _run_encoder(self, ids):
         return self._encoder(ids, training=False)
@@ -54,24 +60,38 @@ class TranslationPipeline:
         """Returns the decoder's `state` and `memory` for sources that end with EOS."""
         # XLA traces the encoder again: its products may have no kernel outside of XLA.
         encode = self._run_encoder if is_compiled_by_xla() else self._traced_encoder
-        encoded = standardize_encoder_outputs("A translator", encode(ids))
+        known, copied = ids, {}
+        if self.copied_words is not None:
+            known, copied = self._decoder.replace_copied_ids(ids), {"copy_ids": ids}
+        encoded = standardize_encoder_outputs("A translator", encode(known))
         encoded = tf.nest.map_structure(lambda t: match_static_batch(t, ids), encoded)
-        memory = self._decoder.prepare(encoded["memory"], memory_mask=make_source_mask(ids, length))
+        mask = make_source_mask(ids, length)
+        memory = self._decoder.prepare(encoded["memory"], memory_mask=mask, **copied)
         state = start_decoder(self._decoder, memory, encoded.get("initial_state"), self.max_length)
         return state, memory
 
     def step(self, ids, state, memory):
         """Runs the decoder's step, and masks the logits beyond the vocabulary."""
         logits, state, alignment = self._decoder.step(ids, state, memory)
-        if self.num_logits != self.target.vocabulary_size:
-            in_vocabulary = tf.range(tf.shape(logits)[-1]) < self.target.vocabulary_size
+        if self.num_logits != self._num_ids:
+            in_vocabulary = tf.range(tf.shape(logits)[-1]) < self._num_ids
             logits = tf.where(in_vocabulary, logits, MASKED_LOGIT)
         return logits, state, alignment
 
     def encode_source(self, text):
         """Returns the ids `(B, S)` of texts and their lengths, both with EOS."""
         # Truncate before padding: one long text must not widen the other examples.
-        return self.prepare_source(*self.source.encode(text, self.max_source_length))
+        ids, length = self.source.encode(text, self.max_source_length)
+        if self.copied_words is not None:
+            ids = self.copied_words.number(ids, text)
+        return self.prepare_source(ids, length)
+
+    def encode_target(self, targets, text, max_length=None):
+        """Returns the ids of targets, EOS last, for the sources `text`; cut off if `max_length`."""
+        ids, length = self.target.encode(targets, max_length)
+        if self.copied_words is not None:
+            ids = self.copied_words.number_targets(ids, targets, text)
+        return append_eos(ids, length)
 
     def prepare_source(self, ids, length):
         """Returns source ids as in training, and their lengths, both with EOS.
@@ -83,8 +103,20 @@ class TranslationPipeline:
         if self.max_source_length is not None:
             length = tf.minimum(length, self.max_source_length)
         special = (ids == PADDING_ID) | (ids == BOS_ID) | (ids == EOS_ID)
-        ids = tf.where(special, UNKNOWN_ID, self.source.replace_out_of_vocabulary(ids))
+        ids = tf.where(special | (ids < 0) | (ids >= self._num_source_ids), UNKNOWN_ID, ids)
         return append_eos(ids, length), length + 1
+
+    def get_source_tokens(self, ids, text):
+        """Returns the token of each source id `(B, S)`."""
+        if self.copied_words is not None:
+            return self.copied_words.get_tokens(ids, text)
+        return self.source.ids_to_tokens(ids)
+
+    def get_target_tokens(self, ids, text):
+        """Returns the token of each target id `(B, ...)` for the sources `text`."""
+        if self.copied_words is not None:
+            return self.copied_words.get_tokens(ids, text)
+        return self.target.ids_to_tokens(ids)
 
     def decode_beams(self, ids):
         """Returns the texts `(B, N)` of ids `(B, N, T)`."""

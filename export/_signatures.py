@@ -12,7 +12,6 @@ import tensorflow as tf
 from keras_attention.export._length_penalties import PerExampleLengthPenalty
 from keras_attention.export._pipeline import IDS, TranslationPipeline
 from keras_attention.export._tf_functions import (
-    append_eos,
     call_with_any_batch,
     make_source_mask,
     make_tf_function,
@@ -63,11 +62,12 @@ class TranslatorSignatures:
             model, source, target, search.max_source_length, search.max_length
         )
         self._search, self._compilation = search, xla_buckets
-        #: An `UnknownWordReplacer`, or None.
         self.unknown_words = None
         if search.replace_unknown is not False:
             dictionary = search.replace_unknown if search.replace_unknown is not True else None
-            self.unknown_words = UnknownWordReplacer(source, target, dictionary)
+            self.unknown_words = UnknownWordReplacer(
+                source, target, dictionary, search.max_source_length
+            )
 
     # Each is traced once, on first use, so that signatures with the same search share its graph.
 
@@ -145,10 +145,10 @@ class TranslatorSignatures:
         return {
             "text": self._decode(found, text),
             "score": found["score"],
-            "tokens": self.pipeline.target.ids_to_tokens(found["ids"]),
+            "tokens": self.pipeline.get_target_tokens(found["ids"], text),
             "length": found["length"],
             "alignment": found["alignment"],
-            "source_tokens": self.pipeline.source.ids_to_tokens(source_ids),
+            "source_tokens": self.pipeline.get_source_tokens(source_ids, text),
             "source_length": source_length,
         }
 
@@ -183,8 +183,9 @@ class TranslatorSignatures:
     def _decode(self, found, text):
         """Returns the texts of a search's hypotheses for the sources `text`."""
         if self.unknown_words is not None:
-            limit = self.pipeline.max_source_length
-            return self.unknown_words.decode(found["ids"], found["alignment"], text, limit)
+            return self.unknown_words.decode(found["ids"], found["alignment"], text)
+        if self.pipeline.copied_words is not None:
+            return self.pipeline.copied_words.decode(found["ids"], text)
         is_single = found["ids"].shape.rank == 2
         decode = self.pipeline.target.decode if is_single else self.pipeline.decode_beams
         return decode(found["ids"])
@@ -199,8 +200,7 @@ class TranslatorSignatures:
 
     def _compute_score(self, text, target):
         longest = self.pipeline.max_length
-        ids, length = self.pipeline.target.encode(target, longest)
-        ids = append_eos(ids, length)[:, :longest]
+        ids = self.pipeline.encode_target(target, text, longest)[:, :longest]
         return self._score_ids(*self.pipeline.encode_source(text), ids)
 
     def _score_sequences(self, ids, length, target_ids):

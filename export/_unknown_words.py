@@ -22,13 +22,19 @@ class UnknownWordReplacer(tf.Module):
         source: `WordTokenizer` of the source side.
         target: `WordTokenizer` of the target side.
         dictionary: Translations of source words; the others are copied.
+        max_source_length: Maximum source length in tokens, EOS not included, or None.
     """
 
     def __init__(
-        self, source: WordTokenizer, target: WordTokenizer, dictionary: Mapping[str, str] | None
+        self,
+        source: WordTokenizer,
+        target: WordTokenizer,
+        dictionary: Mapping[str, str] | None,
+        max_source_length: int | None,
     ) -> None:
         super().__init__(name="unknown_words")
         self._source, self._target, self._table = source, target, None
+        self._max_source_length = max_source_length
         if dictionary:
             with tf.init_scope():
                 # Source words that are equal once normalized: the first one counts.
@@ -40,7 +46,7 @@ class UnknownWordReplacer(tf.Module):
                 )
                 self._table = tf.lookup.StaticHashTable(initializer, default_value="")
 
-    def decode(self, ids, alignment, text, max_length):
+    def decode(self, ids, alignment, text):
         """Returns the texts of ids `(B, T)` or `(B, N, T)`.
 
         Each unknown word is the source word of the largest weight, EOS left out. It stays U+FFFD
@@ -50,9 +56,8 @@ class UnknownWordReplacer(tf.Module):
             ids: Int tensor.
             alignment: Float tensor of the shape of `ids` and `(S,)`.
             text: String tensor `(B,)`, the sources.
-            max_length: The maximum source length in tokens, or None.
         """
-        words = self._source.split_words(text, max_length)
+        words = self._source.split_words(text, self._max_source_length)
         if self._table is not None:
             translations = self._table.lookup(words)
             words = tf.where(translations == "", words, translations)
@@ -63,6 +68,4 @@ class UnknownWordReplacer(tf.Module):
         weights = tf.where(words[:, None, :] == "", 0.0, tf.reshape(alignment, flat))
         copies = tf.gather(words, tf.argmax(weights, axis=-1), batch_dims=1)
         copies = tf.where(tf.reduce_max(weights, axis=-1) > 0, copies, UNKNOWN_TEXT)
-        flat = [tf.reduce_prod(shape[:-1]), shape[-1]]
-        texts = self._target.decode(tf.reshape(ids, flat), tf.reshape(copies, flat))
-        return tf.ensure_shape(tf.reshape(texts, shape[:-1]), ids.shape[:-1])
+        return self._target.decode_words(ids, tf.reshape(copies, shape))

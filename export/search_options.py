@@ -7,6 +7,7 @@ import keras
 
 from keras_attention import validation
 from keras_attention.decoders import get_decoder_start_id, get_reorder_cache
+from keras_attention.export._copied_words import check_copied_words
 from keras_attention.export._model_checks import check_translator, check_vocabularies
 from keras_attention.export.length_limits import (
     MAX_SOURCE_LENGTH,
@@ -154,6 +155,8 @@ def resolve_search_options(
                 "of words have no word of the source to stand for them, and spell unknown words "
                 f"anyway. Leave `replace_unknown` out. Received: {', '.join(others)}"
             )
+    decoder = model.get_layer("decoder")
+    check_copied_words(owner, decoder, source, target, search.replace_unknown)
     constraints, options = search.constraints, search.options
     max_length = resolve_max_length(owner, model, search.max_length)
     if constraints.min_length > max_length:
@@ -167,7 +170,6 @@ def resolve_search_options(
             f"{owner} expects `suppress_ids` to be ids of the target tokenizer, 0 to {size - 1}, "
             f"without EOS, {EOS_ID}. Received: suppress_ids={constraints.suppress_ids}"
         )
-    decoder = model.get_layer("decoder")
     asked = constraints.special_ids
     special_ids = SpecialIds(start_id=get_decoder_start_id(decoder), end_id=asked.end_id)
     if EOS_ID not in asked.end_ids or asked not in (SpecialIds(end_id=asked.end_id), special_ids):

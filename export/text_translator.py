@@ -14,7 +14,7 @@ from keras_attention.export._model_checks import connect_encoder_decoder
 from keras_attention.export._search_memory import check_search_ram
 from keras_attention.export._signatures import INPUTS, MAX_TEMPERATURE, TranslatorSignatures
 from keras_attention.export._text_types import JSONValue
-from keras_attention.export._tf_functions import append_eos, make_tf_function
+from keras_attention.export._tf_functions import make_tf_function
 from keras_attention.export.compilation import XLABuckets
 from keras_attention.export.length_limits import count_learned_positions
 from keras_attention.export.search_options import SearchOptions, resolve_search_options
@@ -149,8 +149,9 @@ class Translator:
             inputs, and the labels `(pairs, target)`. All are int32, padded with 0. Exclude the
             padding from the loss: `SparseCategoricalCrossentropy(True, ignore_class=0)`.
         """
-        source_ids, _ = self._functions.pipeline.encode_source(_make_string_tensor(texts))
-        labels = append_eos(*self.target.encode(_make_string_tensor(targets)))
+        texts, targets = map(_make_string_tensor, (texts, targets))
+        source_ids, _ = self._functions.pipeline.encode_source(texts)
+        labels = self._functions.pipeline.encode_target(targets, texts)
         first = get_decoder_start_id(self.model.get_layer("decoder"))
         decoder_inputs = tf.concat(
             [tf.fill([tf.shape(labels)[0], 1], first), labels[:, :-1]], axis=1

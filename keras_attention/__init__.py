@@ -40,6 +40,7 @@ from keras_attention.decoders import (
     InverseSigmoidDecay,
     LinearDecay,
     LuongDecoder,
+    PointerGeneratorDecoder,
     RecurrentDecoder,
     ScheduledSampling,
     Seq2SeqDecoder,
@@ -55,9 +56,11 @@ from keras_attention.glimpses import (
 )
 from keras_attention.kernels.products import matmul_precision
 from keras_attention.losses import (
+    CoverageLoss,
     DoublyStochasticLoss,
     ReinforceLoss,
     TokenCrossentropy,
+    coverage_penalty,
     doubly_stochastic_penalty,
 )
 from keras_attention.memory_networks import LinearStart, MemoryHops, half_relu
@@ -168,6 +171,7 @@ __all__ = [
     "ConvDecoder",
     "CosineScorer",
     "CounterDropout",
+    "CoverageLoss",
     "CoveragePenalty",
     "CoverageScorer",
     "Decoder",
@@ -206,6 +210,7 @@ __all__ = [
     "NTM",
     "NTMCell",
     "Normalizer",
+    "PointerGeneratorDecoder",
     "PositionalEncoding",
     "RecurrentDecoder",
     "ReinforceLoss",
@@ -240,6 +245,7 @@ __all__ = [
     "beam_search",
     "check_beam_search",
     "check_decoder",
+    "coverage_penalty",
     "doubly_stochastic_penalty",
     "ensemble_step",
     "greedy_search",

@@ -71,6 +71,12 @@ def test_the_sequence_to_sequence_model(run, capsys):
 
 
 @pytest.mark.thorough
+def test_names_are_copied(run):
+    names = run("copy_names")
+    assert names["exact"] > 0.98 and len(names["words"].vocabulary) == 8
+
+
+@pytest.mark.thorough
 def test_a_training_that_is_watched_and_resumed(run, tmp_path, capsys, monkeypatch):
     class Killed(Exception):
         pass

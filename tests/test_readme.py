@@ -48,14 +48,15 @@ def test_the_python_of_the_readme_runs_from_top_to_bottom(tmp_path):
 def test_the_python_of_the_page_on_plotting_runs(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
-    (block,) = python_blocks((ROOT / "docs" / "plotting.md").read_text())
-    exec(compile(block, "plotting.md", "exec"), {})
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["alignment.png", "text.png"]
+    blocks = python_blocks((ROOT / "docs" / "plotting.md").read_text())
+    exec(compile("\n".join(blocks), "plotting.md", "exec"), {})
+    written = sorted(path.name for path in tmp_path.iterdir())
+    assert written == ["alignment.png", "explorer.html", "text.png"]
 
 
 def test_the_page_on_plotting_names_every_function():
     table = (ROOT / "docs" / "plotting.md").read_text().split("```")[0]
-    named = re.findall(r"`((?:plot|text)_\w+)`", table)
+    named = re.findall(r"`((?:plot|text|explore)_\w+|ExplorerPage)`", table)
     assert sorted(named) == plotting.__all__
 
 

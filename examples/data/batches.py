@@ -92,6 +92,7 @@ class Batches:
         *,
         max_source_length: int | None = None,
         max_target_length: int | None = None,
+        num_copied_words: int = 0,
         **options,
     ) -> "Batches":
         """Encodes text pairs and makes batches of them.
@@ -105,6 +106,7 @@ class Batches:
             target_tokenizer,
             max_source_length=max_source_length,
             max_target_length=max_target_length,
+            num_copied_words=num_copied_words,
         )
         return cls(encoded, **options)
 

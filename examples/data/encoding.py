@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from examples.data.parallel import Corpus
 from examples.data.report import BadLine, DataError, Report
+from keras_attention.export.tokenizers import CopiedWords
 
 END_ID = 3
 CHUNK = 1024
@@ -74,6 +75,7 @@ def encode_pairs(
     *,
     max_source_length: int | None = None,
     max_target_length: int | None = None,
+    num_copied_words: int = 0,
     chunk: int = 4096,
 ) -> EncodedPairs:
     """Encodes pairs and leaves out, counted and reported, those that are too long.
@@ -85,6 +87,8 @@ def encode_pairs(
         target_tokenizer: Likewise.
         max_source_length: Most source tokens of a pair, EOS token included; None for any.
         max_target_length: Most target tokens of a pair, EOS token included; None for any.
+        num_copied_words: How many unknown words of a source have ids of their own; both tokenizers
+            are then the same.
         chunk: How many texts to encode at a time.
 
     Raises:
@@ -94,7 +98,8 @@ def encode_pairs(
     lines = iter(pairs.lines) if isinstance(pairs, Corpus) else itertools.count(1)
     limits = (max_source_length, max_target_length)
     report, kept, index = Report(), ([], []), []
-    rows = _encoded_rows(pairs, (source_tokenizer, target_tokenizer), chunk)
+    copied = CopiedWords(source_tokenizer, num_copied_words) if num_copied_words else None
+    rows = _encoded_rows(pairs, (source_tokenizer, target_tokenizer), chunk, copied)
     for place, (ids, line) in enumerate(zip(rows, lines, strict=False)):
         problem = _problem(ids, limits)
         if problem:
@@ -154,17 +159,23 @@ def pad_rows(rows: list[np.ndarray]) -> np.ndarray:
     return padded
 
 
-def _encoded_rows(pairs, tokenizers, chunk):
+def _encoded_rows(pairs, tokenizers, chunk, copied):
     """Yields (source ids, target ids), without EOS tokens."""
     pairs = iter(pairs)
     while texts := list(itertools.islice(pairs, chunk)):
-        columns = zip(*texts, strict=True)
-        sides = [_rows(t, list(column)) for t, column in zip(tokenizers, columns, strict=True)]
+        columns = [tf.constant(column, tf.string) for column in zip(*texts, strict=True)]
+        (source, source_lengths), (target, target_lengths) = (
+            one.encode(column) for one, column in zip(tokenizers, columns, strict=True)
+        )
+        if copied is not None:
+            source = copied.number(source, columns[0])
+            target = copied.number_targets(target, columns[1], columns[0])
+        sides = _split_rows(source, source_lengths), _split_rows(target, target_lengths)
         yield from zip(*sides, strict=True)
 
 
-def _rows(tokenizer, texts):
-    ids, lengths = (np.asarray(t) for t in tokenizer.encode(tf.constant(texts, tf.string)))
+def _split_rows(ids, lengths):
+    ids, lengths = np.asarray(ids), np.asarray(lengths)
     return [row[:length] for row, length in zip(ids, lengths, strict=True)]
 
 

@@ -16,6 +16,7 @@ import keras
 from examples.commands.arguments import int_at_least
 from examples.commands.options import Fraction, PositiveFloat
 from examples.models import assembly
+from examples.models.copying import add_copying, count_decoder_ids
 from examples.models.encoders import stacked_lstm
 from examples.models.initial import draw_uniform
 from examples.models.sampling import ScheduledSamplingText, add_scheduled_sampling
@@ -49,6 +50,7 @@ def build(
     dropout: Fraction = 0.0,
     init_range: PositiveFloat | None = None,
     scheduled_sampling: ScheduledSamplingText | None = None,
+    copied_words: Annotated[int, int_at_least(0)] = 0,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
@@ -73,6 +75,8 @@ def build(
         scheduled_sampling: Scheduled sampling, constant:P, linear:SLOPE[,MINIMUM[,START]],
             exponential:BASE or inverse-sigmoid:SPEED, the probability of true tokens; the others
             are sampled, with :argmax behind it the most probable; all are true by default.
+        copied_words: Unknown words of one source that can be copied into the output, by a
+            pointer-generator; 0 for none.
         seed: Optional int, the seed of the dropout and of what is drawn here.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
@@ -88,7 +92,7 @@ def build(
     )
     seed = None if seed is None else seed + layers + 1
     decoder = LuongDecoder(
-        target_vocabulary_size,
+        count_decoder_ids(target_vocabulary_size, copied_words),
         embedding_dim,
         units,
         layers,
@@ -99,6 +103,7 @@ def build(
         dtype=dtype,
         name="decoder",
     )
+    decoder = add_copying(decoder, copied_words, scheduled_sampling)
     decoder = add_scheduled_sampling(decoder, scheduled_sampling, seed)
     return draw_uniform(assembly.translator(encoder, decoder, "luong"), init_range, seed)
 

@@ -8,12 +8,14 @@ W_a and U_a from N(0, 0.001^2), v_a and biases 0, all other weights from N(0, 0.
 batches of 80. The defaults here suit a laptop; `PAPER` holds the paper's.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import keras
 
+from examples.commands.arguments import int_at_least
 from examples.commands.options import Fraction, PositiveFloat
 from examples.models import assembly
+from examples.models.copying import add_copying, count_decoder_ids
 from examples.models.encoders import bidirectional_gru
 from examples.models.initial import draw_normal
 from examples.models.sampling import ScheduledSamplingText, add_scheduled_sampling
@@ -43,6 +45,7 @@ def build(
     dropout: Fraction = 0.0,
     init_stddev: PositiveFloat | None = None,
     scheduled_sampling: ScheduledSamplingText | None = None,
+    copied_words: Annotated[int, int_at_least(0)] = 0,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
@@ -65,6 +68,8 @@ def build(
         scheduled_sampling: Scheduled sampling, constant:P, linear:SLOPE[,MINIMUM[,START]],
             exponential:BASE or inverse-sigmoid:SPEED, the probability of true tokens; the others
             are sampled, with :argmax behind it the most probable; all are true by default.
+        copied_words: Unknown words of one source that can be copied into the output, by a
+            pointer-generator; 0 for none.
         seed: Optional int, the seed of the dropout and of what is drawn here.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
@@ -83,7 +88,7 @@ def build(
     )
     seed = None if seed is None else seed + 2
     decoder = BahdanauDecoder(
-        target_vocabulary_size,
+        count_decoder_ids(target_vocabulary_size, copied_words),
         embedding_dim,
         units,
         maxout_units,
@@ -95,6 +100,7 @@ def build(
         dtype=dtype,
         name="decoder",
     )
+    decoder = add_copying(decoder, copied_words, scheduled_sampling)
     decoder = add_scheduled_sampling(decoder, scheduled_sampling, seed)
     return draw_normal(assembly.translator(encoder, decoder, "rnnsearch"), init_stddev, seed)
 

@@ -12,7 +12,11 @@ import numpy as np
 import tensorflow as tf
 
 from examples.data.batches import Batches
-from keras_attention.decoders import get_decoder_start_id, start_decoder
+from keras_attention.decoders import (
+    PointerGeneratorDecoder,
+    get_decoder_start_id,
+    start_decoder,
+)
 from keras_attention.export.tokenizers.base import EOS_ID, PADDING_ID
 from keras_attention.search import SpecialIds, score_sequences
 
@@ -28,14 +32,18 @@ def free_running_perplexity(model: keras.Model, target, batches: Batches) -> flo
     longest = max(steps for _, _, steps in batches.shapes())
     encoder, decoder = model.get_layer("encoder"), model.get_layer("decoder")
     start_id = get_decoder_start_id(decoder)
+    num_ids = target.vocabulary_size + getattr(decoder, "num_copied_words", 0)
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2, autograph=False)
     def scored(ids, references):
-        encoded = encoder(ids, training=False)
-        memory = decoder.prepare(encoded["memory"], memory_mask=ids != PADDING_ID)
+        known, copied = ids, {}
+        if isinstance(decoder, PointerGeneratorDecoder):
+            known, copied = decoder.replace_copied_ids(ids), {"copy_ids": ids}
+        encoded = encoder(known, training=False)
+        memory = decoder.prepare(encoded["memory"], memory_mask=ids != PADDING_ID, **copied)
         state = start_decoder(decoder, memory, encoded.get("initial_state"), longest)
         found = score_sequences(
-            _make_free_running_step(decoder.step, start_id, target.vocabulary_size),
+            _make_free_running_step(decoder.step, start_id, num_ids),
             {"decoder": state, "ids": tf.fill(tf.shape(ids)[:1], start_id)},
             memory,
             references,
@@ -49,12 +57,12 @@ def free_running_perplexity(model: keras.Model, target, batches: Batches) -> flo
     return float(np.exp(np.float64(-log_prob / count)))
 
 
-def _make_free_running_step(step, start_id, vocabulary_size):
+def _make_free_running_step(step, start_id, num_ids):
     """A step that reads the most probable token of the last one, whatever ids it is given."""
 
     def free_running_step(_, state, memory):
         logits, decoder, alignment = step(state["ids"], state["decoder"], memory)
-        in_vocabulary = tf.range(tf.shape(logits)[1]) < vocabulary_size
+        in_vocabulary = tf.range(tf.shape(logits)[1]) < num_ids
         logits = tf.where(in_vocabulary, logits, -1e9)
         never_fed = list({PADDING_ID, start_id} - {EOS_ID})
         is_never_fed = tf.reduce_any(tf.range(tf.shape(logits)[1])[:, None] == never_fed, axis=1)

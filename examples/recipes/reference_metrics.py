@@ -29,8 +29,10 @@ def measure_references(
         aligned_by: The translator whose alignment predicted positions are compared with, or None.
     """
     models = [model] if aligned_by is None else [model, aligned_by]
-    first = get_decoder_start_id(model.get_layer("decoder"))
-    options = {"max_shapes": 3, "decoder_start_id": first, **find_pair_limits(*models)}
+    decoder = model.get_layer("decoder")
+    options = {"max_shapes": 3, "decoder_start_id": get_decoder_start_id(decoder)}
+    options["num_copied_words"] = getattr(decoder, "num_copied_words", 0)
+    options |= find_pair_limits(*models)
     batches = Batches.from_pairs(pairs, *tokenizers, **options)
     if batches.report.left_out:
         print(f"references: {batches.report}")

@@ -199,6 +199,17 @@ class Translation(OptimizedRecipe):
                 "--no-share-embeddings."
             )
 
+        if self.model_options.get("copied_words"):
+            self._check_copied_words(kinds)
+
+    def _check_copied_words(self, kinds):
+        if not self.joint_vocabulary or kinds[0] != "words" or self.shards:
+            raise UsageError(
+                "--copied-words needs words as tokens, one vocabulary of both sides, and data in "
+                "memory: subwords spell unknown words anyway. Add --tokenizer words and "
+                "--joint-vocabulary, and name files instead of --shards."
+            )
+
     def read_data(self) -> dict[str, list[tuple[str, str]]]:
         files, validation_files = self._get_files()
 
@@ -238,6 +249,7 @@ class Translation(OptimizedRecipe):
             seed=self.seed if is_training else 0,
             max_source_length=self.max_source_tokens,
             max_target_length=self.max_target_tokens,
+            num_copied_words=self.model_options.get("copied_words") or 0,
         )
         print(f"{'sample' if self.shards and is_training else name}: {batches}")
         if batches.report.left_out:

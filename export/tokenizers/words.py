@@ -50,21 +50,22 @@ class WordTokenizer(VocabularyTokenizer):
         texts = tf.convert_to_tensor(texts, tf.string)
         return self._apply_to_normalized(self.split_texts, texts, max_length).to_tensor("")
 
-    def decode(
-        self, ids: tf.Tensor | np.ndarray, unknown_words: tf.Tensor | None = None
-    ) -> tf.Tensor:
-        """Returns the texts of `ids`, as every tokenizer does.
+    def decode_words(self, ids: tf.Tensor | np.ndarray, unknown_words: tf.Tensor) -> tf.Tensor:
+        """Returns the texts `(batch, ...)` of `ids`, with words of your own for unknown ids.
 
         Args:
-            ids: Int tensor of shape `(batch, length)`.
-            unknown_words: Optional string tensor of the shape of `ids`, the word to write for
-                each unknown id in place of U+FFFD.
+            ids: Int tensor of shape `(batch, ..., length)`.
+            unknown_words: String tensor of that shape, the word to write for each unknown or
+                out-of-vocabulary id in place of U+FFFD.
         """
-        if unknown_words is None:
-            return super().decode(ids)
         ids = self.replace_out_of_vocabulary(tf.cast(tf.convert_to_tensor(ids), tf.int32))
         words = tf.where(ids == UNKNOWN_ID, unknown_words, tf.gather(self._readable, ids))
-        return _join_words(tf.ragged.boolean_mask(words, self._find_text(ids)))
+        # All sizes are explicit: -1 would be ambiguous if one is 0.
+        shape, static_shape = tf.shape(ids), ids.shape
+        flat = [tf.reduce_prod(shape[:-1]), shape[-1]]
+        words, ids = tf.reshape(words, flat), tf.reshape(ids, flat)
+        texts = _join_words(tf.ragged.boolean_mask(words, self._find_text(ids)))
+        return tf.ensure_shape(tf.reshape(texts, shape[:-1]), static_shape[:-1])
 
     def _join(self, ids):
         return _join_words(tf.ragged.map_flat_values(lambda i: tf.gather(self._readable, i), ids))

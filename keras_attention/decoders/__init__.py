@@ -6,6 +6,7 @@ from keras_attention.decoders.check import check_decoder
 from keras_attention.decoders.cho import ChoDecoder
 from keras_attention.decoders.convolutional import ConvDecoder
 from keras_attention.decoders.luong import LuongDecoder
+from keras_attention.decoders.pointer_generator import PointerGeneratorDecoder
 from keras_attention.decoders.protocol import (
     get_decoder_start_id,
     get_reorder_cache,
@@ -32,6 +33,7 @@ __all__ = [
     "InverseSigmoidDecay",
     "LinearDecay",
     "LuongDecoder",
+    "PointerGeneratorDecoder",
     "RecurrentDecoder",
     "ScheduledSampling",
     "Seq2SeqDecoder",

@@ -1,5 +1,6 @@
 """Losses for `model.compile`, and those that a decoder's loop cannot add, as layers."""
 
+from keras_attention.losses.coverage import CoverageLoss, coverage_penalty
 from keras_attention.losses.doubly_stochastic import (
     DoublyStochasticLoss,
     doubly_stochastic_penalty,
@@ -8,8 +9,10 @@ from keras_attention.losses.reinforce import ReinforceLoss
 from keras_attention.losses.token_crossentropy import TokenCrossentropy
 
 __all__ = [
+    "CoverageLoss",
     "DoublyStochasticLoss",
     "ReinforceLoss",
     "TokenCrossentropy",
+    "coverage_penalty",
     "doubly_stochastic_penalty",
 ]

@@ -14,18 +14,8 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.dtypes import at_least_float32
-from keras_attention._utils.layer import Layer, bind_call
-from keras_attention._utils.tensor_types import (
-    Config,
-    LayerOptions,
-    Mask,
-    OutputShape,
-    Shape,
-    Spec,
-    Structure,
-    Tensor,
-    TensorLike,
-)
+from keras_attention._utils.tensor_types import Config, LayerOptions, Tensor, TensorLike
+from keras_attention.losses._alignment_loss import AlignmentLoss
 from keras_attention.losses._masking import batch_mean, zero_masked
 
 
@@ -64,7 +54,7 @@ def doubly_stochastic_penalty(
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class DoublyStochasticLoss(Layer):
+class DoublyStochasticLoss(AlignmentLoss):
     """Adds the doubly stochastic penalty for all steps of a decoder; returns the logits.
 
     Use it after a recurrent decoder, whose loop cannot add a loss: it gets the alignment of all
@@ -104,59 +94,15 @@ class DoublyStochasticLoss(Layer):
     def __init__(
         self, loss_weight: float = 1.0, target: float = 1.0, **kwargs: Unpack[LayerOptions]
     ) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
-        self.autocast = False  # logits keep their dtype, the loss is computed in float32
-        owner = "DoublyStochasticLoss"
-        self.loss_weight: float = validation.check_number_in_range(
-            owner, "loss_weight", loss_weight, 0
+        super().__init__(loss_weight, **kwargs)
+        self.target: float = validation.check_number_in_range(
+            "DoublyStochasticLoss", "target", target
         )
-        self.target: float = validation.check_number_in_range(owner, "target", target)
 
-    def build(self, logits_shape: Shape, *args: Shape, **kwargs: Shape) -> None:
-        self.built = True
-
-    def call(
-        self,
-        logits: Tensor,
-        weights: Tensor,
-        mask: Tensor | None = None,
-        source_mask: Tensor | None = None,
+    def compute_penalty(
+        self, weights: Tensor, mask: Tensor | None, source_mask: Tensor | None
     ) -> TensorLike:
-        mask, source_mask = self._check_masks(weights, mask, source_mask)
-        penalty = doubly_stochastic_penalty(weights, mask, source_mask, self.target)
-        self.add_loss(self.loss_weight * penalty)
-        return logits
-
-    def _check_masks(self, weights, mask, source_mask):
-        """Returns both masks as booleans, after checking the shapes."""
-        owner = "DoublyStochasticLoss"
-        self._check_weights(weights)
-        batch, query, key = weights.shape
-        return (
-            validation.convert_mask(owner, "mask", mask, (batch, query), "(batch, query)"),
-            validation.convert_mask(
-                owner, "source_mask", source_mask, (batch, key), "(batch, key)"
-            ),
-        )
-
-    def _check_weights(self, weights):
-        axes = "(batch, query, key)"
-        validation.check_rank("DoublyStochasticLoss", "weights", weights, (3,), axes)
-
-    def compute_mask(self, logits: Tensor, previous_mask: Mask = None) -> Mask:
-        return previous_mask
-
-    def compute_output_shape(
-        self, logits_shape: Shape, weights_shape: Shape, **kwargs: Shape
-    ) -> OutputShape:
-        self._check_weights(weights_shape)
-        return tuple(logits_shape)
-
-    def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
-        call = bind_call(self, args, kwargs)
-        self._check_masks(call.weights, call.mask, call.source_mask)
-        return keras.KerasTensor(call.logits.shape, dtype=call.logits.dtype)
+        return doubly_stochastic_penalty(weights, mask, source_mask, self.target)
 
     def get_config(self) -> Config:
-        return {**super().get_config(), "loss_weight": self.loss_weight, "target": self.target}
+        return {**super().get_config(), "target": self.target}

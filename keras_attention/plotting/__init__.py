@@ -1,6 +1,7 @@
-"""Plots of attention and memory: from plain arrays and tokens to a matplotlib figure.
+"""Plots of attention and memory: from plain arrays and tokens to a matplotlib figure, or to a page.
 
-The functions do not use `pyplot` and do not change its state. Save a figure with
+The functions `explore_...` return an `ExplorerPage`, an HTML page to point and click in, without
+matplotlib. The others do not use `pyplot` and do not change its state. Save a figure with
 `figure.savefig("alignment.png")`. In a notebook, after `%matplotlib inline`, end a cell with the
 figure to display it.
 
@@ -11,8 +12,16 @@ later, which shapes text; older versions draw letters unjoined and left to right
 run in the order of the tokens: from left to right and from top to bottom.
 """
 
+from keras_attention.plotting._explorer_page import ExplorerPage
 from keras_attention.plotting._text_pages import text_weights_html
 from keras_attention.plotting.alignment import plot_alignment, plot_alignments
+from keras_attention.plotting.explore_attention import explore_alignments, explore_heads
+from keras_attention.plotting.explore_memory import (
+    explore_image_attention,
+    explore_memory_use,
+    explore_text_weights,
+)
+from keras_attention.plotting.explore_search import explore_beam_search, explore_hypotheses
 from keras_attention.plotting.head_view import plot_head_view
 from keras_attention.plotting.heads import plot_heads
 from keras_attention.plotting.image_attention import plot_image_attention
@@ -20,6 +29,14 @@ from keras_attention.plotting.ntm import plot_bits, plot_memory_use
 from keras_attention.plotting.text_heatmap import plot_text_weights
 
 __all__ = [
+    "ExplorerPage",
+    "explore_alignments",
+    "explore_beam_search",
+    "explore_heads",
+    "explore_hypotheses",
+    "explore_image_attention",
+    "explore_memory_use",
+    "explore_text_weights",
     "plot_alignment",
     "plot_alignments",
     "plot_bits",

@@ -170,7 +170,7 @@ class _Panel:
         )
         self.title = format_title(owner, "titles" if owner.endswith("s") else "title", title)
         self.size = (len(self.target), len(self.source))
-        self.weights = _validate_weights(owner, weights, self.size)
+        self.weights = validate_alignment_weights(owner, weights, self.size)
 
     @property
     def texts(self):
@@ -276,25 +276,36 @@ def _title_points(points):
     return max(points, 9) + 1
 
 
-def _make_panels(examples, titles):
+def check_examples(
+    owner: str,
+    examples: Iterable[tuple[npt.ArrayLike, Sequence[str | bytes], Sequence[str | bytes]]],
+    titles: Sequence[str] | None,
+) -> tuple[list, list]:
+    """Returns the examples, each of three parts, and as many titles; None if there is none."""
     examples = list(examples)
     titles = [None] * len(examples) if titles is None else list(titles)
     if not examples or len(titles) != len(examples):
         raise ValueError(
-            "plot_alignments expects at least one example, and one title for each or none. "
+            f"{owner} expects at least one example, and one title for each or none. "
             f"Received: {len(examples)} examples, {len(titles)} titles"
         )
     for number, example in enumerate(examples):
         if len(example) != 3:
             raise ValueError(
-                "plot_alignments expects each example to be (weights, source_tokens, "
+                f"{owner} expects each example to be (weights, source_tokens, "
                 f"target_tokens). Received: example {number} with {len(example)} parts"
             )
-    pairs = zip(examples, titles, strict=True)
+    return examples, titles
+
+
+def _make_panels(examples, titles):
+    pairs = zip(*check_examples("plot_alignments", examples, titles), strict=True)
     return [_Panel("plot_alignments", *example, title) for example, title in pairs]
 
 
-def _validate_weights(owner, weights, size):
+def validate_alignment_weights(
+    owner: str, weights: npt.ArrayLike, size: tuple[int, int]
+) -> np.ndarray:
     """Returns the weights as a float array of `size`, between 0 and 1."""
     array = _figures.make_float_array(owner, "weights", weights)
     if array.shape != size or 0 in size:

@@ -86,8 +86,8 @@ def plot_image_attention(
     cmap = ListedColormap([OVERLAY_COLOR]) if cmap is None else _figures.get_colormap(owner, cmap)
     texts = [format_token(owner, "tokens", token) for token in tokens]
     title = format_title(owner, "title", title)
-    image = _validate_image(owner, image)
-    weights = _validate_weights(owner, weights, len(texts))
+    image = validate_image(owner, image)
+    weights = validate_image_weights(owner, weights, len(texts))
     if columns is None:
         columns = min(len(texts) + 1, MAX_COLUMNS)
     if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:
@@ -152,7 +152,7 @@ def plot_image_attention(
     return figure
 
 
-def _validate_image(owner, image):
+def validate_image(owner: str, image: npt.ArrayLike) -> np.ndarray:
     """Returns the image as numbers from 0 to 1, `(height, width)` or with 3 or 4 channels."""
     array = _figures.make_float_array(owner, "image", image)
     whole = np.issubdtype(np.asarray(image).dtype, np.integer)
@@ -171,7 +171,7 @@ def _validate_image(owner, image):
     return array / 255 if whole or array.max() > 1 else array
 
 
-def _validate_weights(owner, weights, tokens):
+def validate_image_weights(owner: str, weights: npt.ArrayLike, tokens: int) -> np.ndarray:
     """Returns the weights as `(tokens, rows, columns)`."""
     array = _figures.make_float_array(owner, "weights", weights)
     if array.ndim == 2:

@@ -210,8 +210,8 @@ def _validate_examples(targets, outputs, titles):
         )
     pairs = []
     for target, output in zip(targets, outputs, strict=True):
-        target = _validate_array("plot_bits", "targets", target, "time, bits")
-        output = _validate_array("plot_bits", "outputs", output, "time, bits", target.shape)
+        target = validate_array("plot_bits", "targets", target, "time, bits")
+        output = validate_array("plot_bits", "outputs", output, "time, bits", target.shape)
         pairs.append((target, output))
     return pairs, titles
 
@@ -219,16 +219,16 @@ def _validate_examples(targets, outputs, titles):
 def _validate_memory_use(inputs, outputs, write_weights, read_weights, memory_matrix):
     """Returns inputs and outputs, the named weights and the memory, checked."""
     owner = "plot_memory_use"
-    inputs = _validate_array(owner, "inputs", inputs, "time, input_dim", is_fraction=False)
+    inputs = validate_array(owner, "inputs", inputs, "time, input_dim", is_fraction=False)
     steps = len(inputs)
-    outputs = _validate_array(owner, "outputs", outputs, "time, output_dim", (steps, None))
+    outputs = validate_array(owner, "outputs", outputs, "time, output_dim", (steps, None))
     heads = "time, write_heads, slots"
-    writing = _validate_array(owner, "write_weights", write_weights, heads, (steps, None, None))
+    writing = validate_array(owner, "write_weights", write_weights, heads, (steps, None, None))
     slots = writing.shape[2]
     heads = "time, read_heads, slots"
-    reading = _validate_array(owner, "read_weights", read_weights, heads, (steps, None, slots))
+    reading = validate_array(owner, "read_weights", read_weights, heads, (steps, None, slots))
     if memory_matrix is not None:
-        memory_matrix = _validate_array(
+        memory_matrix = validate_array(
             owner,
             "memory_matrix",
             memory_matrix,
@@ -240,7 +240,14 @@ def _validate_memory_use(inputs, outputs, write_weights, read_weights, memory_ma
     return ends, [("write weights", writing), ("read weights", reading)], memory_matrix
 
 
-def _validate_array(owner, name, array, axes, shape=None, is_fraction=True):
+def validate_array(
+    owner: str,
+    name: str,
+    array: npt.ArrayLike,
+    axes: str,
+    shape: tuple[int | None, ...] | None = None,
+    is_fraction: bool = True,
+) -> np.ndarray:
     """Returns a float array with these axes; sizes in `shape` that are not None must match."""
     array = _figures.make_float_array(owner, name, array)
     shape = shape or (None,) * (axes.count(",") + 1)

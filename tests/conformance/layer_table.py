@@ -804,6 +804,19 @@ TABLE = [
         output_dtype="float32",
     ),
     Row(
+        ka.PointerGeneratorDecoder,
+        lambda **o: ka.PointerGeneratorDecoder(
+            ka.BahdanauDecoder(VOCABULARY - 2, 3, 5, maxout_units=7, **o), 3, **o
+        ),
+        {**DECODED, "copy_ids": ("batch", "key")},
+        DECODER_MASKS,
+        WITH_WEIGHTS,
+        output_dtype="float32",
+        noisy=lambda **o: ka.PointerGeneratorDecoder(
+            ka.BahdanauDecoder(VOCABULARY - 2, 3, 5, dropout=0.5, seed=3, **o), 3, **o
+        ),
+    ),
+    Row(
         ka.ConvDecoder,
         lambda **o: ka.ConvDecoder(VOCABULARY, 7, [(5, 3), (3, 2)], **o),
         {**DECODED, "encoder_outputs": ("batch", "key", 2 * 7)},
@@ -930,6 +943,12 @@ TABLE = [
         DECODER_MASKS,
         WITH_WEIGHTS,
         label="pre",
+        output_dtype="float32",
+    ),
+    Row(
+        ka.CoverageLoss,
+        lambda **o: ka.CoverageLoss(**o),
+        {"logits": ("batch", "query", VOCABULARY), "weights": ("batch", "query", "key")},
         output_dtype="float32",
     ),
     Row(

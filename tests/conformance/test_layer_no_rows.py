@@ -61,7 +61,9 @@ def test_no_rows_are_trained_on(row):
 @pytest.mark.parametrize("name", SEARCHES)
 def test_no_rows_have_no_hypotheses(row, name):
     decoder = row.built()
-    memory = decoder.prepare(keras.ops.convert_to_tensor(row.data(NO_ROWS)["encoder_outputs"]))
+    source = {name: keras.ops.convert_to_tensor(x) for name, x in row.data(NO_ROWS).items()}
+    del source["target_ids"]
+    memory = decoder.prepare(**source)
     state = decoder.start(memory, max_length=LENGTH)
     found = SEARCHES[name](decoder.step, state, memory)
     assert {len(value) for value in found.values()} == {0}
