@@ -4,9 +4,9 @@ A beam search of one text with a vocabulary of V, S source tokens and outputs of
 for each beam,
 
     12 V               logits, log-probabilities and constrained log-probabilities
-    16 min(V, 2 beams) the candidates
+    16 min(V, 2 beams) the candidates; 3 beams with two EOS tokens, and so on
     12 T               the tokens of every step, their parents, the output
-    24 T               in addition, with `no_repeat_ngram_size`
+    24 T               in addition, with an n-gram size, a repetition penalty or a processor
     12 T S             alignments, as written by the steps and as returned
     24 S               scores and weights of a step, and the sums of a coverage penalty
     2 state            the decoder's state, before and after it is reordered
@@ -44,11 +44,12 @@ def check_search_ram(pipeline, search, xla_buckets=None):
     if xla_buckets is not None:
         rows, source = xla_buckets.batch_sizes[-1], xla_buckets.source_lengths[-1]
     vocabulary, length = pipeline.num_logits, pipeline.max_length
-    beam_width, ngram_size = search.beam_width, search.constraints.no_repeat_ngram_size
+    beam_width, needs_ids = search.beam_width, search.constraints.needs_ids(length)
+    compared = (1 + len(search.constraints.special_ids.end_ids)) * beam_width
 
     def check(state):
-        per_beam = 12 * vocabulary + 16 * min(vocabulary, 2 * beam_width)
-        per_beam += (12 if ngram_size is None else 36) * length
+        per_beam = 12 * vocabulary + 16 * min(vocabulary, compared)
+        per_beam += (36 if needs_ids else 12) * length
         per_beam += 12 * length * source + 24 * source + 2 * state
         total = rows * beam_width * per_beam
         if total > MAX_SEARCH_BYTES:

@@ -13,12 +13,13 @@ from keras_attention.export.length_limits import (
 )
 from keras_attention.export.runs import Run
 from keras_attention.export.search_options import SearchOptions
-from keras_attention.export.tokenizers.base import SPECIAL_TOKENS, UNKNOWN_ID
+from keras_attention.export.tokenizers.base import EOS_ID, SPECIAL_TOKENS, UNKNOWN_ID
 from keras_attention.search import (
     AverageLengthPenalty,
     BeamOptions,
     Constraints,
     GNMTLengthPenalty,
+    SpecialIds,
 )
 
 MAX_NGRAM_SIZE = 2**31 - 1
@@ -91,6 +92,14 @@ def add_search_arguments(
         "N",
         "no n-gram of N tokens occurs twice in an output",
     )
+    add(
+        "--repetition-penalty",
+        float,
+        "FACTOR",
+        "divide or multiply the logits of tokens in the output, whichever makes them less "
+        "probable; 1.2 is usual (default: %(default)s, none)",
+        1.0,
+    )
     group.add_argument(
         "--replace-unknown",
         nargs="?",
@@ -103,6 +112,8 @@ def add_search_arguments(
     )
     text = "target tokens that are never produced, such as <unk>"
     add("--suppress-tokens", str, "TOKEN", text, (), nargs="+")
+    text = "target tokens that end an output, beside EOS"
+    add("--end-tokens", str, "TOKEN", text, (), nargs="+")
     if add_max_source_length:
         add(
             "--max-source-length",
@@ -139,8 +150,12 @@ def make_search_options(arguments: argparse.Namespace, run: Run) -> SearchOption
         length_penalty=arguments.length_penalty,
         constraints=Constraints(
             min_length=arguments.min_length,
-            suppress_ids=_find_token_ids(arguments.suppress_tokens, run.target_tokenizer),
+            suppress_ids=_find_token_ids("suppress", arguments, run.target_tokenizer),
             no_repeat_ngram_size=arguments.no_repeat_ngram_size,
+            special_ids=SpecialIds(
+                end_id=(EOS_ID, *_find_token_ids("end", arguments, run.target_tokenizer))
+            ),
+            repetition_penalty=arguments.repetition_penalty,
         ),
         options=BeamOptions(coverage_penalty=arguments.coverage_penalty),
         replace_unknown=_read_dictionary(arguments.replace_unknown),
@@ -170,8 +185,9 @@ def _read_dictionary(path):
     return words
 
 
-def _find_token_ids(pieces, tokenizer):
-    """Returns the ids of target tokens given by name."""
+def _find_token_ids(kind, arguments, tokenizer):
+    """Returns the ids of the target tokens that the flag `--{kind}-tokens` names."""
+    pieces = getattr(arguments, f"{kind}_tokens")
     if not pieces:
         return ()
     names = [
@@ -181,7 +197,7 @@ def _find_token_ids(pieces, tokenizer):
     for piece in pieces:
         if piece not in names[UNKNOWN_ID:]:
             raise ValueError(
-                "--suppress-tokens expects tokens of the target's vocabulary, such as "
+                f"--{kind}-tokens expects tokens of the target's vocabulary, such as "
                 f"{SPECIAL_TOKENS[UNKNOWN_ID]}. Received: {piece!r}"
             )
     return tuple(number for number, name in enumerate(names) if name in pieces)

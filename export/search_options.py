@@ -38,7 +38,10 @@ class SearchOptions:
         length_penalty: None, the alpha of a `GNMTLengthPenalty`, or a penalty object.
         constraints: The `Constraints` of all searches. They hold for every request, so they have
             no `prefix`, no `max_lengths`, and one `min_length`. The `special_ids` are those of
-            the decoder and the tokenizers; leave them out.
+            the decoder and the tokenizers; leave them out, or pass only an `end_id` that has
+            other target tokens beside EOS. Such a token is part of the text that it ends, and a
+            scored target ends there. An export traces a `logits_processor` into its graph; it is
+            a function without weights.
         options: The `BeamOptions` of the beam search. Without a `reorder_cache` the search uses
             the decoder's.
         replace_unknown: Whether an unknown word of an output is written as the source word that it
@@ -167,11 +170,19 @@ def resolve_search_options(
             f"{owner} expects `suppress_ids` to be ids of the target tokenizer, 0 to {size - 1}, "
             f"without EOS, {EOS_ID}. Received: suppress_ids={constraints.suppress_ids}"
         )
-    special_ids = SpecialIds(start_id=get_decoder_start_id(decoder))
-    if constraints.special_ids not in (SpecialIds(), special_ids):
+    asked = constraints.special_ids
+    special_ids = SpecialIds(start_id=get_decoder_start_id(decoder), end_id=asked.end_id)
+    if EOS_ID not in asked.end_ids or asked not in (SpecialIds(end_id=asked.end_id), special_ids):
+        special_ids = dataclasses.replace(special_ids, end_id=EOS_ID)
         raise ValueError(
             f"{owner} expects `special_ids` to be those of the decoder and the tokenizers, "
-            f"{special_ids}. Leave them out. Received: special_ids={constraints.special_ids}"
+            f"{special_ids}. Leave them out, or add target tokens to `end_id`. "
+            f"Received: special_ids={asked}"
+        )
+    if asked.end_ids[-1] >= size:
+        raise ValueError(
+            f"{owner} expects `end_id` to be ids of the target tokenizer, 0 to {size - 1}. "
+            f"Received: end_id={asked.end_id}"
         )
     reorder_cache = options.reorder_cache or get_reorder_cache(decoder)
     return dataclasses.replace(

@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras_attention.decoders import get_decoder_start_id
 from keras_attention.export._model_checks import connect_encoder_decoder
 from keras_attention.export._search_memory import check_search_ram
-from keras_attention.export._signatures import INPUTS, TranslatorSignatures
+from keras_attention.export._signatures import INPUTS, MAX_TEMPERATURE, TranslatorSignatures
 from keras_attention.export._text_types import JSONValue
 from keras_attention.export._tf_functions import make_tf_function
 from keras_attention.export.compilation import XLABuckets
@@ -21,7 +21,7 @@ from keras_attention.export.search_options import SearchOptions, resolve_search_
 from keras_attention.export.tokenizers import Tokenizer
 from keras_attention.export.translator_export import export_translator
 from keras_attention.search.beam import PADDING_SCORE
-from keras_attention.validation import check_int_at_least
+from keras_attention.validation import check_int_at_least, check_number_in_range
 
 SCORE_LENGTH_MULTIPLE = 64  # targets are padded to a multiple of it, so that few graphs serve all
 
@@ -186,6 +186,41 @@ class Translator:
         found = self._run_in_batches(self._get_function(name, self._functions), batch_size, texts)
         return [_make_translation(row) for row in found]
 
+    def sample(
+        self,
+        texts: list[str],
+        num_samples: int = 1,
+        *,
+        seed: int = 0,
+        temperature: float = 1.0,
+        batch_size: int = 64,
+    ) -> list[list[str]]:
+        """Returns sampled translations of each text, such as `minimum_bayes_risk` compares.
+
+        They depend on the text, the seed and their number, not on the other texts.
+
+        Args:
+            texts: Source texts.
+            num_samples: Number of samples of each text.
+            seed: Int from 0 to 2e9; the samples have the seeds from it on.
+            temperature: Number from 0, the most probable token at each step, to 100.
+            batch_size: Number of samples in a batch.
+        """
+        owner = "Translator.sample"
+        check_int_at_least(owner, "num_samples", num_samples, 1)
+        check_number_in_range(owner, "seed", check_int_at_least(owner, "seed", seed, 0), 0, 2e9)
+        check_number_in_range(owner, "temperature", temperature, 0, MAX_TEMPERATURE)
+        texts = _make_string_tensor(texts)
+        found = self._run_in_batches(
+            self._get_function("sample", self._functions),
+            batch_size,
+            tf.repeat(texts, num_samples),
+            tf.tile(seed + tf.range(num_samples), tf.shape(texts)),
+            tf.fill([len(texts) * num_samples], float(temperature)),
+        )
+        samples = [row["text"].decode() for row in found]
+        return [samples[i : i + num_samples] for i in range(0, len(samples), num_samples)]
+
     def score(
         self, texts: list[str], targets: list[str], batch_size: int = 64
     ) -> list[list[float]]:
@@ -276,8 +311,9 @@ class Translator:
     def _run_in_batches(self, function, batch_size, *columns):
         """Returns a dict of arrays for each text; batches hold texts of similar length."""
         check_int_at_least("Translator", "batch_size", batch_size, 1)
-        columns = [_make_string_tensor(column) for column in columns]
-        sizes = tf.strings.length(columns[-1]).numpy()
+        columns = [c if tf.is_tensor(c) else _make_string_tensor(c) for c in columns]
+        *_, longest = (column for column in columns if column.dtype == tf.string)
+        sizes = tf.strings.length(longest).numpy()
         order = np.argsort(sizes, kind="stable")
         found = [None] * len(order)
         for start in range(0, len(order), batch_size):

@@ -120,6 +120,11 @@ def export_translator(
     Reference: TensorFlow Serving, https://www.tensorflow.org/tfx/serving.
     """
     search = resolve_search_options(OWNER, search, model, source, target)
+    if isinstance(search.constraints.logits_processor, keras.layers.Layer):
+        raise ValueError(
+            f"{OWNER} saves the weights of the model alone, so it expects `logits_processor` to be "
+            f"a function. Received: logits_processor={search.constraints.logits_processor!r}"
+        )
     if version is not None:
         validation.check_positive_int(OWNER, "version", version)
     if xla is not None and not isinstance(xla, XLABuckets):
@@ -160,10 +165,14 @@ def export_translator(
 
 
 def _list_options(search):
-    """Returns the fields of `search`, of its constraints and of its beam options, by name."""
+    """Returns the fields of `search`, its constraints and its beam options, and the end ids."""
     fields = {}
     for part in (search, search.constraints, search.options):
         fields |= {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
     if not isinstance(search.replace_unknown, bool):
         fields["replace_unknown"] = f"a dictionary of {len(search.replace_unknown)} words"
+    fields["end_id"] = search.constraints.special_ids.end_id
+    processor = search.constraints.logits_processor
+    if processor is not None:
+        fields["logits_processor"] = getattr(processor, "__name__", type(processor).__name__)
     return {name: value for name, value in fields.items() if name not in NOT_IN_CARD}

@@ -138,6 +138,7 @@ if TYPE_CHECKING:  # known to editors and type checkers, imported by `__getattr_
         check_beam_search,
         ensemble_step,
         greedy_search,
+        minimum_bayes_risk,
         sample_search,
         score_sequences,
     )
@@ -250,6 +251,7 @@ __all__ = [
     "greedy_search",
     "half_relu",
     "matmul_precision",
+    "minimum_bayes_risk",
     "safe_log",
     "sample_search",
     "score_sequences",

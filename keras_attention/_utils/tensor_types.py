@@ -88,6 +88,8 @@ StepResult: TypeAlias = tuple[TensorLike, Structure, TensorLike | None]
 Step: TypeAlias = Callable[[Tensor, Structure, Structure], StepResult]
 #: `(state, parents) -> state`, what a search calls where beams grow from others.
 ReorderCache: TypeAlias = Callable[[Structure, Tensor], Structure]
+#: `(logits, ids, num_tokens) -> logits`, what a search calls before the softmax.
+LogitsProcessor: TypeAlias = Callable[[Tensor, Tensor, Tensor], TensorLike]
 
 
 class LayerOptions(TypedDict, total=False):

@@ -1,6 +1,7 @@
 """Greedy search, beam search, sampling and scoring over any step function."""
 
 from keras_attention.search._search_loop import EagerSearchWarning
+from keras_attention.search.bayes_risk import minimum_bayes_risk
 from keras_attention.search.beam import beam_search
 from keras_attention.search.beam_options import BeamOptions
 from keras_attention.search.check_search import check_beam_search
@@ -27,6 +28,7 @@ __all__ = [
     "check_beam_search",
     "ensemble_step",
     "greedy_search",
+    "minimum_bayes_risk",
     "sample_search",
     "score_sequences",
 ]

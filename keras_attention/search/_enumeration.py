@@ -62,18 +62,19 @@ def apply_penalties(log_probs, alignments, lengths, length_penalty, coverage_pen
     return scores
 
 
-def enumerate_sequences(tokens, end_id, pad_id, max_length):
+def enumerate_sequences(tokens, end_ids, pad_id, max_length):
     """Returns all sequences that end within `max_length` or fill it: ids and lengths.
 
     Example:
 
-    >>> enumerate_sequences((4, 5), end_id=3, pad_id=0, max_length=2)[0].tolist()
+    >>> enumerate_sequences((4, 5), end_ids=(3,), pad_id=0, max_length=2)[0].tolist()
     [[3, 0], [4, 3], [5, 3], [4, 4], [4, 5], [5, 4], [5, 5]]
     """
     found = [
         (*prefix, end_id)
         for length in range(max_length)
         for prefix in itertools.product(tokens, repeat=length)
+        for end_id in end_ids
     ]
     found += itertools.product(tokens, repeat=max_length)
     ids = np.full((len(found), max_length), pad_id, "int32")
@@ -82,11 +83,17 @@ def enumerate_sequences(tokens, end_id, pad_id, max_length):
     return ids, np.array([len(sequence) for sequence in found], "int32")
 
 
-def choose_enumerable_length(tokens, limit, max_length):
-    """Returns the largest length with at most `limit` sequences, 0 if none."""
+def choose_enumerable_length(tokens, ends, limit, max_length):
+    """Returns the largest length with at most `limit` sequences, 0 if none.
+
+    Args:
+        tokens: Int, the number of tokens that may stand inside a sequence.
+        ends: Int, the number of tokens that end one.
+        limit, max_length: Ints.
+    """
     length, ended, open_ = 0, 0, 1  # open: sequences that have not ended yet
-    while length < max_length and ended + open_ * (tokens + 1) <= limit:
-        length, ended, open_ = length + 1, ended + open_, open_ * tokens
+    while length < max_length and ended + open_ * (tokens + ends) <= limit:
+        length, ended, open_ = length + 1, ended + open_ * ends, open_ * tokens
     return length
 
 

@@ -45,16 +45,21 @@ class EarlierGroups(NamedTuple):
 
 
 class BeamGroups:
-    """A beam as `count` groups of `width`; one group is the plain search, without overhead."""
+    """A beam as `count` groups of `width`; one group is the plain search, without overhead.
 
-    def __init__(self, beam_width, num_groups, diversity_penalty):
+    Each hypothesis has `num_ends` continuations that end, one for each EOS token.
+    """
+
+    def __init__(self, beam_width, num_groups, diversity_penalty, num_ends=1):
         self.count, self.width = num_groups, beam_width // num_groups
         self.diversity_penalty = float(diversity_penalty)
+        # As many continuations as a group may skip because they end, and `width` that grow.
+        self.num_compared = (num_ends + 1) * self.width
 
     def slice_group(self, group_index, loop_state, logits, restricted, beams, earlier):
         """Returns the `GroupStep` of a group, given the `EarlierGroups` of this step."""
-        # A group skips hypotheses that others have finished: up to `2 * width` continuations each.
-        count = 2 * self.width * (group_index + 1)
+        # A group skips what others have finished: up to `num_compared` continuations each.
+        count = self.num_compared * (group_index + 1)
         if self.count == 1:
             group_slice = pools.GroupSlice(0, self.width, count)
             return GroupStep(loop_state.alive, loop_state.finished, logits, restricted, group_slice)

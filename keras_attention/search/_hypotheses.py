@@ -13,6 +13,7 @@ from typing import NamedTuple
 from keras import ops
 
 from keras_attention._utils.shapes import get_shape, reduce_rows
+from keras_attention.search._end_ids import is_end
 from keras_attention.search._indexing import gather_per_row, top_k
 from keras_attention.search._log_probs import (
     IMPOSSIBLE,
@@ -69,7 +70,7 @@ class GroupSlice(NamedTuple):
     diversity_penalty: float = 0.0
 
 
-def expand_beams(alive, logits, restricted, beam_width, end_id, group_slice):
+def expand_beams(alive, logits, restricted, beam_width, end_ids, group_slice):
     """Returns the best `group_slice.count` one-token continuations over all beams of a slice.
 
     It selects `count` from each beam and then merges them, which equals the best of
@@ -81,12 +82,12 @@ def expand_beams(alive, logits, restricted, beam_width, end_id, group_slice):
         logits: Float32 tensor of shape `(batch * beams, vocabulary)`.
         restricted: The permitted tokens, `RestrictedLogits`, with as many rows.
         beam_width: Static int, the factor of `token_and_parent`.
-        end_id: Id of the EOS token.
+        end_ids: Ids of the EOS tokens.
         group_slice: `GroupSlice`.
     """
     batch, beams = get_shape(alive.log_probs)
     count, end_allowed = group_slice.count, restricted.end_allowed
-    spare = len(restricted.suppressed_ids) + (end_allowed is not None)
+    spare = len(restricted.suppressed_ids) + (0 if end_allowed is None else len(end_ids))
     spare += 0 if group_slice.taken is None else group_slice.taken.shape[1]
     width = min(logits.shape[1], count + spare)
     values, ids = chunked_top_k(restricted.logits, width)
@@ -102,7 +103,7 @@ def expand_beams(alive, logits, restricted, beam_width, end_id, group_slice):
     ids = ops.reshape(ids, (batch, beams, width))
     totals = ops.expand_dims(alive.log_probs, 2) + log_probs
     if end_allowed is not None:
-        too_soon = (ids == end_id) & ops.logical_not(ops.expand_dims(end_allowed, (1, 2)))
+        too_soon = is_end(ids, end_ids) & ops.logical_not(ops.expand_dims(end_allowed, (1, 2)))
         totals = ops.where(too_soon, IMPOSSIBLE, totals)
     parents = ops.arange(group_slice.first, group_slice.first + beams, dtype="int32")
     token_and_parent = ids * beam_width + ops.expand_dims(parents, (0, 2))
@@ -115,7 +116,7 @@ def expand_beams(alive, logits, restricted, beam_width, end_id, group_slice):
     )
     selection_scores, places = top_k(selection_scores, count)
     token_and_parent = gather_per_row(token_and_parent, places)
-    ended = token_and_parent // beam_width == end_id
+    ended = is_end(token_and_parent // beam_width, end_ids)
     if group_slice.taken is None:
         return Candidates(selection_scores, token_and_parent, ended)
     return Candidates(gather_per_row(totals, places), token_and_parent, ended, selection_scores)

@@ -28,6 +28,17 @@ def gather_per_row(values, indices):
     return ops.take(ops.reshape(values, (batch * width,)), places, axis=0)
 
 
+def scatter_per_row(tensor, indices, values):
+    """Returns `tensor` with `values` `(batch * m,)` at `indices` `(batch, m)` of its rows.
+
+    Where an index occurs twice in a row, both values must be the same.
+    """
+    batch, count = get_shape(tensor)[0], indices.shape[1]
+    rows = ops.repeat(ops.arange(batch, dtype="int32"), count)
+    places = ops.stack([rows, ops.reshape(indices, (batch * count,))], axis=1)
+    return ops.scatter_update(tensor, places, values)
+
+
 def top_k(values, count):
     """Returns the `count` largest values of each row, best first, and their indices, int32.
 

@@ -119,19 +119,16 @@ class BeamSearchInvariants:
                 )
 
     def check_well_formed(self, found):
-        max_length, end_id, pad_id = (
-            self.max_length,
-            self.special_ids.end_id,
-            self.special_ids.pad_id,
-        )
+        max_length, pad_id = self.max_length, self.special_ids.pad_id
+        end_ids = {*self.special_ids.end_ids}
         for row, (all_ids, lengths) in enumerate(zip(found["ids"], found["lengths"], strict=True)):
             real = [tuple(i[:n].tolist()) for i, n in zip(all_ids, lengths, strict=True) if n >= 0]
             padded = np.arange(max_length) >= lengths[:, None]
             ends = [
-                end_id not in ids[:-1] and (len(ids) == max_length or ids[-1] == end_id)
+                end_ids.isdisjoint(ids[:-1]) and (len(ids) == max_length or ids[-1] in end_ids)
                 for ids in real
             ]
-            banned = {pad_id, self.special_ids.start_id} - {end_id}
+            banned = {pad_id, self.special_ids.start_id} - end_ids
             broken = {
                 "the same hypothesis twice": len(set(real)) < len(real),
                 "hypotheses that are not sorted": (np.diff(found["scores"][row]) > 0).any(),
@@ -184,12 +181,15 @@ class BeamSearchInvariants:
             ops.full((checked_step.batch,), self.special_ids.start_id, "int32"),
             checked_step.leaves,
         )
-        tokens = sorted(set(range(logits.shape[1])) - set(dataclasses.astuple(self.special_ids)))
-        length = _enumeration.choose_enumerable_length(len(tokens), MAX_ENUMERATED, self.max_length)
+        end_ids, pad_id = self.special_ids.end_ids, self.special_ids.pad_id
+        special = {self.special_ids.start_id, pad_id, *end_ids}
+        tokens = sorted(set(range(logits.shape[1])) - special)
+        length = _enumeration.choose_enumerable_length(
+            len(tokens), len(end_ids), MAX_ENUMERATED, self.max_length
+        )
         if length == 0:
             return
-        end_id, pad_id = self.special_ids.end_id, self.special_ids.pad_id
-        ids, lengths = _enumeration.enumerate_sequences(tokens, end_id, pad_id, length)
+        ids, lengths = _enumeration.enumerate_sequences(tokens, end_ids, pad_id, length)
         shape = (checked_step.batch, *ids.shape)
         ids, lengths = np.broadcast_to(ids, shape), np.broadcast_to(lengths, shape[:2])
         log_probs, _, alignments = self._score_teacher_forced(inputs, ids, lengths)

@@ -10,6 +10,7 @@ from keras import ops
 
 from keras_attention._utils.shapes import get_shape
 from keras_attention.search._argument_tensors import check_rows, get_static_value, to_int32_tensor
+from keras_attention.search._end_ids import is_end, is_not_end
 
 
 class Prefix(NamedTuple):
@@ -36,7 +37,8 @@ class Prefix(NamedTuple):
         prefix, lengths = constraints.prefix, constraints.prefix_lengths
         if prefix is None:
             return None
-        end_id, pad_id = constraints.special_ids.end_id, constraints.special_ids.pad_id
+        special_ids = constraints.special_ids
+        end_ids, pad_id = special_ids.end_ids, special_ids.pad_id
         ids = to_int32_tensor(owner, "prefix", prefix, 2, "int ids (batch, prefix)")
         check_rows(owner, "prefix", ids, batch)
         if ids.shape[1] == 0:
@@ -46,9 +48,9 @@ class Prefix(NamedTuple):
                 owner, "prefix_lengths", lengths, 1, "one int per batch element"
             )
             check_rows(owner, "prefix_lengths", lengths, batch)
-        _check_values(owner, ids, lengths, end_id, pad_id)
+        _check_values(owner, ids, lengths, special_ids)
         ids = ops.pad(ids, ((0, 0), (0, 1)), constant_values=pad_id)  # at least one column
-        is_valid = (ids != pad_id) & (ids != end_id) & (ids >= 0)
+        is_valid = (ids != pad_id) & is_not_end(ids, end_ids) & (ids >= 0)
         counted = _count_leading(
             is_valid if lengths is None else is_valid & _mask_first(ids, lengths)
         )
@@ -113,11 +115,11 @@ def _mask_first(ids, lengths):
     return ops.expand_dims(places, 0) < ops.expand_dims(lengths, 1)
 
 
-def _check_values(owner, ids, lengths, end_id, pad_id):
+def _check_values(owner, ids, lengths, special_ids):
     values = get_static_value(ids)
     if values is None:
         return
-    width = values.shape[1]
+    width, pad_id = values.shape[1], special_ids.pad_id
     stated = None if lengths is None else get_static_value(lengths)
     if stated is not None and stated.size and (stated.min() < 0 or stated.max() > width):
         raise ValueError(
@@ -127,11 +129,13 @@ def _check_values(owner, ids, lengths, end_id, pad_id):
     if stated is None:  # all ids up to the last that is not padding
         stated = np.max(np.where(values == pad_id, 0, np.arange(width) + 1), axis=1, initial=0)
     counted = np.arange(width)[None, :] < stated[:, None]
-    wrong = np.argwhere(counted & ((values == end_id) | (values == pad_id) | (values < 0)))
+    ends = is_end(values, special_ids.end_ids)
+    wrong = np.argwhere(counted & (ends | (values == pad_id) | (values < 0)))
     if len(wrong):
         row, place = wrong[0]
         raise ValueError(
             f"{owner} expects a prefix without EOS, padding or negative ids, which nothing can "
             f"follow. Omit the EOS token, and pad only after the ids. Received: "
-            f"prefix[{row}, {place}]={values[row, place]}, end_id={end_id}, pad_id={pad_id}"
+            f"prefix[{row}, {place}]={values[row, place]}, end_id={special_ids.end_id}, "
+            f"pad_id={pad_id}"
         )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from keras import ops
 
 from keras_attention._utils.shapes import get_shape
+from keras_attention.search._end_ids import is_not_end
 from keras_attention.search._indexing import write_at
 from keras_attention.search._log_probs import IMPOSSIBLE
 from keras_attention.search._search_loop import run_search_loop
@@ -50,6 +51,7 @@ def search_single_hypothesis(
 
     def advance(loop_state, logits, leaves, alignment):
         """Runs one step: from the decoder's outputs to the next ids."""
+        logits = rules.process_logits(logits, loop_state.ids_so_far, loop_state.time)
         restricted = rules.restrict_all(logits, loop_state.ids_so_far, loop_state.time)
         ids, log_probs, exists = choose(logits, restricted, loop_state.time)
         is_growing = loop_state.active & exists
@@ -61,7 +63,7 @@ def search_single_hypothesis(
             alignments = write_at(alignments, loop_state.time, shown_alignment)
         return _SingleSearchState(
             loop_state.time + 1,
-            is_growing & (ids != special_ids.end_id) & (lengths < search_spec.limits),
+            is_growing & is_not_end(ids, special_ids.end_ids) & (lengths < search_spec.limits),
             ids,
             tuple(
                 ops.maximum(total + taken, IMPOSSIBLE)

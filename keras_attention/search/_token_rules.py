@@ -3,19 +3,22 @@
     permitted logit = logit, or -2e9 where a rule forbids the token
 
 Probabilities stay those of the model: the softmax sums over all tokens, including forbidden ones,
-and is not renormalized. The searches themselves apply the special ids and the minimum length at no
+and is not renormalized. Only the repetition penalty and the `logits_processor` change the logits
+before the softmax. The searches themselves apply the special ids and the minimum length at no
 cost. Any other constraint costs one pass over the logits.
 """
 
-import dataclasses
 from typing import NamedTuple
 
+import keras
 import numpy as np
 from keras import ops
 
 from keras_attention._utils.shapes import get_shape
+from keras_attention.search._end_ids import is_end
+from keras_attention.search._indexing import gather_per_row, scatter_per_row
 from keras_attention.search._length_limits import resolve_min_lengths
-from keras_attention.search._log_probs import IMPOSSIBLE
+from keras_attention.search._log_probs import IMPOSSIBLE, POSSIBLE_THRESHOLD
 from keras_attention.search._prefixes import Prefix
 
 SUPPRESSED_LOGIT = 2 * IMPOSSIBLE  # below every real logit, and far from infinite
@@ -44,21 +47,26 @@ class TokenRules:
         constraints: The `Constraints`.
 
     Attributes:
-        is_unconstrained: True if there are no rules beyond the special ids and the minimum length.
+        is_unconstrained: True if no rule beyond the special ids and the minimum length forbids a
+            token.
+        needs_ids: True if the ids of each hypothesis have to be stored.
     """
 
     def __init__(self, owner, batch, max_length, constraints):
         self.owner, self.max_length = owner, max_length
         self.special_ids = constraints.special_ids
-        self.end_id, self.pad_id = self.special_ids.end_id, self.special_ids.pad_id
+        self.end_ids, self.pad_id = self.special_ids.end_ids, self.special_ids.pad_id
         self.always_suppressed = tuple(
-            sorted({self.pad_id, self.special_ids.start_id} - {self.end_id})
+            sorted({self.pad_id, self.special_ids.start_id} - {*self.end_ids})
         )
         self.min_lengths = resolve_min_lengths(owner, constraints.min_length, max_length, batch)
         self.suppressed_ids = constraints.suppress_ids
         size = constraints.no_repeat_ngram_size
         self.ngram_size = size if size is not None and size < max_length else None
         self.prefix = Prefix.from_constraints(owner, batch, max_length, constraints)
+        self.repetition_penalty = constraints.repetition_penalty
+        self.logits_processor = constraints.logits_processor
+        self.needs_ids = constraints.needs_ids(max_length)
         self.is_unconstrained = not (self.suppressed_ids or self.ngram_size or self.prefix)
 
     def check_vocabulary(self, logits):
@@ -75,17 +83,40 @@ class TokenRules:
 
     def start(self, batch):
         """Returns the initial record of ids, `(batch, max_length)`, or () if none is needed."""
-        if self.ngram_size is None:
+        if not self.needs_ids:
             return ()
         return ops.full((batch, self.max_length), -1, dtype="int32")
 
     def append_step(self, ids_so_far, time, ids, divisor=1):
         """Returns `ids_so_far` with the ids of step `time`, given as ids or multiples of them."""
-        if self.ngram_size is None:
+        if not self.needs_ids:
             return ()
         here = ops.expand_dims(ops.arange(self.max_length, dtype="int32") == time, 0)
         ids = ops.cast(ids if divisor == 1 else ids // divisor, "int32")
         return ops.where(here, ops.reshape(ids, (get_shape(ids_so_far)[0], 1)), ids_so_far)
+
+    def process_logits(self, logits, ids_so_far, time):
+        """Returns the logits after the repetition penalty and the `logits_processor`."""
+        if self.repetition_penalty != 1.0:
+            logits = penalize_repetition(logits, ids_so_far, self.repetition_penalty, self.pad_id)
+        if self.logits_processor is None:
+            return logits
+        processed = self.logits_processor(logits, ids_so_far, time)
+        self._check_processed(logits, processed)
+        return processed
+
+    def _check_processed(self, logits, processed):
+        shape = tuple(logits.shape)
+        text = (
+            f"{self.owner} expects `logits_processor` to return float32 logits of the shape that "
+            f"it receives, {shape}."
+        )
+        if not ops.is_tensor(processed):
+            raise ValueError(f"{text} Received: {processed!r}")
+        found, dtype = tuple(processed.shape), keras.backend.standardize_dtype(processed.dtype)
+        rows_differ = None not in (found[:1] + shape[:1]) and found[:1] != shape[:1]
+        if len(found) != 2 or found[1] != shape[1] or rows_differ or dtype != "float32":
+            raise ValueError(f"{text} Received: shape={found}, dtype={dtype}")
 
     def restrict(self, logits, ids_so_far, time, beams=1):
         """Returns the permitted tokens after `ids_so_far` at step `time`, as `RestrictedLogits`."""
@@ -95,7 +126,7 @@ class TokenRules:
         restricted = suppress_tokens(logits, {*self.always_suppressed, *self.suppressed_ids})
         if end_allowed is not None:
             restricted = suppress_end(
-                restricted, self.end_id, broadcast_to_beams(end_allowed, beams)
+                restricted, self.end_ids, broadcast_to_beams(end_allowed, beams)
             )
         if self.ngram_size is not None:
             following = find_repeated_ngrams(ids_so_far, time, self.ngram_size)
@@ -115,7 +146,7 @@ class TokenRules:
         for token in restricted.suppressed_ids:
             result = ops.where(vocabulary == token, SUPPRESSED_LOGIT, result)
         if restricted.end_allowed is not None:
-            result = suppress_end(result, self.end_id, ops.expand_dims(restricted.end_allowed, 1))
+            result = suppress_end(result, self.end_ids, ops.expand_dims(restricted.end_allowed, 1))
         return result
 
 
@@ -126,9 +157,28 @@ def suppress_tokens(logits, ids):
     return ops.where(ops.convert_to_tensor(suppressed_ids), SUPPRESSED_LOGIT, logits)
 
 
-def suppress_end(logits, end_id, allowed):
+def penalize_repetition(logits, ids, penalty, pad_id):
+    """Returns logits with those of the `ids` `(rows, any)` penalized; -1 is none.
+
+    An impossible token stays impossible, even if `penalty` is below 1. For -1 it writes the logit
+    of padding, which no hypothesis contains, as it is.
+
+    Example:
+
+    >>> logits = ops.array([[0.0, 3.0, -1.0, 1.0]])
+    >>> ops.convert_to_numpy(penalize_repetition(logits, ops.array([[1, 2, -1]]), 2.0, 0)).tolist()
+    [[0.0, 1.5, -2.0, 1.0]]
+    """
+    places = ops.where(ids < 0, pad_id, ids)
+    taken = gather_per_row(logits, places)
+    penalized = ops.where(taken > 0.0, taken / penalty, taken * penalty)
+    changed = ops.where((ids >= 0) & (taken > POSSIBLE_THRESHOLD), penalized, taken)
+    return scatter_per_row(logits, places, ops.reshape(changed, (-1,)))
+
+
+def suppress_end(logits, end_ids, allowed):
     """Returns logits with EOS forbidden where `allowed` `(rows, 1)` is False."""
-    too_soon = (_vocabulary(logits) == end_id) & ops.logical_not(allowed)
+    too_soon = is_end(_vocabulary(logits), end_ids) & ops.logical_not(allowed)
     return ops.where(too_soon, SUPPRESSED_LOGIT, logits)
 
 
@@ -170,13 +220,9 @@ def suppress_row_tokens(logits, ids, pad_id):
 
     For -1 it forbids padding, which is forbidden anyway, so that shapes stay static.
     """
-    rows, count = get_shape(logits)[0], ids.shape[1]
     ids = ops.where(ids < 0, pad_id, ids)
-    row = ops.repeat(ops.arange(rows, dtype="int32"), count)
-    places = ops.stack([row, ops.reshape(ids, (rows * count,))], axis=1)
-    return ops.scatter_update(
-        logits, places, ops.full((rows * count,), SUPPRESSED_LOGIT, "float32")
-    )
+    size = get_shape(logits)[0] * ids.shape[1]
+    return scatter_per_row(logits, ids, ops.full((size,), SUPPRESSED_LOGIT, "float32"))
 
 
 def broadcast_to_beams(values, beams):
@@ -193,10 +239,10 @@ def _vocabulary(logits):
 
 def check_special_ids_in_vocabulary(owner, logits, special_ids):
     """Raises unless `logits` are wide enough for the special ids."""
-    start_id, end_id, pad_id = dataclasses.astuple(special_ids)
-    if max(start_id, end_id, pad_id) >= logits.shape[1]:
+    start_id, pad_id = special_ids.start_id, special_ids.pad_id
+    if max(start_id, pad_id, *special_ids.end_ids) >= logits.shape[1]:
         raise ValueError(
             f"{owner} expects logits wider than the largest special id. Received: "
-            f"logits.shape={tuple(logits.shape)}, start_id={start_id}, end_id={end_id}, "
-            f"pad_id={pad_id}"
+            f"logits.shape={tuple(logits.shape)}, start_id={start_id}, "
+            f"end_id={special_ids.end_id}, pad_id={pad_id}"
         )

@@ -2,11 +2,11 @@
 
     score(y) = log p(y) / lp(|y|) + cp(y)
 
-Each step compares the `2 * beam` most probable continuations of a batch element. Those that end go
-to a pool of finished hypotheses, either if they are among the best `beam` (fairseq, Hugging Face)
-or at any rank (tensor2tensor, t5x), and `beam` others stay alive. A batch element stops once no
-live hypothesis can beat the worst of `beam` finished ones. At its length limit the live ones are
-ranked too.
+Each step compares the `2 * beam` most probable continuations of a batch element, and `beam` more
+for each further EOS token. Those that end go to a pool of finished hypotheses, either if they are
+among the best `beam` (fairseq, Hugging Face) or among the best `2 * beam` (tensor2tensor, t5x), and
+`beam` others stay alive. A batch element stops once no live hypothesis can beat the worst of `beam`
+finished ones. At its length limit the live ones are ranked too.
 """
 
 from typing import NamedTuple
@@ -60,7 +60,8 @@ def beam_search(
     and source length.
 
     Batch elements never influence each other. A log-probability is that of exactly the returned
-    ids, including EOS, as `score_sequences` computes it; nothing is added after the end.
+    ids, including EOS, as `score_sequences` computes it, unless `constraints` change the logits;
+    nothing is added after the end.
 
     Args:
         step: Callable `(ids, state, memory) -> (logits, state, alignment)`. `ids` are int32 of
@@ -127,18 +128,21 @@ def beam_search(
         )
     stopping = options.stopping
     options.check_beam_width(owner, beam_width)
-    groups = BeamGroups(beam_width, options.num_groups, options.diversity_penalty)
-    max_finished_rank = groups.width * FINISHED_CANDIDATES[options.finished_candidates]
     ranking = Ranking(owner, length_penalty, options.coverage_penalty, beam_width)
     checked_step, _, limits, rules, special_ids = SearchSpec.from_arguments(
         owner, step, state, memory, max_length, constraints
     )
+    groups = BeamGroups(
+        beam_width, options.num_groups, options.diversity_penalty, len(special_ids.end_ids)
+    )
+    max_finished_rank = groups.width * FINISHED_CANDIDATES[options.finished_candidates]
 
     def advance(loop_state, logits, leaves, alignment):
         """Runs one step: from the decoder's outputs to the updated pools."""
         length = loop_state.time + 1
         is_at_limit = length >= limits
         batch, beams = get_shape(loop_state.alive.token_and_parent)
+        logits = rules.process_logits(logits, loop_state.ids_so_far, loop_state.time)
         restricted = rules.restrict(logits, loop_state.ids_so_far, loop_state.time, beams)
         coverage = () if options.coverage_penalty is None else loop_state.coverage + alignment
         penalties = ranking.penalize_coverage(coverage, memory_mask, batch, beams)
@@ -152,7 +156,7 @@ def beam_search(
                 group_step.logits,
                 group_step.restricted,
                 beam_width,
-                special_ids.end_id,
+                special_ids.end_ids,
                 group_step.group_slice,
             )
             is_duplicate = groups.find_earlier_finished(candidates, loop_state.duplicates, earlier)

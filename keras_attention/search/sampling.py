@@ -61,10 +61,10 @@ def sample_search(
     Returns:
         Dict of tensors: `ids` int32 `(batch, max_length)`; `lengths` int32 `(batch,)`, including
         EOS; `log_probs` float32 `(batch,)`, the model's log-probability of the ids, as
-        `score_sequences` computes it; `sample_log_probs` float32 `(batch,)`, the log-probability
-        of sampling them, after temperature, constraints, `top_k` and `top_p`; `token_log_probs`
-        float32 `(batch, max_length)`, whose sum is `log_probs`, and `alignments` float32
-        `(batch, max_length, source)`, both 0 after the end.
+        `score_sequences` computes it, unless `constraints` change the logits; `sample_log_probs`
+        float32 `(batch,)`, the log-probability of sampling them, after temperature, constraints,
+        `top_k` and `top_p`; `token_log_probs` float32 `(batch, max_length)`, whose sum is
+        `log_probs`, and `alignments` float32 `(batch, max_length, source)`, both 0 after the end.
 
         If constraints permit no token, a sequence stops without EOS.
 

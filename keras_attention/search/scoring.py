@@ -15,6 +15,7 @@ from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Step, Structure, Tensor, TensorLike
 from keras_attention.search._argument_tensors import check_rows, get_static_value, to_int32_tensor
 from keras_attention.search._checked_step import CheckedStep
+from keras_attention.search._end_ids import is_end
 from keras_attention.search._indexing import gather_per_row, write_at
 from keras_attention.search._log_probs import IMPOSSIBLE, compute_log_probs, softmax_denominator
 from keras_attention.search._search_loop import run_search_loop
@@ -158,7 +159,7 @@ class _ScoringState(NamedTuple):
 def _find_scored(ids, special_ids):
     """Returns True at the tokens up to the first EOS, False from the first padding on."""
     padding = ids == special_ids.pad_id
-    stops = ops.cast(padding | (ids == special_ids.end_id), "int32")
+    stops = ops.cast(padding | is_end(ids, special_ids.end_ids), "int32")
     return (ops.cumsum(stops, axis=1) - stops == 0) & ops.logical_not(padding)
 
 

@@ -50,6 +50,7 @@ def export_bahdanau(base):
     runs.write_run(base / "run", model, settings, source, target)
     options = ["--version", "41", "--beam-width", str(N), "--length-penalty", "0.6"]
     options += ["--coverage-penalty", "0.2", "--min-length", "3", "--no-repeat-ngram-size", "2"]
+    options += ["--repetition-penalty", "1.3"]
     options += ["--suppress-tokens", "<unk>", target.ids_to_tokens([BANNED]).numpy()[0].decode()]
     assert command.main([str(base / "run"), str(base / "served"), *options]) == 0
     arguments = {
@@ -57,7 +58,10 @@ def export_bahdanau(base):
         "max_length": 8,  # twice the longest target of training
         "length_penalty": search.GNMTLengthPenalty(0.6),
         "constraints": search.Constraints(
-            min_length=3, no_repeat_ngram_size=2, suppress_ids=(1, BANNED)
+            min_length=3,
+            no_repeat_ngram_size=2,
+            suppress_ids=(1, BANNED),
+            repetition_penalty=1.3,
         ),
         "options": search.BeamOptions(coverage_penalty=search.CoveragePenalty(0.2)),
     }

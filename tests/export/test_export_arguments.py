@@ -269,6 +269,11 @@ def test_a_killed_export_leaves_no_version(pieces, tmp_path, quick):
             "Received: special_ids=SpecialIds\\(start_id=1",
         ),
         ({"special_ids": SpecialIds(end_id=4)}, "Received: special_ids=.*end_id=4"),
+        ({"special_ids": SpecialIds(4, (3, 5))}, "`end_id`. Received: special_ids=.*start_id=4"),
+        ({"special_ids": SpecialIds(end_id=(3, 6))}, "`end_id` to be ids .* 0 to 5.*=\\(3, 6\\)"),
+        ({"repetition_penalty": 0.0}, "`repetition_penalty` to be a number in.*penalty=0.0"),
+        ({"logits_processor": tf.keras.layers.Dense(6)}, "`logits_processor` to be a function"),
+        ({"logits_processor": "drop"}, "`logits_processor` to be None or a callable.*='drop'"),
         ({"beam_width": 5_000_000}, "34.4 GB.*beam_width=5000000, max_length=128, about 256"),
         ({"beam_width": 10**11}, "beam_width=100000000000, max_length=128, about"),
         ({"max_length": 2**31}, "beam_width=4, max_length=2147483648, about"),
@@ -312,6 +317,9 @@ def test_the_ids_and_the_cache_are_the_decoders_unless_given(pieces):
     assert (found.max_length, found.max_source_length) == (128, 512)
     found = resolve_search_options("test", search, ends_first, source, target)
     assert found.constraints.special_ids == SpecialIds(start_id=3)
+    more = make_search(special_ids=SpecialIds(end_id=[5, 3]))
+    ends = resolve_search_options("test", more, ends_first, source, target).constraints
+    assert ends.special_ids == SpecialIds(start_id=3, end_id=(3, 5))
     again = resolve_search_options("test", found, ends_first, source, target)
     assert again.constraints.special_ids == found.constraints.special_ids
     assert dataclasses.replace(again, constraints=found.constraints) == found
@@ -333,9 +341,10 @@ def test_the_memory_of_a_search_counts_the_state_of_the_decoder(pieces, monkeypa
     state = 2 * 4 * (model.get_layer("decoder").units + 1)  # the position
     monkeypatch.setattr(_search_memory, "MAX_SEARCH_BYTES", 64 * 3 * (row + state))
     _search_memory.check_search_ram(pipeline, SearchOptions(3))
-    for beam, ngram in ((4, None), (3, 2)):
+    more = ({"no_repeat_ngram_size": 2}, {"repetition_penalty": 1.2})
+    for beam, options in ((4, {}), *((3, one) for one in more)):
         with pytest.raises(ValueError, match=f"beam_width={beam}, max_length=7"):
-            search = make_search(beam_width=beam, no_repeat_ngram_size=ngram)
+            search = make_search(beam_width=beam, **options)
             _search_memory.check_search_ram(pipeline, search)
     monkeypatch.setattr(_search_memory, "MAX_SEARCH_BYTES", 64 * 3 * (row + state) - 1)
     with pytest.raises(ValueError, match="beam_width=3, max_length=7"):
@@ -389,7 +398,8 @@ def test_the_command_passes_its_options_on(pieces, tmp_path, monkeypatch, capsys
     assert f"Exported {run} to {tmp_path / '1'}" in capsys.readouterr().out
     words = "--version 7 --beam-width 2 --max-length 5 --min-length 3 --max-source-length 9"
     words += " --length-penalty 0.6 --coverage-penalty 0.2 --name m"
-    words += " --no-repeat-ngram-size 3 --suppress-tokens <unk>"
+    words += " --no-repeat-ngram-size 3 --suppress-tokens <unk> --end-tokens x </s>"
+    words += " --repetition-penalty 1.2"
     words += " --xla --xla-batch-sizes 1 8 --xla-source-lengths 16 --xla-precision bfloat16"
     words += " --parallel-splits 2 --dtype float32"
     assert command.main([run, str(tmp_path), *words.split()]) == 0
@@ -410,6 +420,8 @@ def test_the_command_passes_its_options_on(pieces, tmp_path, monkeypatch, capsys
         min_length=3,
         suppress_ids=(1,),
         no_repeat_ngram_size=3,
+        repetition_penalty=1.2,
+        special_ids=SpecialIds(end_id=(3, 4)),
     )
     assert_same(given.pop("search"), wanted)
     assert given == {

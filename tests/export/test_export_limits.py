@@ -104,7 +104,8 @@ def test_sources_fit_the_learned_positions_of_the_encoder(build, limits, tmp_pat
     assert set(options) == {
         "learned_source_positions",
         *("beam_width", "max_length", "max_source_length", "length_penalty"),
-        *("min_length", "suppress_ids", "no_repeat_ngram_size"),
+        *("min_length", "suppress_ids", "no_repeat_ngram_size", "end_id"),
+        *("repetition_penalty", "logits_processor"),
         *("coverage_penalty", "stopping", "finished_candidates", "num_groups"),
         *("diversity_penalty", "replace_unknown"),
     }

@@ -1,19 +1,26 @@
 """`Translator` says what the exported functions say, for any list of texts."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
+from keras import ops
 from toy_translator import ToyDecoder, toy_translator
 
 from keras_attention import BahdanauDecoder
 from keras_attention.export import (
     SearchOptions,
     Translator,
+    _version_writer,
     export_translator,
     text_translator,
     tokenizers,
 )
 from keras_attention.export._signatures import TranslatorSignatures
+from keras_attention.export._tf_functions import append_eos
+from keras_attention.search import Constraints, SpecialIds, beam_search, greedy_search
 
 SOURCE = tokenizers.train("characters", ["abc defg", "hij klm"])
 TARGET = tokenizers.train("words", ["one two three four five six seven"])
@@ -228,3 +235,68 @@ def test_export_passes_everything_on(translator, monkeypatch):
         "run": {"seed": 1},
         "search": translator._search,
     }
+
+
+def count_down(logits, ids, num_tokens):
+    """Prefers tokens that the output does not have, and of a smaller id in each step."""
+    had = ops.max(ops.one_hot(ids, logits.shape[1]), axis=1)
+    return logits - 3.0 * had + ops.cast(ops.arange(logits.shape[1]) > 9 - num_tokens, "float32")
+
+
+@pytest.mark.thorough
+def test_an_export_holds_a_processor_a_penalty_and_all_ends(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        _version_writer._warmup_requests, "replay_requests", lambda path, requests: []
+    )
+    stop = int(TARGET.encode(["three"])[0][0, 0])
+    constraints = Constraints(
+        special_ids=SpecialIds(end_id=(3, stop)),
+        repetition_penalty=1.5,
+        logits_processor=count_down,
+    )
+    search = SearchOptions(beam_width=3, max_length=7, constraints=constraints)
+    translator = Translator.from_model(model, source=SOURCE, target=TARGET, search=search)
+    path = translator.export(tmp_path / "toy")
+    options = json.loads((path / "assets.extra" / "model_card.json").read_text())["options"]
+    assert options["end_id"] == [3, stop] and options["repetition_penalty"] == 1.5
+    assert options["logits_processor"] == "count_down"
+    served = tf.saved_model.load(str(path)).signatures
+    found = served["serving_default"](text=tf.constant(TEXTS))
+    greedy = served["greedy"](text=tf.constant(TEXTS))
+    ended = 0
+    for row, text in enumerate(TEXTS):
+        ids, length = SOURCE.encode([text])
+        pipeline = translator._functions.pipeline
+        state, memory = pipeline.encode(append_eos(ids, length), length + 1)
+        arguments = {"max_length": 7, "constraints": translator._search.constraints}
+        expected = beam_search(pipeline.step, state, memory, beam_width=3, **arguments)
+        texts = TARGET.decode(expected["ids"][0]).numpy().tolist()
+        assert found["text"][row].numpy().tolist() == texts
+        np.testing.assert_allclose(found["score"][row], expected["scores"][0], atol=1e-5)
+        ended += sum(one.endswith(b"three") for one in texts)
+        assert not any(b"three " in one for one in texts)
+        expected = greedy_search(pipeline.step, state, memory, **arguments)
+        np.testing.assert_allclose(greedy["log_prob"][row], expected["log_probs"][0], atol=1e-5)
+    assert ended
+
+
+@pytest.mark.thorough
+def test_samples_are_those_of_the_signature(translator, functions):
+    found = translator.sample(TEXTS, 3, seed=5, temperature=2.0, batch_size=4)
+    assert [len(one) for one in found] == [3] * len(TEXTS)
+    for place in range(3):
+        seeds = tf.fill([len(TEXTS)], 5 + place)
+        texts = functions.sample(tf.constant(TEXTS), seeds, tf.fill([len(TEXTS)], 2.0))["text"]
+        assert [one[place] for one in found] == [text.decode() for text in texts.numpy()]
+    assert translator.sample(TEXTS[2:3], 2, seed=6, temperature=2.0) == [found[2][1:]]
+    assert translator.sample(TEXTS, temperature=0.0) == [[one] for one in translator.greedy(TEXTS)]
+    assert translator.sample([], 3) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"num_samples": 0}, {"seed": -1}, {"seed": 2**31}, {"temperature": -1}, {"temperature": 101}],
+)
+def test_samples_need_numbers_in_range(translator, options):
+    with pytest.raises(ValueError, match=f"Translator.sample expects `{next(iter(options))}`"):
+        translator.sample(["abc"], **options)

@@ -1,7 +1,7 @@
 """SPEC section 18 in plain Python, lists and loops: what the compiled search must return.
 
 Penalties are a `rule` of `gnmt`, `average`, `beta`; constraints are `limits` of `min_length`,
-`banned`, `ngram`, `prefix`.
+`banned`, `ngram`, `prefix` and `ends`, the ids that end a sequence.
 """
 
 import numpy as np
@@ -17,13 +17,13 @@ def score(log_prob, coverage, length, gnmt=None, average=False, beta=0.0):
     return log_prob / penalty + beta * np.log(np.minimum(coverage, 1.0)).sum()
 
 
-def permitted(tokens, vocabulary, min_length=0, banned=(), ngram=None, prefix=()):
+def permitted(tokens, vocabulary, min_length=0, banned=(), ngram=None, prefix=(), ends=(END,)):
     """Returns the ids that may follow `tokens`."""
     if len(tokens) < len(prefix):
         return [prefix[len(tokens)]]
-    ids = [t for t in range(vocabulary) if t not in (*BANNED, *banned)]
+    ids = [t for t in range(vocabulary) if t not in ({*BANNED} - {*ends}) | {*banned}]
     if len(tokens) + 1 < min_length:
-        ids = [t for t in ids if t != END]
+        ids = [t for t in ids if t not in ends]
     if ngram:
         seen = {tuple(tokens[i : i + ngram]) for i in range(len(tokens) - ngram + 1)}
         last = tuple(tokens[len(tokens) - ngram + 1 :])
@@ -33,12 +33,12 @@ def permitted(tokens, vocabulary, min_length=0, banned=(), ngram=None, prefix=()
 
 def all_hypotheses(model, row, max_length, min_length=0, limits=None, **rule):
     """Every sequence that ends within the limit or fills it, best first: (score, log p, ids)."""
-    limits = {"min_length": min_length, **(limits or {})}
+    limits = {"min_length": min_length, "ends": (END,), **(limits or {})}
     growing, found = [()], []
     for length in range(1, max_length + 1):
         longer = [(*t, n) for t in growing for n in permitted(t, model.vocabulary, **limits)]
-        growing = [t for t in longer if t[-1] != END]
-        found += [t for t in longer if t[-1] == END or length == max_length]
+        growing = [t for t in longer if t[-1] not in limits["ends"]]
+        found += [t for t in longer if t[-1] in limits["ends"] or length == max_length]
     found = [scored(model, row, tokens, **rule) for tokens in found]
     return sorted(found, key=lambda hypothesis: -hypothesis[0])
 
@@ -62,14 +62,14 @@ def beam_search(
     lists, of (score, log p, ids) and of (ids, log p), best first. In a `shrinking` beam what has
     finished and what lives are `beam` together.
     """
-    limits = {"min_length": min_length, **(limits or {})}
+    limits = {"min_length": min_length, "ends": (END,), **(limits or {})}
     alive, finished = [((), 0.0)], []
     for length in range(1, max_length + 1):
         candidates = continuations(model, row, alive, limits)
         candidates.sort(key=lambda candidate: -candidate[1])
         if shrinking:
             candidates = candidates[: beam - len(finished)]
-        alive, ended = chosen(candidates, beam, length == max_length)
+        alive, ended = chosen(candidates, beam, length == max_length, ends=limits["ends"])
         finished += [scored(model, row, tokens, **rule) for tokens, _ in ended]
         finished = sorted(finished, key=lambda hypothesis: -hypothesis[0])[:beam]
         if stop is not None and (not alive or stop(finished, alive, length)):
@@ -87,7 +87,7 @@ def continuations(model, row, alive, limits):
     return found
 
 
-def chosen(candidates, beam, at_limit, again=(), reach=1):
+def chosen(candidates, beam, at_limit, again=(), reach=1, ends=(END,)):
     """Returns which of the candidates, best first, live on and which have finished.
 
     One that ends has finished if it is among the best `reach * beam`.
@@ -95,9 +95,9 @@ def chosen(candidates, beam, at_limit, again=(), reach=1):
     What has finished `again`, in another group of this step, does not finish here: the next best
     take its place.
     """
-    new = [c for c in candidates if not (c[0][-1] == END and c[0] in again)]
-    ended = [c for rank, c in enumerate(new) if c[0][-1] == END and rank < reach * beam]
-    growing = [c for c in candidates if c[0][-1] != END]
+    new = [c for c in candidates if not (c[0][-1] in ends and c[0] in again)]
+    ended = [c for rank, c in enumerate(new) if c[0][-1] in ends and rank < reach * beam]
+    growing = [c for c in candidates if c[0][-1] not in ends]
     if at_limit:
         ended += [c for c in growing if c[0] not in again][:beam]
     return growing[:beam], ended
@@ -119,17 +119,20 @@ def diverse_search(
 
     A group that is `shrinking` has places for what is new alone.
     """
+    limits = {"ends": (END,), **(limits or {})}
     alive, finished = [[((), 0.0)]] * num_groups, [[] for _ in range(num_groups)]
     width = beam // num_groups
     for length in range(1, max_length + 1):
         taken, again = [], []
         for group in range(num_groups):
-            candidates = continuations(model, row, alive[group], limits or {})
+            candidates = continuations(model, row, alive[group], limits)
             candidates.sort(key=lambda c: -(c[1] - diversity_penalty * taken.count(c[0][-1])))
             if shrinking:
                 new = [c for c in candidates if c[0] not in again]
                 candidates = new[: width - len(finished[group])]
-            growing, ended = chosen(candidates, width, length == max_length, again, reach)
+            growing, ended = chosen(
+                candidates, width, length == max_length, again, reach, limits["ends"]
+            )
             alive = [*alive[:group], growing, *alive[group + 1 :]]
             taken += [tokens[-1] for tokens, _ in growing]
             again += [tokens for tokens, _ in ended]

@@ -209,13 +209,13 @@ def test_memory_of_another_layout_is_taken_apart_by_the_user():
 
 
 def test_sequences_are_all_enumerated():
-    ids, lengths = _enumeration.enumerate_sequences((4, 5, 6), END, 0, max_length=3)
+    ids, lengths = _enumeration.enumerate_sequences((4, 5, 6), (END,), 0, max_length=3)
     assert len(ids) == 1 + 3 + 9 + 27 == len({tuple(row) for row in ids.tolist()})
     assert np.bincount(lengths).tolist() == [0, 1, 3, 36]
-    assert _enumeration.choose_enumerable_length(3, limit=40, max_length=9) == 3
-    assert _enumeration.choose_enumerable_length(3, limit=39, max_length=9) == 2
-    assert _enumeration.choose_enumerable_length(3, limit=3, max_length=9) == 0
-    assert _enumeration.choose_enumerable_length(3, limit=40, max_length=2) == 2
+    assert _enumeration.choose_enumerable_length(3, 1, limit=40, max_length=9) == 3
+    assert _enumeration.choose_enumerable_length(3, 1, limit=39, max_length=9) == 2
+    assert _enumeration.choose_enumerable_length(3, 1, limit=3, max_length=9) == 0
+    assert _enumeration.choose_enumerable_length(3, 1, limit=40, max_length=2) == 2
 
 
 def test_arguments_are_checked():

@@ -137,7 +137,7 @@ def oracle_of_toy() -> Oracle:
 def oracle_of_run(run, version) -> Oracle:
     """The oracle of a run and the options, without penalties, that its export says it has."""
     run, options = runs.read_run(run), _model_card.read(version)["options"]
-    names = ("min_length", "suppress_ids", "no_repeat_ngram_size")
+    names = ("min_length", "suppress_ids", "no_repeat_ngram_size", "repetition_penalty")
     arguments = {name: options[name] for name in ("beam_width", "max_length")}
     arguments["constraints"] = search.Constraints(**{name: options[name] for name in names})
     tokenizers = run.source_tokenizer, run.target_tokenizer
