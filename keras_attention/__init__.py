@@ -56,6 +56,7 @@ from keras_attention.glimpses import (
 from keras_attention.kernels.products import matmul_precision
 from keras_attention.losses import (
     DoublyStochasticLoss,
+    GuidedAlignmentLoss,
     ReinforceLoss,
     TokenCrossentropy,
     doubly_stochastic_penalty,
@@ -181,6 +182,7 @@ __all__ = [
     "GaussianWriter",
     "GeneralScorer",
     "GradientScaling",
+    "GuidedAlignmentLoss",
     "GumbelSoftmaxNormalizer",
     "HardAttention",
     "HierarchicalAttention",
