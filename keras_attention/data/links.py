@@ -25,14 +25,15 @@ _LINK = re.compile(r"([0-9]+)([-p?])([0-9]+)")
 
 def read_links(
     path: str | os.PathLike[str],
-    source_lengths: Sequence[int] | None = None,
-    target_lengths: Sequence[int] | None = None,
+    source_lengths: Sequence[int | None] | None = None,
+    target_lengths: Sequence[int | None] | None = None,
 ) -> tuple[list[set[tuple[int, int]]], list[set[tuple[int, int]]]]:
     """Returns the links of each line of a Pharaoh file: the sure ones, and the possible ones.
 
     Args:
         path: The file, plain or .gz. An empty line is a sentence pair without a link.
-        source_lengths: Optional number of words of each source, against which the file is checked.
+        source_lengths: Optional number of words of each source, against which the file is checked;
+            None for a source whose number is not known.
         target_lengths: The same of each target.
 
     Returns:
@@ -52,8 +53,9 @@ def read_links(
     ([[(0, 0), (2, 1)], [], []], [(1, 0)])
     """
     name = os.fspath(path)
-    with gzip.open(path, "rt") if name.endswith(".gz") else open(path) as file:
-        lines = file.read().splitlines()
+    open_file = gzip.open if name.endswith(".gz") else open
+    with open_file(path, "rt", encoding="utf-8", errors="replace") as file:
+        lines = list(file)
     lengths = {"source": source_lengths, "target": target_lengths}
     for side, counts in lengths.items():
         if counts is not None and len(counts) != len(lines):
@@ -93,7 +95,7 @@ def write_links(
     """
     pairs = zip(sure, [()] * len(sure) if possible is None else possible, strict=True)
     lines = "".join(f"{format_links(*links)}\n" for links in pairs)
-    with open(path, "w", newline="\n") as file:
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
         file.write(lines)
 
 

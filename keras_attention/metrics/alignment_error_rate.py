@@ -58,8 +58,11 @@ class AlignmentErrorRate(keras.metrics.Metric):
         possible: Sequence[Links] | None = None,
     ) -> None:
         received = {"references": references, "hypotheses": hypotheses}
-        received["possible"] = [()] * len(references) if possible is None else possible
         sets = {name: _check_links(name, links) for name, links in received.items()}
+        if possible is None:
+            sets["possible"] = [set()] * len(references)
+        else:
+            sets["possible"] = _check_links("possible", possible)
         if len({len(links) for links in sets.values()}) > 1:
             counts = ", ".join(f"{len(links)} {name}" for name, links in sets.items())
             raise ValueError(

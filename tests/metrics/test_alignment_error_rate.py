@@ -45,6 +45,7 @@ def test_config_and_wrong_arguments():
     assert AlignmentErrorRate.from_config(config).get_config() == config
     for arguments, message in [
         (({(0, 0)}, [set()]), "`references` to be a list of sets.*model.compile"),
+        ((None, [set()]), "`references` to be a list of sets"),
         (([set()], None), "`hypotheses` to be a list of sets"),
         (([set()], []), "Received: 1 references, 0 hypotheses, 1 possible"),
         (([set()], [set()], []), "Received: 1 references, 1 hypotheses, 0 possible"),
