@@ -58,6 +58,7 @@ from keras_attention.kernels.products import matmul_precision
 from keras_attention.losses import (
     CoverageLoss,
     DoublyStochasticLoss,
+    GuidedAlignmentLoss,
     ReinforceLoss,
     TokenCrossentropy,
     coverage_penalty,
@@ -186,6 +187,7 @@ __all__ = [
     "GaussianWriter",
     "GeneralScorer",
     "GradientScaling",
+    "GuidedAlignmentLoss",
     "GumbelSoftmaxNormalizer",
     "HardAttention",
     "HierarchicalAttention",

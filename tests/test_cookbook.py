@@ -103,6 +103,14 @@ def test_a_training_that_is_watched_and_resumed(run, tmp_path, capsys, monkeypat
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.thorough
+def test_the_guided_alignment(run, tmp_path):
+    names = run("guide_the_alignment")
+    (plain, _), (guided, accuracy) = names["results"].values()
+    assert guided < 0.05 < 0.5 < plain and accuracy > 0.9
+    assert len((tmp_path / "found.txt").read_text().splitlines()) == 500
+
+
 def test_the_replaced_layers(run):
     names = run("replace_keras_attention")
     for layer in ("dot", "additive", "heads"):

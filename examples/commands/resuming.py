@@ -16,6 +16,7 @@ CHANGEABLE = {*LIMITS, "checkpoint_seconds", "tensorboard", "xla", "invalid_line
 TEXTS = ("source", "target", "pairs", "shards", "text")
 SOURCES = (*TEXTS, "documents", "stories", "questions", "mnist")
 FILES = {f"{prefix}{name}" for prefix in ("", "validation_") for name in SOURCES}
+FILES |= {"guided_alignment"}
 
 
 def read_record(directory: pathlib.Path) -> dict | None:

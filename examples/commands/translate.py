@@ -3,7 +3,9 @@
 import sys
 
 from examples.commands import by_run
+from examples.commands.arguments import UsageError
 from examples.data.report import DataError
+from examples.recipes.guided_alignment import append_links
 from examples.recipes.learned_positions import report_cut_sources
 
 SUMMARY = "translate texts, or standard input line by line"
@@ -23,6 +25,9 @@ def add_arguments(parser) -> None:
 def finish(recipe, options, arguments) -> None:
     """Prints the best output a line, or all hypotheses with their scores."""
     kind = "text" if options["texts"] else "line"
+    form = options["alignment"]
+    if form and arguments.all:
+        raise UsageError("--alignment is that of the best output. Leave out --all.")
     texts = options.pop("texts") or _read_lines(sys.stdin)
     filled = {row: text for row, text in enumerate(texts) if text.strip()}
     sources = list(filled.values())
@@ -31,7 +36,8 @@ def finish(recipe, options, arguments) -> None:
     for row, text in enumerate(texts):
         found = answers.get(row)
         if not arguments.all:
-            print("".join(found.texts[:1]) if found else "")
+            best = "".join(found.texts[:1]) if found else ""
+            print(append_links(found, form) if found and form else best)
             continue
         print(text)
         if found:

@@ -158,6 +158,10 @@ class Recipe:
         """Returns the weighted metrics, as `compile` takes them."""
         return None
 
+    def make_fit_model(self, model: keras.Model) -> keras.Model | None:
+        """Returns what is compiled and fit in place of the model, of the same layers, or None."""
+        return None
+
     def make_measures(self, model: keras.Model, validation: object) -> tuple[Measure, ...]:
         """Returns what is measured after each epoch that is no metric."""
         return ()
@@ -232,6 +236,7 @@ class Recipe:
             measures=self.make_measures(model, data["validation"]),
             callbacks=self.make_callbacks(directory),
             warning=self.get_warning,
+            fit_model=self.make_fit_model(model),
             trainer=self.trainer,
         )
 

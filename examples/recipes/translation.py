@@ -28,13 +28,18 @@ from examples.data.parallel import FORMATS, Corpus
 from examples.data.report import Report
 from examples.data.shards import ShardBatches, Shards
 from examples.recipes import text_metrics
+from examples.recipes.guided_alignment import (
+    AlignmentForm,
+    GuidedRecipe,
+    append_links,
+    check_alignment,
+)
 from examples.recipes.learned_positions import report_cut_sources
-from examples.recipes.optimizers import OptimizedRecipe
 from examples.recipes.predicted_positions import load_aligned_by
 from examples.recipes.reference_metrics import make_token_metrics, measure_references
 from examples.recipes.translator import ServedTranslator, TextTranslator
 from examples.training.settings import Measure
-from keras_attention import ChoDecoder, Seq2SeqDecoder, TokenCrossentropy, plotting
+from keras_attention import TokenCrossentropy, plotting
 from keras_attention.decoders import get_decoder_start_id
 from keras_attention.export import SearchOptions, runs, tokenizers
 from keras_attention.export import Translation as TranslatedText
@@ -57,7 +62,7 @@ MOST_IN_ONE_FIGURE = 16
 
 
 @dataclasses.dataclass(kw_only=True)
-class Translation(OptimizedRecipe):
+class Translation(GuidedRecipe):
     """Learns to write the target of a source; without data, dates as ISO 8601.
 
     examples:
@@ -69,6 +74,9 @@ class Translation(OptimizedRecipe):
         python -m examples train {0} --run runs/mine --source train.de --target train.en \\
             --validation-source validation.de --validation-target validation.en --dropout 0.3 \\
             --max-minutes 60
+      the same in words, with attention that follows the alignment of a word aligner:
+        python -m examples train {0} --run runs/guided --source train.de --target train.en \\
+            --tokenizer words --guided-alignment train.links
       pairs in many files, more than fit into memory:
         python -m examples train {0} --run runs/large --shards 'data/*.tsv.gz' \\
             --epoch-batches 10000 --validation-pairs validation.tsv
@@ -124,7 +132,7 @@ class Translation(OptimizedRecipe):
 
     tokenizer_names: ClassVar = runs.SIDES
     training_fields: ClassVar = (
-        *OptimizedRecipe.training_fields,
+        *GuidedRecipe.training_fields,
         "monitor_texts",
         "label_smoothing",
     )
@@ -188,6 +196,7 @@ class Translation(OptimizedRecipe):
                 f"--min-frequency is for characters and words; {named} has --vocabulary-size. "
                 "Leave it out, or choose --tokenizer words."
             )
+        self.check_guided_alignment(kinds, bool(files) and self.format != "targets")
         if self.joint_vocabulary and kinds[0] != kinds[1]:
             raise UsageError(
                 "--joint-vocabulary needs the same tokens on both sides. Received: "
@@ -214,7 +223,10 @@ class Translation(OptimizedRecipe):
         files, validation_files = self._get_files()
 
         def read(part, of_part):
-            return of_part.read(part, self.invalid_lines, self.max_examples).pairs
+            corpus = of_part.read(part, self.invalid_lines, self.max_examples)
+            if of_part is files:
+                self.read_links(files, corpus)
+            return corpus.pairs
 
         if self.shards:
             self._shards = Shards(self.shards, files.form, self.invalid_lines)
@@ -240,7 +252,7 @@ class Translation(OptimizedRecipe):
 
     def make_batches(self, name: str, part: list[tuple[str, str]]) -> Batches:
         is_training = name == "training"
-        batches = Batches.from_pairs(
+        batches = self.choose_batches(part)(
             part,
             *self.tokenizers.values(),
             batch_size=self.batch_size,
@@ -326,13 +338,6 @@ class Translation(OptimizedRecipe):
         """Whether the training data are the user's files, and not the dates."""
         return bool(self.source or self.pairs or self.shards)
 
-    @property
-    def has_attention(self) -> bool:
-        """Whether the decoder attends to the source."""
-        decoder = self.model.get_layer("decoder")
-        decoder = getattr(decoder, "decoder", decoder)  # scheduled sampling has one within
-        return not isinstance(decoder, (ChoDecoder, Seq2SeqDecoder))
-
     def make_translator(self, search: SearchOptions | None = None) -> TextTranslator:
         """Returns the translator of a run, with the default search if none is given."""
         if search is None:
@@ -353,6 +358,7 @@ class Translation(OptimizedRecipe):
         bleu_tokenize: Literal["none", "13a", "intl", "char", "zh"] | None = None,
         aligned_by: Directory | None = None,
         output: pathlib.Path | None = None,
+        alignment: AlignmentForm | None = None,
         search: Search | None = None,
     ) -> dict[str, object]:
         """Measures a run on unseen dates, or on your own test files.
@@ -393,6 +399,8 @@ class Translation(OptimizedRecipe):
                 alignment they are compared with; the run itself by default.
             output: Write the outputs, one for each line of the file, or for each source where its
                 lines are joined; by default they are not written.
+            alignment: Write behind each output ` ||| ` and its links to source words, as in
+                translate; none by default.
             search: The search.
 
         Returns:
@@ -409,6 +417,9 @@ class Translation(OptimizedRecipe):
         else:
             given = {"measure": measure, "bleu_tokenize": bleu_tokenize, "format": format}
             self._check_dates({name for name, value in given.items() if value})
+        check_alignment(alignment, self.has_attention, self.tokenizers)
+        if alignment and output is None:
+            raise UsageError("--alignment is for --output. Leave it out, or name a file.")
         output = shared.check_writable(output)
         is_joined = bool(files) and (measure == "wer" or files.form == "targets")
         corpus = files.read("test", invalid_lines, None if is_joined else max_examples)
@@ -418,7 +429,8 @@ class Translation(OptimizedRecipe):
         numbers |= measure_references(self.model, sides, test.pairs, aligned_by)
         report_cut_sources(self.run, test.texts, test.names)
         translator = self.make_translator(search)
-        found = (translator.translate if files else translator.align)(test.texts)
+        is_aligned = alignment or not files
+        found = (translator.align if is_aligned else translator.translate)(test.texts)
         outputs = ["".join(one.texts[:1]) for one in found]
         numbers |= text_metrics.measure_outputs(
             measure or "exact_match", outputs, test.references, sides[1], bleu_tokenize
@@ -427,6 +439,8 @@ class Translation(OptimizedRecipe):
             fraction, count = text_metrics.measure_year_attention(found, test.texts)
             numbers |= {"year_attended": fraction, "years_in_digits": count}
         if output is not None:
+            if alignment:
+                outputs = [append_links(one, alignment) for one in found]
             if corpus.report.left_out:
                 is_whole = max_examples is None or len(test.lines) < max_examples
                 outputs = test.place(outputs, files.count_lines() if is_whole else test.lines[-1])
@@ -435,7 +449,11 @@ class Translation(OptimizedRecipe):
         return numbers
 
     def translate(
-        self, *, texts: Positional = (), search: Search | None = None
+        self,
+        *,
+        texts: Positional = (),
+        alignment: AlignmentForm | None = None,
+        search: Search | None = None,
     ) -> list[TranslatedText]:
         """Translates texts, or standard input line by line.
 
@@ -443,18 +461,24 @@ class Translation(OptimizedRecipe):
           python -m examples translate runs/dates "3. Mai 1979" "14 juillet 1989"
           python -m examples translate runs/mine --beam-width 8 < test.de > out.en
           python -m examples translate runs/mine --all "ein hund schläft ."
+          python -m examples translate runs/mine --alignment hard "ein hund schläft ."
 
         A line of output for a line of input; an empty one for an empty one. Lines end with a line
         feed, with or without a carriage return before it.
 
         Args:
             texts: Texts; standard input by default.
+            alignment: Write behind each output ` ||| ` and its links to source words, such as
+                0-0 1-2: hard links each word of the output to where it attends most, a threshold
+                to all words with at least this weight; none by default.
             search: The search.
 
         Returns:
-            The outputs of each text and their scores.
+            The outputs of each text and their scores, with an alignment if links are written.
         """
-        return self.make_translator(search).translate(texts)
+        check_alignment(alignment, self.has_attention, self.tokenizers)
+        translator = self.make_translator(search)
+        return (translator.align if alignment else translator.translate)(texts)
 
     def score(
         self,

@@ -50,7 +50,7 @@ def train(
         kind = type("Trainer", (ReplicatedModel, kind), {})
     with workers.scope():
         trainer = make_trainer(
-            plan.model, plan.loss, plan.metrics, plan.optimizer, jit_compile, kind
+            plan.fit_model or plan.model, plan.loss, plan.metrics, plan.optimizer, jit_compile, kind
         )
     callbacks = [CompiledSteps(), *([] if average is None else [average])]
     callbacks += [recorder, *plan.callbacks]

@@ -25,6 +25,8 @@ class TrainingPlan:
         measures: Measured after each epoch.
         callbacks: Further callbacks. They come after the measures, whose values are in their logs.
         warning: Returns what to tell of a `TrainingResult` that is not as hoped for, or None.
+        fit_model: The functional model that is compiled and fit in place of `model`, of the same
+            layers with further inputs and losses; None for `model`.
         trainer: The class that is compiled and fit, a `keras.Model` with another loss if need be.
     """
 
@@ -40,4 +42,5 @@ class TrainingPlan:
     measures: tuple[Measure, ...] = ()
     callbacks: tuple[keras.callbacks.Callback, ...] = ()
     warning: Callable[[TrainingResult], str | None] | None = None
+    fit_model: keras.Model | None = None
     trainer: type[keras.Model] = keras.Model

@@ -4,7 +4,7 @@ Functions take a `TensorLike` and return a `Tensor`. With the hooks that a subcl
 the other way round: they are given a `Tensor` and may return whatever `keras.ops` does.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from types import EllipsisType
 from typing import Protocol, TypeAlias, TypedDict
 
@@ -62,6 +62,9 @@ Outputs: TypeAlias = TensorLike | tuple[Structure, ...]
 #: What `compute_output_spec` returns.
 Spec: TypeAlias = keras.KerasTensor | tuple["Spec", ...] | list["Spec"] | dict[str, "Spec"] | None
 Mask: TypeAlias = TensorLike | Sequence[TensorLike | None] | None
+
+#: A word alignment: the `(source, target)` positions of the words that are linked.
+Links: TypeAlias = Collection[tuple[int, int]]
 
 #: What a config holds, as JSON does.
 ConfigValue: TypeAlias = (

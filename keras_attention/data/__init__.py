@@ -3,10 +3,29 @@
 `model.fit` reads them as it reads any `keras.utils.PyDataset` or `tf.data.Dataset`.
 `keras_attention.callbacks.BackupAndRestore` moves them to the batch at which a training was
 killed. Data of your own can do the same: write the four members of `ResumableData`.
+
+Word alignments: `read_links` and `write_links` for Pharaoh files, `links_to_array` for
+`GuidedAlignmentLoss`, `find_links` for those of attention weights.
 """
 
 from keras_attention.data.arrays import ResumableArrays
 from keras_attention.data.base import ResumableData
 from keras_attention.data.dataset import ResumableDataset
+from keras_attention.data.links import (
+    find_links,
+    format_links,
+    links_to_array,
+    read_links,
+    write_links,
+)
 
-__all__ = ["ResumableArrays", "ResumableData", "ResumableDataset"]
+__all__ = [
+    "ResumableArrays",
+    "ResumableData",
+    "ResumableDataset",
+    "find_links",
+    "format_links",
+    "links_to_array",
+    "read_links",
+    "write_links",
+]

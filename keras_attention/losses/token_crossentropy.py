@@ -15,7 +15,7 @@ from keras_attention import validation
 from keras_attention._utils.dtypes import at_least_float32, wide_compute_dtype
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Config, DTypePolicy, Tensor, TensorLike
-from keras_attention.losses._masking import zero_masked
+from keras_attention.losses._masking import weigh_positions, zero_masked
 
 LOWEST_ID = -(2**31)
 
@@ -62,16 +62,6 @@ def token_crossentropy(
     return ops.where(is_token, ops.where(is_known, losses, float("nan")), 0)
 
 
-class _ImplicitMask(keras.losses.Loss):
-    """Returns 1 where the implicit mask of the predictions is True, and 0 elsewhere.
-
-    On JAX a traced tensor has no attributes, and only a loss of Keras finds its mask.
-    """
-
-    def call(self, y_true, y_pred):
-        return ops.ones_like(y_true)
-
-
 def weigh_tokens(
     owner: str,
     y_true: TensorLike,
@@ -102,15 +92,8 @@ def weigh_tokens(
     for axis in (0, 1):
         validation.check_same_dim(owner, axis, y_true=labels, y_pred=predictions)
     labels = ops.cast(labels, "int32")
-    mask = _ImplicitMask("mask", "none", dtype)(labels, y_pred)
-    weights = mask * ops.cast(ops.not_equal(labels, padding_id), dtype)
-    if sample_weight is not None:
-        sample_weight = ops.convert_to_tensor(sample_weight, dtype)
-        axes = "(batch,) or (batch, time)"
-        validation.check_rank(owner, "sample_weight", sample_weight, (1, 2), axes)
-        if len(sample_weight.shape) == 1:
-            sample_weight = ops.expand_dims(sample_weight, -1)
-        weights = weights * sample_weight
+    is_token = ops.not_equal(labels, padding_id)
+    weights = weigh_positions(owner, is_token, y_pred, sample_weight, dtype)
     return ops.where(ops.not_equal(weights, 0), labels, padding_id), weights
 
 
