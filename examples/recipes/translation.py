@@ -219,6 +219,12 @@ class Translation(GuidedRecipe):
                 "--joint-vocabulary, and name files instead of --shards."
             )
 
+        if self.guided_alignment:
+            raise UsageError(
+                "--copied-words learns where to copy from by itself. Leave out one of it and "
+                "--guided-alignment."
+            )
+
     def read_data(self) -> dict[str, list[tuple[str, str]]]:
         files, validation_files = self._get_files()
 
