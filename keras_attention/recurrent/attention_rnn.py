@@ -64,8 +64,9 @@ class AttentionRNN(Layer):
         attentional_activation: Activation of the attentional vector; None for a linear one.
         attention_history: The earlier weights that are passed to the attention at each step:
             "previous" for those of the previous step, or "accumulated" for the sum over all
-            earlier steps. By default, `MonotonicNormalizer` and `LocationSensitiveScorer` get
-            the previous weights, `CoverageScorer` the accumulated ones.
+            earlier steps. By default, `MonotonicNormalizer`, `ForwardNormalizer`,
+            `LocationSensitiveScorer` and `DynamicConvolutionScorer` get the previous weights,
+            `CoverageScorer` the accumulated ones.
 
     Call arguments:
         inputs: Float tensor `(batch, time, input_dim)`.
@@ -87,8 +88,9 @@ class AttentionRNN(Layer):
         state.
 
     State: a dict with `cell` (the cell's list), `position`, int32 `(rows,)`, the number of
-        completed steps; with input feeding `feedback`, `(rows, feedback_dim)`; and with an
-        attention history `weights`, `(rows, source)`, in at least float32.
+        completed steps; with input feeding `feedback`, `(rows, feedback_dim)`; with an attention
+        history `weights`, `(rows, source)`, in at least float32; and if the attention has a state
+        of its own `attention`, a dict of `(rows, size)`, see `AttentionMechanism.state_sizes`.
 
     Raises:
         ValueError: If an argument is unknown, two do not fit together, or shapes do not fit.
@@ -215,7 +217,7 @@ class AttentionRNN(Layer):
     def start(self, memory: TensorDict, initial_state: Structure = None) -> TensorDict:
         """Returns the state before the first step, for the result of `prepare`."""
         check_ready(self, memory["mask"])
-        rows = get_shape(memory["mask"])[0]
+        rows, source = get_shape(memory["mask"])
         state = {
             "cell": self.adapter.start(rows, initial_state),
             "position": ops.zeros((rows,), dtype="int32"),
@@ -223,12 +225,13 @@ class AttentionRNN(Layer):
         if self._has_feedback:
             state["feedback"] = ops.zeros((rows, self.feedback_dim), dtype=self.compute_dtype)
         if self._history_mode:
-            source = get_shape(memory["mask"])[1]
             weights = ops.zeros((rows, source), dtype=wide_dtype(self.compute_dtype))
             if self._history_mode == "previous":
-                weights = self.attention.normalizer.initial_weights(rows, source)
+                weights = self.attention.initial_weights(rows, source)
             # Sums over many steps need more precision than float16.
             state["weights"] = ops.cast(weights, wide_dtype(self.compute_dtype))
+        if self._has_attention_state:
+            state["attention"] = self.attention.initial_state(rows, source)
         return state
 
     def step(
@@ -251,14 +254,21 @@ class AttentionRNN(Layer):
         query, cell_state = self.compute_query(inputs, state)
         # The beams of a source are its queries, so that the memory is not copied.
         rows, mask, previous_weights = get_shape(query)[0], memory["mask"], state.get("weights")
-        context, weights = self.attention.attend(
+        context, weights, attention_state = self.attention.attend(
             unflatten_beams(query, mask),
             memory,
             None if previous_weights is None else unflatten_beams(previous_weights, mask),
             unflatten_beams(state["position"], mask),
+            state={
+                name: unflatten_beams(one, mask) for name, one in state.get("attention", {}).items()
+            },
+            return_state=True,
         )
         context, weights = flatten_beams(context, rows), flatten_beams(weights, rows)
-        output, state = self.update_state(inputs, state, query, cell_state, context, weights)
+        attention_state = {name: flatten_beams(one, rows) for name, one in attention_state.items()}
+        output, state = self.update_state(
+            inputs, state, query, cell_state, context, weights, attention_state=attention_state
+        )
         return output, context, weights, state
 
     def compute_query(
@@ -284,6 +294,7 @@ class AttentionRNN(Layer):
         context: TensorLike,
         weights: TensorLike,
         training: bool | None = None,
+        attention_state: TensorDict | None = None,
     ) -> tuple[Tensor, TensorDict]:
         """Returns the output and the new state of a step: the part after the attention.
 
@@ -292,6 +303,7 @@ class AttentionRNN(Layer):
             query, cell_state: The result of `compute_query`.
             context: Float tensor `(rows, memory_dim)`.
             weights: Float tensor `(rows, source)`.
+            attention_state: The new state of the attention, if it has one.
         """
         new_state = {"position": state["position"] + 1}
         if self.order == "bahdanau":
@@ -303,6 +315,8 @@ class AttentionRNN(Layer):
         if self._history_mode:
             earlier = state["weights"] if self._history_mode == "accumulated" else 0
             new_state["weights"] = ops.cast(weights, wide_dtype(self.compute_dtype)) + earlier
+        if attention_state:
+            new_state["attention"] = attention_state
         return output, {**new_state, "cell": cell_state}
 
     def call(
@@ -355,9 +369,14 @@ class AttentionRNN(Layer):
         return self.order == "luong" and self.input_feeding
 
     @property
+    def _has_attention_state(self):
+        return bool(self.attention.state_sizes(None))
+
+    @property
     def needs_attention_in_loop(self) -> bool:
-        """Whether a step of the cell needs the attention of this or an earlier step."""
-        return self.order == "bahdanau" or self.input_feeding or bool(self._history_mode)
+        """Whether a step of the cell or its attention needs the attention of an earlier step."""
+        has_state = bool(self._history_mode) or self._has_attention_state
+        return self.order == "bahdanau" or self.input_feeding or has_state
 
     def attentional_vector(self, context: TensorLike, output: TensorLike) -> Tensor:
         """Returns h~ = tanh(W_c [c; h]), or the output itself if `attentional_units` is 0."""
@@ -422,9 +441,14 @@ class AttentionRNN(Layer):
         }
         if self._has_feedback:
             state["feedback"] = spec(batch, self.attentional_dim or memory.shape[-1])
+        wide = wide_dtype(self.compute_dtype)
         if self._history_mode:
-            wide = wide_dtype(self.compute_dtype)
             state["weights"] = spec(batch, memory.shape[1], dtype=wide)
+        if self._has_attention_state:
+            state["attention"] = {
+                name: spec(batch, size, dtype=wide)
+                for name, size in self.attention.state_sizes(memory.shape[1]).items()
+            }
         return select_outputs(
             output,
             (call.return_context, spec(batch, time, memory.shape[-1])),
