@@ -287,6 +287,11 @@ TABLE = [
         {**PAIRS, "previous_weights": ("batch", "query", "key")},
     ),
     Row(ka.DotScorer, lambda **o: ka.DotScorer(**o), ALIKE),
+    Row(
+        ka.DynamicConvolutionScorer,
+        lambda **o: ka.DynamicConvolutionScorer(5, 2, 3, 5, 7, **o),
+        {**PAIRS, "previous_weights": ("batch", "query", "key")},
+    ),
     Row(ka.GeneralScorer, lambda **o: ka.GeneralScorer(**o), PAIRS),
     Row(ka.LocationScorer, lambda **o: ka.LocationScorer(13, **o), PAIRS),
     Row(
