@@ -26,6 +26,7 @@ SCORERS = {
 NORMALIZERS = {
     "ArgmaxNormalizer": lambda **o: ka.ArgmaxNormalizer(**o),
     "EntmaxNormalizer": lambda **o: ka.EntmaxNormalizer(**o),
+    "ForwardNormalizer": lambda **o: ka.ForwardNormalizer(**o),
     "GumbelSoftmaxNormalizer": lambda **o: ka.GumbelSoftmaxNormalizer(seed=1, **o),
     "MonotonicNormalizer": lambda **o: ka.MonotonicNormalizer(**o),
     "SampleNormalizer": lambda **o: ka.SampleNormalizer(seed=1, **o),
