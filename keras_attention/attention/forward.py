@@ -33,7 +33,7 @@ from keras_attention._utils.tensor_types import (
 from keras_attention.attention._dense import apply_dense
 from keras_attention.attention.base import AttentionMechanism
 from keras_attention.normalizers._masking import mask_scores
-from keras_attention.normalizers.forward import forward_step
+from keras_attention.normalizers.forward import forward_step, smallest_weight
 from keras_attention.scorers.base import Scorer
 
 INITIAL_TRANSITION = 0.5
@@ -107,6 +107,10 @@ class ForwardAttention(AttentionMechanism):
         self.vector: keras.Variable = self.add_weight((self.units, 1), last, name="vector")
         self.bias: keras.Variable = self.add_weight((1,), "zeros", name="bias")
 
+    def _check_shapes(self, query_shape, value_shape, key_shape):
+        super()._check_shapes(query_shape, value_shape, key_shape)
+        validation.check_built_dims(self, query=query_shape, value=value_shape)
+
     def state_sizes(self, num_keys: Size | None) -> dict[str, Size | None]:
         return {"transition": 1}
 
@@ -126,7 +130,9 @@ class ForwardAttention(AttentionMechanism):
 
     def _step(self, scores, query, value, previous, transition):
         """Returns contexts, weights and the new transitions: one step for each query."""
-        weights = ops.cast(forward_step(scores, previous, transition), self.compute_dtype)
+        min_weight = smallest_weight(self.compute_dtype)
+        weights = forward_step(scores, previous, transition, min_weight)
+        weights = ops.cast(weights, self.compute_dtype)
         context = ops.matmul(weights, value)
         inputs = ops.concatenate([context, query], axis=-1)
         hidden = ops.tanh(apply_dense(inputs, self.hidden_kernel, self.hidden_bias))

@@ -42,7 +42,7 @@ from keras_attention.normalizers.softmax import masked_softmax
 from keras_attention.scorers import UniformScorer
 
 VERSIONS = ("v0", "v1", "v2")
-MAX_EXPONENT = 8.0  # float16 can hold the sum of some exponentials
+MAX_EXPONENT = 8.0  # float16 can hold the sum of a few exponentials
 MIN_WIDTH = 1e-3  # far below the distance of two keys
 
 
@@ -89,9 +89,9 @@ class GMMAttention(AttentionMechanism):
 
     Args:
         num_mixtures: Positive int, the number of Gaussians.
-        version: "v0" has the functions of Graves, whose weights have any sum. "v1" and "v2" have
-            weights that sum to about 1 while the Gaussians lie inside of the source; "v2" learns
-            most stably.
+        version: "v0" has the functions of Graves, whose weights have any sum: in float16, their
+            contexts may overflow. "v1" and "v2" have weights that sum to about 1 while the
+            Gaussians lie inside of the source; "v2" learns most stably.
         units: Positive int, the width of a hidden tanh layer between query and parameters. None
             is a linear map, as in Graves.
         initial_step: Positive number, the step of every mean for a zero query before training.
@@ -206,6 +206,10 @@ class GMMAttention(AttentionMechanism):
         weights = ops.cast(weights, self.compute_dtype)
         context = ops.matmul(self._apply_dropout(weights, request), prepared["value"])
         return context, weights, {} if request.state is None else {"means": means}
+
+    def _check_shapes(self, query_shape, value_shape, key_shape):
+        super()._check_shapes(query_shape, value_shape, key_shape)
+        validation.check_built_dims(self, query=query_shape)
 
     def _check_bias(self, query, num_keys, attention_bias):
         refuse_attention_bias("GMMAttention", attention_bias)

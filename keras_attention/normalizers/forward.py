@@ -9,9 +9,11 @@ first step all weight is on key 0. The denominator of y cancels, so that a_t is 
 e_t(n) + log of the weight that reaches key n, which cannot underflow.
 
 Our additions: a masked key is skipped, so n - 1 is the unmasked key before n; a fully masked query
-leaves the position unchanged; a key that a weight of at most 1e-10 reaches gets 0; attention
-without any weight on unmasked keys starts on the first of them.
+leaves the position unchanged; a key that a weight of at most 1e-10 (1e-4 in float16) reaches
+gets 0; attention without any weight on unmasked keys starts on the first of them.
 """
+
+import functools
 
 import keras
 from keras import ops
@@ -23,10 +25,19 @@ from keras_attention.normalizers._stepwise import StepwiseNormalizer, run_steps
 from keras_attention.normalizers.softmax import masked_softmax
 
 MIN_WEIGHT = 1e-10  # the smallest weight that moves on; its reciprocal is a gradient
+MIN_WEIGHT_FLOAT16 = 1e-4  # so that float16 can hold that gradient
+
+
+def smallest_weight(dtype: str) -> float:
+    """Returns the smallest weight that moves on, for weights that are carried in `dtype`."""
+    return MIN_WEIGHT_FLOAT16 if dtype == "float16" else MIN_WEIGHT
 
 
 def forward_step(
-    scores: TensorLike, previous: TensorLike, transition: TensorLike | None = None
+    scores: TensorLike,
+    previous: TensorLike,
+    transition: TensorLike | None = None,
+    min_weight: float = MIN_WEIGHT,
 ) -> Tensor:
     """Returns the weights of one step.
 
@@ -35,17 +46,18 @@ def forward_step(
         previous: Float tensor `(..., key)`, the weights of the previous step.
         transition: Optional float tensor `(..., 1)`, the probability u of moving on. None weighs
             staying and moving equally.
+        min_weight: Number, the smallest weight that moves on.
     """
     valid = scores > MASKED_SCORE / 2
     counts = ops.cumsum(ops.cast(valid, "int32"), axis=-1)  # of unmasked keys up to each
     stay = ops.where(valid, previous, 0)
-    is_placed = ops.any(stay > MIN_WEIGHT, axis=-1, keepdims=True)
+    is_placed = ops.any(stay > min_weight, axis=-1, keepdims=True)
     stay = ops.where(is_placed, stay, ops.cast(valid & (counts == 1), stay.dtype))
     move = _shift_valid(stay, valid, counts)
     if transition is not None:
         stay, move = (1 - transition) * stay, transition * move
     reach = stay + move
-    is_reached = valid & (reach > MIN_WEIGHT)
+    is_reached = valid & (reach > min_weight)
     logs = ops.log(ops.where(is_reached, reach, 1))
     return masked_softmax(ops.where(is_reached, scores, 0) + logs, is_reached)
 
@@ -110,7 +122,10 @@ class ForwardNormalizer(StepwiseNormalizer):
         training: bool | None = None,
         noise: Tensor | None = None,
     ) -> TensorLike:
+        min_weight = smallest_weight(self.compute_dtype)
+        step_function = functools.partial(forward_step, min_weight=min_weight)
+
         def recursion(scores, initial, valid):
-            return run_steps(scores, initial, valid, forward_step)
+            return run_steps(scores, initial, valid, step_function)
 
         return self.recur(mask_scores(scores, mask), mask, previous_weights, recursion)

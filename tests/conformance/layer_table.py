@@ -527,14 +527,6 @@ TABLE = [
         noisy=lambda **o: ka.GMMAttention(3, dropout=0.5, seed=3, **o),
     ),
     Row(
-        ka.GMMAttention,
-        lambda **o: ka.GMMAttention(3, "v0", initial_step=1.0, initial_width=2.0, **o),
-        READ,
-        READ_MASKS,
-        WITH_WEIGHTS,
-        label="v0",
-    ),
-    Row(
         ka.ForwardAttention,
         lambda **o: ka.ForwardAttention("general", 5, **o),
         READ,
