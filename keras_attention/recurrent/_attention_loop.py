@@ -64,6 +64,7 @@ def _attend_in_loop(recurrence, projected, state, memory, noise, inputs_mask, tr
             state=state.get("attention"),
             return_state=True,
         )
+        weights = recurrence.mean_over_heads(weights)
         output, new_state = recurrence.update_state(
             step_inputs, state, query, cell_state, context, weights, training, attention_state
         )
@@ -97,7 +98,7 @@ def _attend_after_loop(recurrence, projected, state, memory, noise, inputs_mask,
     results = [
         recurrence.attentional_vector(contexts, outputs),
         contexts,
-        weights,
+        recurrence.mean_over_heads(weights),
         auxiliary_outputs,
     ]
     if inputs_mask is not None:
