@@ -386,7 +386,7 @@ class AttentionRNN(Layer):
 
     @property
     def needs_attention_in_loop(self) -> bool:
-        """Whether a step of the cell or its attention needs the attention of an earlier step."""
+        """Whether a step of the cell needs the attention of this step, or of an earlier one."""
         has_state = bool(self._history_mode) or self._has_attention_state
         return self.order == "bahdanau" or self.input_feeding or has_state
 
@@ -454,12 +454,12 @@ class AttentionRNN(Layer):
         }
         if self._has_feedback:
             state["feedback"] = spec(batch, self.attentional_dim or context_dim)
-        wide = wide_dtype(self.compute_dtype)
         if self._history_mode:
+            wide = wide_dtype(self.compute_dtype)
             state["weights"] = spec(batch, memory.shape[1], dtype=wide)
         if self._has_attention_state:
             state["attention"] = {
-                name: spec(batch, size, dtype=wide)
+                name: spec(batch, size, dtype=wide_dtype(self.attention.compute_dtype))
                 for name, size in self.attention.state_sizes(memory.shape[1]).items()
             }
         return select_outputs(
