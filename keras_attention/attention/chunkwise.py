@@ -1,12 +1,12 @@
 """Monotonic chunkwise attention (MoChA), Chiu and Raffel 2018 (https://arxiv.org/abs/1712.05382).
 
     a_ij = the weights of monotonic attention at key j            see `normalizers.monotonic`
-    b_ij = sum_{k=j}^{j+w-1} a_ik exp(u_ij) / sum_{l=k-w+1}^{k} exp(u_il)      equation 23
+    b_ij = sum_{k=j}^{j+w-1} a_ik exp(u_ij) / sum_{l=k-w+1}^{k} exp(u_il)      section 2.3
 
 Attention stops at key k with the weight a_ik and attends softly to the w keys that end there. Code
 name -> paper name: `stop_weights` -> a, `chunk_scores` -> u, `chunk_size` -> w, `weights` -> b.
-Instead of the moving sums of equation 22, each sum over a chunk is a log-sum-exp, so that no
-denominator underflows.
+The paper computes b by moving sums of exp(u) (equations 22 and 23). Here each sum over a chunk is a
+log-sum-exp, so that no denominator underflows.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ from keras_attention.scorers.base import Scorer
 def chunkwise_weights(
     stop_weights: TensorLike, chunk_scores: TensorLike, chunk_size: int
 ) -> Tensor:
-    """Returns the weights b of equation 23.
+    """Returns the weights b, the expected softmax of the chunk that ends where attention stops.
 
     Args:
         stop_weights: Float tensor `(..., key)`, the weights a of monotonic attention.

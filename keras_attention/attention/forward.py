@@ -3,7 +3,7 @@
     a'_t(n) = ((1 - u_{t-1}) a_{t-1}(n) + u_{t-1} a_{t-1}(n - 1)) y_t(n),  y_t = softmax(e_t)
     a_t(n)  = a'_t(n) / sum_m a'_t(m)
     c_t     = sum_n a_t(n) x_n
-    u_t     = sigmoid(v . tanh(W [c_t; q_t] + b) + b_u),  u_0 = 1/2         section 3.2
+    u_t     = sigmoid(v . tanh(W [c_t; q_t] + b) + b_u),  u_0 = 1/2
 
 Code name -> paper name: `query` -> q_t, `value` -> x, `weights` -> a_t, `context` -> c_t,
 `transition` -> u. The agent of the paper also gets the previous output o_{t-1}; here it reaches the
@@ -78,7 +78,7 @@ class ForwardAttention(AttentionMechanism):
     >>> [float(weight) for weight in weights[0, 0]]  # stay on the first key, or move on
     [0.5, 0.5, 0.0, 0.0, 0.0]
 
-    Reference: Zhang et al. 2018, https://arxiv.org/abs/1807.06736, section 3.2.
+    Reference: Zhang et al. 2018, https://arxiv.org/abs/1807.06736.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Forward attention, Zhang et al. 2018 (https://arxiv.org/abs/1807.06736).
 
-    a'_t(n) = (a_{t-1}(n) + a_{t-1}(n - 1)) y_t(n)                      section 3.1
-    a'_t(n) = ((1 - u) a_{t-1}(n) + u a_{t-1}(n - 1)) y_t(n)            section 3.2, with an agent
+    a'_t(n) = (a_{t-1}(n) + a_{t-1}(n - 1)) y_t(n)
+    a'_t(n) = ((1 - u) a_{t-1}(n) + u a_{t-1}(n - 1)) y_t(n)            with a transition agent
     a_t(n)  = a'_t(n) / sum_m a'_t(m),   y_t = softmax(e_t)
 
 Code name -> paper name: `scores` -> e, `transition` -> u, `previous_weights` -> a_{t-1}. Before the
@@ -111,7 +111,7 @@ class ForwardNormalizer(StepwiseNormalizer):
     >>> [[round(float(weight), 2) for weight in row] for row in weights[0]]
     [[0.5, 0.5, 0.0, 0.0], [0.25, 0.5, 0.25, 0.0]]
 
-    Reference: Zhang et al. 2018, https://arxiv.org/abs/1807.06736, section 3.1.
+    Reference: Zhang et al. 2018, https://arxiv.org/abs/1807.06736.
     """
 
     def normalize(

@@ -1,4 +1,4 @@
-"""Forward attention with a transition agent, against the paper's algorithm 2."""
+"""Forward attention with a transition agent, against the paper's recursion."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def _layer(**options):
 
 
 def _by_hand(layer, query, value):
-    """Algorithm 2 for one batch element without masked keys."""
+    """The recursion for one batch element without masked keys."""
     kernel, bias, vector, output_bias = map(np.array, layer.weights)
     previous, transition, weights = np.eye(len(value))[0], 0.5, []
     for row in query:
@@ -31,7 +31,7 @@ def _by_hand(layer, query, value):
     return np.array(weights)
 
 
-def test_weights_are_those_of_the_papers_algorithm():
+def test_weights_are_those_of_the_papers_recursion():
     layer = _layer()
     context, weights = layer(QUERY, VALUE, value_mask=MASK, return_attention_scores=True)
     for b in range(B):

@@ -18,7 +18,7 @@ def softmax(scores):
 
 
 def reference(scores, mask, previous=None, transition=None):
-    """The paper's algorithm 1 (2 with a transition), for one batch element, on unmasked keys."""
+    """The paper's recursion for one batch element, on its unmasked keys."""
     weights = np.zeros_like(scores)
     previous = np.eye(scores.shape[1])[mask.any(axis=0).argmax()] if previous is None else previous
     for i in range(len(scores)):
