@@ -228,6 +228,8 @@ def count_keys_read(attention, num_queries=4, num_keys=12):
 def test_the_attentions_that_the_table_calls_online_read_no_later_keys():
     assert count_keys_read(ka.LocalAttention(5, "monotonic")) == 3
     assert count_keys_read(ka.Attention("dot", normalizer=ka.MonotonicNormalizer("hard"))) < 12
+    chunkwise = ka.MonotonicChunkwiseAttention(2, "dot", "dot", ka.MonotonicNormalizer("hard"))
+    assert count_keys_read(chunkwise) < 12
     assert count_keys_read(ka.Attention("dot")) == 12
     inputs, changed = np.random.RandomState(2).randn(2, 1, 9, 6)
     changed[:, :5] = inputs[:, :5]

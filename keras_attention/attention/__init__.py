@@ -4,6 +4,9 @@ from keras_attention.attention.alibi import alibi_bias
 from keras_attention.attention.attention import Attention
 from keras_attention.attention.bahdanau import BahdanauAttention
 from keras_attention.attention.base import AttentionMechanism
+from keras_attention.attention.chunkwise import MonotonicChunkwiseAttention
+from keras_attention.attention.forward import ForwardAttention
+from keras_attention.attention.gmm import GMMAttention
 from keras_attention.attention.hard import HardAttention
 from keras_attention.attention.local import LocalAttention
 from keras_attention.attention.luong import LuongAttention
@@ -19,9 +22,12 @@ __all__ = [
     "Attention",
     "AttentionMechanism",
     "BahdanauAttention",
+    "ForwardAttention",
+    "GMMAttention",
     "HardAttention",
     "LocalAttention",
     "LuongAttention",
+    "MonotonicChunkwiseAttention",
     "MultiHeadAttention",
     "MultiStepAttention",
     "RelativePositionBias",

@@ -28,6 +28,9 @@ class AttentionRequest:
         position: Int `(batch,)`, the position of the first query, or `(batch, query)`, that
             of each; None starts at 0.
         previous_weights: Float tensor like the weights, or None.
+        state: Dict of float tensors `(batch, query, size)`, what the mechanism carries from step to
+            step, see `AttentionMechanism.state_sizes`; each query is one step from its own. None
+            if all queries are steps in time, from the first on.
         noise: Dict of noise sampled before a loop, see `AttentionMechanism.noise`; None samples
             the noise when it is needed.
         training: Whether this is training.
@@ -45,6 +48,7 @@ class AttentionRequest:
     use_causal_mask: bool = False
     position: Tensor | None = None
     previous_weights: Tensor | None = None
+    state: TensorDict | None = None
     noise: TensorDict | None = None
     training: bool | None = None
     return_attention_scores: bool = True
@@ -102,14 +106,17 @@ class AttentionRequest:
 
     def add_query_axis(self) -> "AttentionRequest":
         """Returns the request of one decoder step with a query axis of length 1."""
-        noise = self.noise and {name: ops.expand_dims(one, 1) for name, one in self.noise.items()}
+        noise, state = (
+            one and {name: ops.expand_dims(tensor, 1) for name, tensor in one.items()}
+            for one in (self.noise, self.state)
+        )
         query_mask = None if self.query_mask is None else ops.expand_dims(self.query_mask, 1)
         names = ("attention_mask", "attention_bias", "previous_weights")
         pairs = {name: getattr(self, name) for name in names}
         pairs = {
             name: None if one is None else ops.expand_dims(one, -2) for name, one in pairs.items()
         }
-        return dataclasses.replace(self, noise=noise, query_mask=query_mask, **pairs)
+        return dataclasses.replace(self, noise=noise, state=state, query_mask=query_mask, **pairs)
 
 
 def combine_masks(one, other):
@@ -164,6 +171,15 @@ def check_attention_bias(owner: str, attention_bias, shape: tuple, axes: str) ->
         raise ValueError(
             f"{owner} expects `attention_bias` of shape {axes}, here {shape}. "
             f"Received: attention_bias.shape={tuple(attention_bias.shape)}"
+        )
+
+
+def refuse_attention_bias(owner: str, attention_bias) -> None:
+    """Raises unless the bias is None, for mechanisms without a single tensor of scores."""
+    if attention_bias is not None:
+        raise ValueError(
+            f"{owner} has no scores to which `attention_bias` could be added. To mask, use "
+            f"`attention_mask`. Received: attention_bias.shape={tuple(attention_bias.shape)}"
         )
 
 

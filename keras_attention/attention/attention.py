@@ -22,7 +22,7 @@ class Attention(AttentionMechanism):
         scorer: A `Scorer`, or the name of one without required arguments: "dot",
             "scaled_dot", "cosine", "concat", "general", "bilinear", "uniform".
         normalizer: A `Normalizer`, or its name: "softmax", "sparsemax", "entmax", "argmax",
-            "sample", "gumbel_softmax", "monotonic".
+            "sample", "gumbel_softmax", "monotonic", "forward".
         dropout: Float in [0, 1), the fraction of weights dropped while training.
         seed: Optional int, the seed of the dropout.
 

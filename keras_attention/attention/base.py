@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from keras_attention import normalizers, validation
+from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.layer import Layer, bind_call, select_outputs
 from keras_attention._utils.shapes import broadcast_mask, get_shape
 from keras_attention._utils.tensor_types import (
@@ -130,6 +131,25 @@ class AttentionMechanism(Layer):
             )
         return "previous" if self.normalizer.reads_weights else self.scorer.reads_weights
 
+    def initial_weights(self, batch: Size, num_keys: Size) -> TensorLike:
+        """Returns the previous weights of the first step, `(batch, key)`."""
+        owner = self.normalizer if self.normalizer.reads_weights else self.scorer
+        return owner.initial_weights(batch, num_keys)
+
+    def state_sizes(self, num_keys: Size | None) -> dict[str, Size | None]:
+        """Returns the names and sizes of the state that steps carry, besides earlier weights.
+
+        Most mechanisms have none. Where one is passed, `_compute_context` returns the new state
+        beside the auxiliary outputs; `num_keys` is None if it is unknown.
+        """
+        return {}
+
+    def initial_state(self, batch: Size, num_keys: Size) -> TensorDict:
+        """Returns the state before the first step: tensors `(batch, size)`, at least float32."""
+        dtype = wide_dtype(self.compute_dtype)
+        sizes = self.state_sizes(num_keys)
+        return {name: ops.zeros((batch, size), dtype) for name, size in sizes.items()}
+
     def prepare(
         self,
         value: TensorLike,
@@ -174,6 +194,8 @@ class AttentionMechanism(Layer):
         attention_bias: TensorLike | None = None,
         use_causal_mask: bool = False,
         attention_mask: TensorLike | None = None,
+        state: TensorDict | None = None,
+        return_state: bool = False,
     ) -> tuple[Structure, ...]:
         """Attends to a prepared source: one decoder step, or several queries at once.
 
@@ -189,10 +211,14 @@ class AttentionMechanism(Layer):
             attention_bias: As in the call.
             use_causal_mask: Whether a query attends only to keys up to its position.
             attention_mask: As in the call.
+            state: Dict of float tensors `(batch, query, size)`, without the query axis for a query
+                of rank 2: the state of each query's step, see `initial_state`. None if the
+                mechanism has none, or all queries are steps in time, from the first on.
+            return_state: Whether to return the new state as well.
 
         Returns:
             Context and weights, as `call` does with `return_attention_scores=True`, and the
-            dict of auxiliary outputs if requested.
+            dict of auxiliary outputs and the dict of the new state if requested.
         """
         check_ready(self, query)
         num_keys = prepared["mask"].shape[1]
@@ -205,12 +231,16 @@ class AttentionMechanism(Layer):
             use_causal_mask=use_causal_mask,
             position=position,
             previous_weights=previous_weights,
+            state=state or None,
             noise=noise or {},
             training=training,
         )
         rows, request = self._expand_step(query, request)
-        results = self._compute_context(rows, prepared, request)
-        results = results if return_auxiliary_outputs else results[:2]
+        context, weights, others = self._compute_context(rows, prepared, request)
+        new_state = {name: others.pop(name) for name in state or {}}
+        results = select_outputs(
+            context, (True, weights), (return_auxiliary_outputs, others), (return_state, new_state)
+        )
         return _squeeze_step(results) if len(query.shape) == 2 else results
 
     def noise(
@@ -289,8 +319,9 @@ class AttentionMechanism(Layer):
     def _compute_context(self, query, prepared, request):
         """Runs the three stages for a query of rank 3.
 
-        Returns the context, the weights and the dict of auxiliary outputs. The weights are None
-        if they were not requested and would be too large to store.
+        Returns the context, the weights and the dict of auxiliary outputs and, if the request has
+        a state, of the new state. The weights are None if they were not requested and would be too
+        large to store.
         """
         if blocked_dot.can_avoid_scores(self, request, query, prepared["value"]):
             tensors = query, prepared["key"], prepared["value"]
@@ -448,7 +479,7 @@ class AttentionMechanism(Layer):
 
 
 def _squeeze_step(results):
-    """Returns contexts, weights and auxiliary outputs `(batch, query)` without the query axis."""
+    """Returns all results without the query axis: the last but one, or of rank 2 the last."""
     return keras.tree.map_structure(
         lambda tensor: ops.squeeze(tensor, 1 if len(tensor.shape) == 2 else -2), results
     )

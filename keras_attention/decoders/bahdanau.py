@@ -22,6 +22,7 @@ from keras_attention._utils.tensor_types import (
     Initializer,
     LayerOptions,
     LayerOrConfig,
+    Shape,
     Structure,
     TensorDict,
 )
@@ -146,6 +147,9 @@ class BahdanauDecoder(MaxoutDecoder):
             name="recurrence",
         )
         self.attention: AttentionMechanism = self.recurrence.attention
+
+    def build_readout(self, leading: Shape, memory_dim: int) -> None:
+        super().build_readout(leading, self.recurrence.context_dim)
 
     def start_state(
         self, memory: TensorDict, initial_state: Structure, max_length: int | None

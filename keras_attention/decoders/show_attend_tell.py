@@ -96,6 +96,12 @@ class ShowAttendTellDecoder(RecurrentDecoder):
         self.readout_activation: ActivationFunction = keras.activations.get(readout_activation)
         if attention is None:
             attention = SoftAttention(units, dtype=self.dtype_policy, name="attention")
+        if getattr(attention, "num_heads", None) is not None:
+            raise ValueError(
+                "ShowAttendTellDecoder starts from the mean of the annotations and does not "
+                "support several heads, which project them. Use attention without heads, for "
+                f"example `SoftAttention(units)`. Received: attention={attention!r}"
+            )
         (cell,) = make_lstm_cells(units, 1, 0.0, None, self.dtype_policy)
         self.recurrence: AttentionRNN = AttentionRNN(
             cell, attention, order="bahdanau", dtype=self.dtype_policy, name="recurrence"

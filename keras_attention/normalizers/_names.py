@@ -5,6 +5,7 @@ from keras_attention._utils.tensor_types import Config, DTypePolicy
 from keras_attention.normalizers.argmax import ArgmaxNormalizer
 from keras_attention.normalizers.base import Normalizer
 from keras_attention.normalizers.entmax import EntmaxNormalizer
+from keras_attention.normalizers.forward import ForwardNormalizer
 from keras_attention.normalizers.gumbel_softmax import GumbelSoftmaxNormalizer
 from keras_attention.normalizers.monotonic import MonotonicNormalizer
 from keras_attention.normalizers.sample import SampleNormalizer
@@ -18,6 +19,7 @@ NORMALIZERS = {
     "argmax": ArgmaxNormalizer,
     "sample": SampleNormalizer,
     "gumbel_softmax": GumbelSoftmaxNormalizer,
+    "forward": ForwardNormalizer,
     "monotonic": MonotonicNormalizer,
 }
 

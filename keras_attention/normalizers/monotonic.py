@@ -14,7 +14,6 @@ Our additions: a masked key has p = 0 and is skipped; a fully masked query leave
 unchanged. Both products are exclusive, and the bounds are those of TensorFlow Addons.
 """
 
-from collections.abc import Callable
 from typing import Unpack
 
 import keras
@@ -28,13 +27,12 @@ from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
     Shape,
-    Size,
     Sizes,
     Tensor,
     TensorLike,
 )
 from keras_attention.normalizers._masking import apply_mask, mask_scores
-from keras_attention.normalizers.base import Normalizer
+from keras_attention.normalizers._stepwise import StepwiseNormalizer, run_steps
 
 MODES = ("parallel", "recursive", "hard")
 MIN_PRODUCT = 1e-10  # lower bound of the divisor of equation 10
@@ -67,31 +65,6 @@ def _shift(tensor, first):
     """Returns the tensor shifted by one place along its last axis, with `first` in front."""
     front = ops.full_like(tensor[..., :1], first)
     return ops.concatenate([front, tensor[..., :-1]], axis=-1)
-
-
-def monotonic_steps(
-    stop_probabilities: TensorLike,
-    initial: TensorLike,
-    valid: TensorLike | None = None,
-    step_function: Callable[[Tensor, Tensor], TensorLike] = monotonic_step,
-) -> Tensor:
-    """Returns the weights of all queries, computed one query after the other.
-
-    Args:
-        stop_probabilities: Float tensor `(batch, query, key)`.
-        initial: Float tensor `(batch, key)`, the weights before the first query.
-        valid: Optional boolean tensor `(batch, query)`. A query with False gets zeros and
-            leaves the position unchanged.
-        step_function: `monotonic_step` or `hard_step`.
-    """
-    if stop_probabilities.shape[1] == 1:
-        return step_function(stop_probabilities, initial[:, None])
-
-    def step(stop_probabilities, states):
-        weights = step_function(stop_probabilities, states[0])
-        return weights, [weights]
-
-    return run_loop(step, stop_probabilities, [initial], mask=valid)[0]
 
 
 def monotonic_recursion(
@@ -143,7 +116,7 @@ def _unskew(diagonals, height, width):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class MonotonicNormalizer(Normalizer):
+class MonotonicNormalizer(StepwiseNormalizer):
     """Returns weights whose position only moves forward from query to query.
 
     Use it if source and target are in the same order, as in speech. With `mode="hard"` the keys
@@ -190,7 +163,6 @@ class MonotonicNormalizer(Normalizer):
     """
 
     random = True
-    reads_weights = True
 
     def __init__(
         self,
@@ -223,10 +195,6 @@ class MonotonicNormalizer(Normalizer):
         draws = training and self.sigmoid_noise > 0
         return normal(shape, self.seed_generator) if draws else None
 
-    def initial_weights(self, batch: Size, num_keys: Size) -> TensorLike:
-        first = ops.cast(ops.arange(num_keys) == 0, self.compute_dtype)
-        return ops.broadcast_to(first, (batch, num_keys))
-
     def normalize(
         self,
         scores: Tensor,
@@ -235,24 +203,14 @@ class MonotonicNormalizer(Normalizer):
         training: bool | None = None,
         noise: Tensor | None = None,
     ) -> TensorLike:
-        shape, num_keys = get_shape(scores), get_shape(scores)[-1]
-        in_time = previous_weights is None and len(shape) > 2
-        rows = (-1, shape[-2] if in_time else 1, num_keys)
-        stop_probabilities = ops.reshape(self._probabilities(scores, mask, noise), rows)
-        if previous_weights is None:
-            initial = self.initial_weights(get_shape(stop_probabilities)[0], num_keys)
-        else:
-            initial = ops.reshape(previous_weights, (-1, num_keys))
-        initial = ops.cast(initial, scores.dtype)
-        valid = None
-        if mask is not None:
-            valid = ops.any(ops.reshape(ops.broadcast_to(mask, shape), rows), axis=-1)
-        if self.mode == "recursive":
-            weights = monotonic_recursion(stop_probabilities, initial, valid)
-        else:
+        def recursion(stop_probabilities, initial, valid):
+            if self.mode == "recursive":
+                return monotonic_recursion(stop_probabilities, initial, valid)
             step_function = hard_step if self.mode == "hard" else monotonic_step
-            weights = monotonic_steps(stop_probabilities, initial, valid, step_function)
-        return ops.reshape(weights, shape)
+            return run_steps(stop_probabilities, initial, valid, step_function)
+
+        stop_probabilities = self._probabilities(scores, mask, noise)
+        return self.recur(stop_probabilities, mask, previous_weights, recursion)
 
     def _probabilities(self, scores, mask, noise):
         """Returns p, the probability of stopping at each key."""

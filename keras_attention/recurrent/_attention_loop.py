@@ -53,7 +53,7 @@ def _attend_in_loop(recurrence, projected, state, memory, noise, inputs_mask, tr
         )
         state = states[0]
         query, cell_state = recurrence.compute_query(step_inputs, state, training)
-        context, weights, auxiliary_outputs = recurrence.attention.attend(
+        context, weights, auxiliary_outputs, attention_state = recurrence.attention.attend(
             query,
             memory,
             state.get("weights"),
@@ -61,9 +61,12 @@ def _attend_in_loop(recurrence, projected, state, memory, noise, inputs_mask, tr
             step_noise,
             training,
             return_auxiliary_outputs=True,
+            state=state.get("attention"),
+            return_state=True,
         )
+        weights = recurrence.mean_over_heads(weights)
         output, new_state = recurrence.update_state(
-            step_inputs, state, query, cell_state, context, weights, training
+            step_inputs, state, query, cell_state, context, weights, training, attention_state
         )
         # As columns, because the loop can mask only tensors of rank 2 or more.
         columns = [ops.expand_dims(auxiliary_outputs[name], 1) for name in names]
@@ -95,7 +98,7 @@ def _attend_after_loop(recurrence, projected, state, memory, noise, inputs_mask,
     results = [
         recurrence.attentional_vector(contexts, outputs),
         contexts,
-        weights,
+        recurrence.mean_over_heads(weights),
         auxiliary_outputs,
     ]
     if inputs_mask is not None:

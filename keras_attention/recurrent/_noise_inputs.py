@@ -3,10 +3,13 @@
 A loop must not sample: noise is part of the sequence, one slice per step.
 """
 
+import functools
+import operator
+
 import keras
 from keras import ops
 
-from keras_attention._utils.shapes import get_shape
+from keras_attention._utils.shapes import get_shape, reshape
 
 
 def append_noise(sequence, noise):
@@ -14,11 +17,11 @@ def append_noise(sequence, noise):
 
     Args:
         sequence: Float tensor `(batch, time, dim)`.
-        noise: Dict of float tensors `(batch, time, ...)`, each with one more axis.
+        noise: Dict of float tensors `(batch, time, ...)`, each with one more axis, or two.
     """
     if not noise:
         return sequence
-    tensors = [sequence, *noise.values()]
+    tensors = [sequence, *map(_join_last_axes, noise.values())]
     dtype = keras.backend.result_type(*(tensor.dtype for tensor in tensors))
     return ops.concatenate([ops.cast(tensor, dtype) for tensor in tensors], axis=-1)
 
@@ -34,7 +37,17 @@ def split_noise(step_inputs, width, dtype, noise):
     """
     parts, first = {}, width
     for name, tensor in noise.items():
-        last = first + get_shape(tensor)[2]
-        parts[name] = ops.cast(step_inputs[:, first:last], tensor.dtype)
+        batch, _, *sizes = get_shape(tensor)
+        last = first + functools.reduce(operator.mul, sizes)
+        part = ops.cast(step_inputs[:, first:last], tensor.dtype)
+        parts[name] = reshape(part, (batch, *sizes)) if len(sizes) == 2 else part
         first = last
     return ops.cast(step_inputs[:, :width], dtype), parts
+
+
+def _join_last_axes(tensor):
+    """Returns `(batch, time, heads, key)` as `(batch, time, heads * key)`."""
+    if len(tensor.shape) == 3:
+        return tensor
+    batch, time, heads, num_keys = get_shape(tensor)
+    return reshape(tensor, (batch, time, heads * num_keys))

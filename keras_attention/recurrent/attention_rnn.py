@@ -53,7 +53,8 @@ class AttentionRNN(Layer):
     Args:
         cell: Any Keras cell, or a list of cells to stack. The first tensor of its (top)
             state is its output, as in all Keras cells.
-        attention: An attention mechanism, for example `BahdanauAttention(64)`.
+        attention: An attention mechanism, for example `BahdanauAttention(64)`. Of
+            `MultiHeadAttention`, the weights are the mean over its heads.
         order: "bahdanau" attends with the previous state and feeds the context to the
             cell; "luong" attends with the cell's new output.
         input_feeding: With order "luong", whether the previous attentional vector (or the
@@ -64,8 +65,9 @@ class AttentionRNN(Layer):
         attentional_activation: Activation of the attentional vector; None for a linear one.
         attention_history: The earlier weights that are passed to the attention at each step:
             "previous" for those of the previous step, or "accumulated" for the sum over all
-            earlier steps. By default, `MonotonicNormalizer` and `LocationSensitiveScorer` get
-            the previous weights, `CoverageScorer` the accumulated ones.
+            earlier steps. By default, `MonotonicNormalizer`, `ForwardNormalizer`,
+            `LocationSensitiveScorer` and `DynamicConvolutionScorer` get the previous weights,
+            `CoverageScorer` the accumulated ones.
 
     Call arguments:
         inputs: Float tensor `(batch, time, input_dim)`.
@@ -83,12 +85,13 @@ class AttentionRNN(Layer):
 
     Returns:
         The outputs `(batch, time, units)`, followed by the requested outputs in this order:
-        contexts `(batch, time, memory_dim)`, weights `(batch, time, source)`, auxiliary outputs,
-        state.
+        contexts `(batch, time, context_dim)`, weights `(batch, time, source)`, auxiliary outputs,
+        state. `context_dim` is `memory_dim` for all attention but `MultiHeadAttention`.
 
     State: a dict with `cell` (the cell's list), `position`, int32 `(rows,)`, the number of
-        completed steps; with input feeding `feedback`, `(rows, feedback_dim)`; and with an
-        attention history `weights`, `(rows, source)`, in at least float32.
+        completed steps; with input feeding `feedback`, `(rows, feedback_dim)`; with an attention
+        history `weights`, `(rows, source)`, in at least float32; and if the attention has a state
+        of its own `attention`, a dict of `(rows, size)`, see `AttentionMechanism.state_sizes`.
 
     Raises:
         ValueError: If an argument is unknown, two do not fit together, or shapes do not fit.
@@ -127,12 +130,6 @@ class AttentionRNN(Layer):
                 "example `BahdanauAttention(units)` or `Attention(scorer)`. "
                 f"Received: attention={attention!r}"
             )
-        if attention.num_heads is not None:
-            raise ValueError(
-                "AttentionRNN expects one set of weights per step and does not support several "
-                "heads. Use an attention layer without heads, for example `Attention(scorer)`. "
-                f"Received: attention={attention!r}"
-            )
         self.adapter: CellAdapter = CellAdapter("AttentionRNN", cell)
         self.cell: keras.layers.Layer = self.adapter.cell
         self.attention: AttentionMechanism = attention
@@ -156,6 +153,12 @@ class AttentionRNN(Layer):
                 "AttentionRNN cannot accumulate weights for a normalizer that needs those of the "
                 f"last step. Received: attention_history={attention_history!r}, "
                 f"normalizer={type(attention.normalizer).__name__}"
+            )
+        if self._history_mode and attention.num_heads is not None:
+            raise ValueError(
+                "AttentionRNN carries one set of earlier weights, not those of several heads. Use "
+                "`MultiHeadAttention` with a scorer and a normalizer that read no earlier weights. "
+                f"Received: attention={attention!r}, attention_history={attention_history!r}"
             )
         self.input_feeding: bool = bool(input_feeding)
         self.attentional_units = attentional_units
@@ -189,18 +192,24 @@ class AttentionRNN(Layer):
         self._check_shapes(inputs_shape, memory_shape)
         batch, memory_dim = inputs_shape[0], memory_shape[-1]
         output_dim = self.adapter.output_dim
+        self.context_dim: int = self._get_context_dim(memory_shape)
         if self.order == "bahdanau":
-            self.feedback_dim = memory_dim
+            self.feedback_dim = self.context_dim
         else:
-            self.feedback_dim = (self.attentional_dim or memory_dim) if self.input_feeding else 0
+            feedback_dim = self.attentional_dim or self.context_dim
+            self.feedback_dim = feedback_dim if self.input_feeding else 0
         self.input_dim: int | None = inputs_shape[-1]
         self.memory_dim = memory_dim
         self.adapter.build((batch, self.input_dim + self.feedback_dim))
         if not self.attention.built:
             self.attention.build((batch, None, output_dim), memory_shape)
         if self.attentional is not None:
-            self.attentional.build((batch, None, memory_dim + output_dim))
+            self.attentional.build((batch, None, self.context_dim + output_dim))
         self.built = True
+
+    def _get_context_dim(self, memory_shape):
+        query_shape = (memory_shape[0], None, self.adapter.output_dim)
+        return self.attention.compute_output_shape(query_shape, memory_shape)[-1]
 
     def prepare(self, memory: TensorLike, memory_mask: TensorLike | None = None) -> TensorDict:
         """Returns the part that depends on the memory alone: the dict of `attention.prepare`."""
@@ -215,7 +224,7 @@ class AttentionRNN(Layer):
     def start(self, memory: TensorDict, initial_state: Structure = None) -> TensorDict:
         """Returns the state before the first step, for the result of `prepare`."""
         check_ready(self, memory["mask"])
-        rows = get_shape(memory["mask"])[0]
+        rows, source = get_shape(memory["mask"])
         state = {
             "cell": self.adapter.start(rows, initial_state),
             "position": ops.zeros((rows,), dtype="int32"),
@@ -223,12 +232,13 @@ class AttentionRNN(Layer):
         if self._has_feedback:
             state["feedback"] = ops.zeros((rows, self.feedback_dim), dtype=self.compute_dtype)
         if self._history_mode:
-            source = get_shape(memory["mask"])[1]
             weights = ops.zeros((rows, source), dtype=wide_dtype(self.compute_dtype))
             if self._history_mode == "previous":
-                weights = self.attention.normalizer.initial_weights(rows, source)
+                weights = self.attention.initial_weights(rows, source)
             # Sums over many steps need more precision than float16.
             state["weights"] = ops.cast(weights, wide_dtype(self.compute_dtype))
+        if self._has_attention_state:
+            state["attention"] = self.attention.initial_state(rows, source)
         return state
 
     def step(
@@ -243,7 +253,7 @@ class AttentionRNN(Layer):
             memory: The result of `prepare`, with leading dimension batch.
 
         Returns:
-            Output `(rows, units)`, context `(rows, memory_dim)`, weights
+            Output `(rows, units)`, context `(rows, context_dim)`, weights
             `(rows, source)`, state.
         """
         check_ready(self, inputs)
@@ -251,15 +261,27 @@ class AttentionRNN(Layer):
         query, cell_state = self.compute_query(inputs, state)
         # The beams of a source are its queries, so that the memory is not copied.
         rows, mask, previous_weights = get_shape(query)[0], memory["mask"], state.get("weights")
-        context, weights = self.attention.attend(
+        context, weights, attention_state = self.attention.attend(
             unflatten_beams(query, mask),
             memory,
             None if previous_weights is None else unflatten_beams(previous_weights, mask),
             unflatten_beams(state["position"], mask),
+            state={
+                name: unflatten_beams(one, mask) for name, one in state.get("attention", {}).items()
+            },
+            return_state=True,
         )
+        weights = self.mean_over_heads(weights)
         context, weights = flatten_beams(context, rows), flatten_beams(weights, rows)
-        output, state = self.update_state(inputs, state, query, cell_state, context, weights)
+        attention_state = {name: flatten_beams(one, rows) for name, one in attention_state.items()}
+        output, state = self.update_state(
+            inputs, state, query, cell_state, context, weights, attention_state=attention_state
+        )
         return output, context, weights, state
+
+    def mean_over_heads(self, weights: TensorLike) -> TensorLike:
+        """Returns weights without the axis of heads, axis 1, if the attention has one."""
+        return weights if self.attention.num_heads is None else ops.mean(weights, axis=1)
 
     def compute_query(
         self, inputs: TensorLike, state: TensorDict, training: bool | None = None
@@ -284,14 +306,16 @@ class AttentionRNN(Layer):
         context: TensorLike,
         weights: TensorLike,
         training: bool | None = None,
+        attention_state: TensorDict | None = None,
     ) -> tuple[Tensor, TensorDict]:
         """Returns the output and the new state of a step: the part after the attention.
 
         Args:
             inputs, state, training: As in `compute_query`.
             query, cell_state: The result of `compute_query`.
-            context: Float tensor `(rows, memory_dim)`.
+            context: Float tensor `(rows, context_dim)`.
             weights: Float tensor `(rows, source)`.
+            attention_state: The new state of the attention, if it has one.
         """
         new_state = {"position": state["position"] + 1}
         if self.order == "bahdanau":
@@ -303,6 +327,8 @@ class AttentionRNN(Layer):
         if self._history_mode:
             earlier = state["weights"] if self._history_mode == "accumulated" else 0
             new_state["weights"] = ops.cast(weights, wide_dtype(self.compute_dtype)) + earlier
+        if attention_state:
+            new_state["attention"] = attention_state
         return output, {**new_state, "cell": cell_state}
 
     def call(
@@ -355,9 +381,14 @@ class AttentionRNN(Layer):
         return self.order == "luong" and self.input_feeding
 
     @property
+    def _has_attention_state(self):
+        return bool(self.attention.state_sizes(None))
+
+    @property
     def needs_attention_in_loop(self) -> bool:
-        """Whether a step of the cell needs the attention of this or an earlier step."""
-        return self.order == "bahdanau" or self.input_feeding or bool(self._history_mode)
+        """Whether a step of the cell needs the attention of this step, or of an earlier one."""
+        has_state = bool(self._history_mode) or self._has_attention_state
+        return self.order == "bahdanau" or self.input_feeding or has_state
 
     def attentional_vector(self, context: TensorLike, output: TensorLike) -> Tensor:
         """Returns h~ = tanh(W_c [c; h]), or the output itself if `attentional_units` is 0."""
@@ -407,6 +438,7 @@ class AttentionRNN(Layer):
         self._check_masks(inputs, memory, call.inputs_mask, call.memory_mask)
         self.adapter.check_state(call.initial_state)
         batch, time = inputs.shape[:2]
+        context_dim = self._get_context_dim(memory.shape)
 
         def spec(*shape, dtype=self.compute_dtype):
             return keras.KerasTensor(shape, dtype=dtype)
@@ -421,13 +453,18 @@ class AttentionRNN(Layer):
             "position": spec(batch, dtype="int32"),
         }
         if self._has_feedback:
-            state["feedback"] = spec(batch, self.attentional_dim or memory.shape[-1])
+            state["feedback"] = spec(batch, self.attentional_dim or context_dim)
         if self._history_mode:
             wide = wide_dtype(self.compute_dtype)
             state["weights"] = spec(batch, memory.shape[1], dtype=wide)
+        if self._has_attention_state:
+            state["attention"] = {
+                name: spec(batch, size, dtype=wide_dtype(self.attention.compute_dtype))
+                for name, size in self.attention.state_sizes(memory.shape[1]).items()
+            }
         return select_outputs(
             output,
-            (call.return_context, spec(batch, time, memory.shape[-1])),
+            (call.return_context, spec(batch, time, context_dim)),
             (call.return_attention_scores, spec(batch, time, memory.shape[1])),
             (call.return_auxiliary_outputs, auxiliary),
             (call.return_state, state),

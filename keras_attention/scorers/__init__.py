@@ -8,6 +8,7 @@ from keras_attention.scorers.concat import ConcatScorer
 from keras_attention.scorers.cosine import CosineScorer
 from keras_attention.scorers.coverage import CoverageScorer
 from keras_attention.scorers.dot import DotScorer, ScaledDotScorer
+from keras_attention.scorers.dynamic_convolution import DynamicConvolutionScorer
 from keras_attention.scorers.general import GeneralScorer
 from keras_attention.scorers.location import LocationScorer
 from keras_attention.scorers.location_sensitive import LocationSensitiveScorer
@@ -21,6 +22,7 @@ __all__ = [
     "CosineScorer",
     "CoverageScorer",
     "DotScorer",
+    "DynamicConvolutionScorer",
     "GeneralScorer",
     "LocationScorer",
     "LocationSensitiveScorer",

@@ -30,6 +30,7 @@ HOOKS: dict[str, tuple[str, ...]] = {
     "score_step": ("query", "prepared", "previous_weights"),
     "dot_query": ("query",),
     "valid_keys": ("num_keys",),
+    "initial_weights": ("batch", "num_keys"),
 }
 
 
@@ -53,6 +54,8 @@ class Scorer(Layer):
     * `dot_query(query)`: Returns the tensor whose dot products with the result of `prepare` are
       the scores, or None.
     * `valid_keys(num_keys)`: Returns boolean `(key,)`, the keys that can be scored, or None.
+    * `initial_weights(batch, num_keys)`: Returns the previous weights of the first step,
+      `(batch, key)`; zeros by default.
 
     The constructor raises if a hook cannot take these arguments.
 
@@ -182,6 +185,10 @@ class Scorer(Layer):
     def valid_keys(self, num_keys: Size) -> TensorLike | None:
         """Returns boolean `(key,)`, the keys that can be scored; None means all keys."""
         return None
+
+    def initial_weights(self, batch: Size, num_keys: Size) -> TensorLike:
+        """Returns the previous weights of the first step, `(batch, key)` in the compute dtype."""
+        return ops.zeros((batch, num_keys), dtype=self.compute_dtype)
 
     def call(
         self, query: Tensor, key: Tensor, previous_weights: Tensor | None = None

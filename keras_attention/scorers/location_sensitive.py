@@ -23,7 +23,7 @@ from keras_attention._utils.tensor_types import (
     Tensor,
     TensorLike,
 )
-from keras_attention.scorers._weight_reader import AttentionHistoryScorer
+from keras_attention.scorers._weight_reader import AttentionHistoryScorer, check_odd_kernel_size
 
 
 def location_features(weights: TensorLike, kernel: TensorLike) -> Tensor:
@@ -104,12 +104,7 @@ class LocationSensitiveScorer(AttentionHistoryScorer):
         )
         owner = type(self).__name__
         self.filters: int = validation.check_positive_int(owner, "filters", filters)
-        self.kernel_size: int = validation.check_positive_int(owner, "kernel_size", kernel_size)
-        if self.kernel_size % 2 == 0:
-            raise ValueError(
-                f"{owner} expects an odd `kernel_size`, so that a filter has a center. "
-                f"Received: kernel_size={kernel_size!r}"
-            )
+        self.kernel_size: int = check_odd_kernel_size(owner, kernel_size)
 
     def build_features(self) -> None:
         self.filter_kernel: keras.Variable = self._add_kernel(

@@ -404,9 +404,11 @@ def test_wrong_arguments_are_refused(options, message):
         ka.MultiHeadAttention(**{"num_heads": 4, "key_dim": 6, **options})
 
 
-def test_a_recurrent_layer_refuses_heads():
-    with pytest.raises(ValueError, match="does not support several heads"):
-        ka.AttentionRNN(keras.layers.GRUCell(3), ka.MultiHeadAttention(2, 4))
+def test_a_recurrent_layer_refuses_the_earlier_weights_of_heads():
+    with pytest.raises(ValueError, match="not those of several heads.*'previous'"):
+        ka.AttentionRNN(
+            keras.layers.GRUCell(3), ka.MultiHeadAttention(2, 4), attention_history="previous"
+        )
 
 
 def test_tensors_that_do_not_fit_are_refused():

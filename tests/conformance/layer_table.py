@@ -287,6 +287,11 @@ TABLE = [
         {**PAIRS, "previous_weights": ("batch", "query", "key")},
     ),
     Row(ka.DotScorer, lambda **o: ka.DotScorer(**o), ALIKE),
+    Row(
+        ka.DynamicConvolutionScorer,
+        lambda **o: ka.DynamicConvolutionScorer(5, 2, 3, 5, 7, **o),
+        {**PAIRS, "previous_weights": ("batch", "query", "key")},
+    ),
     Row(ka.GeneralScorer, lambda **o: ka.GeneralScorer(**o), PAIRS),
     Row(ka.LocationScorer, lambda **o: ka.LocationScorer(13, **o), PAIRS),
     Row(
@@ -321,6 +326,7 @@ TABLE = [
         SCORES_MASK,
         label="straight",
     ),
+    Row(ka.ForwardNormalizer, lambda **o: ka.ForwardNormalizer(**o), SCORES, SCORES_MASK),
     Row(ka.MonotonicNormalizer, monotonic("parallel"), SCORES, SCORES_MASK),
     Row(ka.MonotonicNormalizer, monotonic("recursive"), SCORES, SCORES_MASK, label="recursive"),
     Row(ka.MonotonicNormalizer, monotonic("hard"), SCORES, SCORES_MASK, label="hard"),
@@ -511,6 +517,39 @@ TABLE = [
         {"story_ids": ("batch", "key")},
         flags=WITH_WEIGHTS,
         label="language",
+    ),
+    Row(
+        ka.GMMAttention,
+        lambda **o: ka.GMMAttention(3, units=5, initial_step=1.0, initial_width=2.0, **o),
+        READ,
+        READ_MASKS,
+        WITH_WEIGHTS,
+        noisy=lambda **o: ka.GMMAttention(3, dropout=0.5, seed=3, **o),
+    ),
+    Row(
+        ka.ForwardAttention,
+        lambda **o: ka.ForwardAttention("general", 5, **o),
+        READ,
+        READ_MASKS,
+        WITH_WEIGHTS,
+    ),
+    Row(
+        ka.MonotonicChunkwiseAttention,
+        lambda **o: ka.MonotonicChunkwiseAttention(
+            3, ka.AdditiveScorer(5, **o), ka.GeneralScorer(**o), **o
+        ),
+        READ,
+        READ_MASKS,
+        WITH_WEIGHTS,
+        noisy=lambda **o: ka.MonotonicChunkwiseAttention(
+            3,
+            "general",
+            "general",
+            ka.MonotonicNormalizer(sigmoid_noise=0.5, seed=5, **o),
+            dropout=0.5,
+            seed=3,
+            **o,
+        ),
     ),
     Row(
         ka.TextGuidedAttention,

@@ -28,6 +28,12 @@ MADE = {
     "ContextAdd": (lambda **i: ka.ContextAdd(**i), None),
     "ContextConcat": (lambda **i: ka.ContextConcat(5, **i), None),
     "CoverageScorer": (lambda **i: ka.CoverageScorer(5, **i), "pairs"),
+    "DynamicConvolutionScorer": (lambda **i: ka.DynamicConvolutionScorer(5, 5, 5, 5, **i), "pairs"),
+    "ForwardAttention": (
+        lambda **i: ka.ForwardAttention(ka.GeneralScorer(**i), 5, **i),
+        None,  # two owners of one object
+    ),
+    "GMMAttention": (lambda **i: ka.GMMAttention(3, units=5, **i), "pairs"),
     "GaussianGlimpse": (lambda **i: ka.GaussianGlimpse(3, **i), None),
     "GaussianWriter": (lambda **i: ka.GaussianWriter(7, 5, **i), None),
     "GeneralScorer": (lambda **i: ka.GeneralScorer(**i), "pairs"),

@@ -14,6 +14,7 @@ SCORERS = {
     "CosineScorer": lambda **o: ka.CosineScorer(**o),
     "CoverageScorer": lambda **o: ka.CoverageScorer(5, **o),
     "DotScorer": lambda **o: ka.DotScorer(**o),
+    "DynamicConvolutionScorer": lambda **o: ka.DynamicConvolutionScorer(5, 2, 2, 3, **o),
     "GeneralScorer": lambda **o: ka.GeneralScorer(**o),
     "LocationScorer": lambda **o: ka.LocationScorer(7, **o),
     "LocationSensitiveScorer": lambda **o: ka.LocationSensitiveScorer(5, 2, 3, **o),
@@ -25,6 +26,7 @@ SCORERS = {
 NORMALIZERS = {
     "ArgmaxNormalizer": lambda **o: ka.ArgmaxNormalizer(**o),
     "EntmaxNormalizer": lambda **o: ka.EntmaxNormalizer(**o),
+    "ForwardNormalizer": lambda **o: ka.ForwardNormalizer(**o),
     "GumbelSoftmaxNormalizer": lambda **o: ka.GumbelSoftmaxNormalizer(seed=1, **o),
     "MonotonicNormalizer": lambda **o: ka.MonotonicNormalizer(**o),
     "SampleNormalizer": lambda **o: ka.SampleNormalizer(seed=1, **o),

@@ -11,6 +11,7 @@ from tf_or_skip import tf
 from keras_attention import (
     ArgmaxNormalizer,
     EntmaxNormalizer,
+    ForwardNormalizer,
     GumbelSoftmaxNormalizer,
     MonotonicNormalizer,
     Normalizer,
@@ -43,7 +44,9 @@ MONOTONIC = {
     "recursive": lambda **o: MonotonicNormalizer("recursive", 1.0, 0.3, seed=1, **o),
     "hard": lambda **o: MonotonicNormalizer("hard", 1.0, 0.3, seed=1, **o),
 }
-EVERY = SMOOTH | ONE_HOT | MONOTONIC
+#: Weights that sum to 1, over the keys that the weights before reach.
+FORWARD = {"forward": ForwardNormalizer}
+EVERY = SMOOTH | ONE_HOT | MONOTONIC | FORWARD
 #: The same objects for all examples that hypothesis draws.
 LAYERS = {name: make(dtype="float32") for name, make in EVERY.items()}
 
@@ -113,7 +116,7 @@ def test_weights_have_the_order_of_the_scores(name):
     assert np.all(np.diff(sorted_by_score, axis=-1) >= 0)
 
 
-@pytest.mark.parametrize("name", [*SMOOTH, "parallel", "recursive"])
+@pytest.mark.parametrize("name", [*SMOOTH, "parallel", "recursive", "forward"])
 def test_gradients_equal_finite_differences(name):
     layer = EVERY[name](dtype="float64")
     scores, mask = scores_and_mask(5, shape=(2, 3, 5), scale=0.8)
