@@ -53,6 +53,12 @@ def test_a_page_is_short_asks_a_question_and_is_linked(page):
     assert text.splitlines()[-1].startswith("Next: [")
 
 
+def test_separate_keys(run, capsys):
+    names = run("separate_keys")
+    assert names["same_weights"] and names["difference"] > 0.01 and names["same_alignment"]
+    assert capsys.readouterr().out == "True True\nFalse\n(2, 3, 11) True\n"
+
+
 @pytest.mark.thorough
 def test_the_classifier(run, tmp_path):
     names = run("classify_text")
