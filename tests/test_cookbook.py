@@ -54,9 +54,8 @@ def test_a_page_is_short_asks_a_question_and_is_linked(page):
 
 
 def test_separate_keys(run, capsys):
-    names = run("separate_keys")
-    assert names["same_weights"] and names["difference"] > 0.01 and names["same_alignment"]
-    assert capsys.readouterr().out == "True True\nFalse\n(2, 3, 11) True\n"
+    run("separate_keys")
+    assert capsys.readouterr().out == "True True\nTrue\n(2, 3, 11) True True\n"
 
 
 @pytest.mark.thorough
