@@ -1,14 +1,14 @@
 """The decoder of Li et al. 2019 (https://arxiv.org/abs/1910.02612), with keys beside values.
 
     h_t  = LSTM(h~_{t-1}, h_{t-1})                      reads no target token
-    h~_t = tanh(W_c [sum_j b_tj k_j; h_t]),  b_t = softmax(h_t W_b k_j)
-    a_t  = softmax(h~_t W_a k_j)                        where to read: the keys alone
+    h~_t = tanh(W_c [sum_j b_tj k_j; h_t]),  b_t from h_t and k
+    a_t  = softmax(score(h~_t, k_j))                    where to read: the keys alone
     c_t  = sum_j a_tj v_j                               what to write: the values alone
     p(y_t) = softmax(W_o c_t + b_o)
 
 Code name -> paper name: `keys` -> the encoded functional embeddings k, `values` -> the primitive
-embeddings v, `outputs` -> h~. The authors' code gives each source position a row of a matrix
-instead of W_a k_j, so that its sources have a maximum length.
+embeddings v, `outputs` -> h~. In the authors' code the score of position j is row j of W h~_t, so
+that its sources have a maximum length; here it compares h~_t with the keys, additive by default.
 """
 
 from typing import Unpack
@@ -51,18 +51,18 @@ class KeyValueDecoder(Decoder):
         value_dim: Positive int, the size of a value: the last entries of an encoder output. Those
             before them are its key.
         attention: The mechanism that compares h~ with the keys and reads the values;
-            `LuongAttention("general")` by default.
+            `BahdanauAttention(units)` by default. One that needs earlier weights is an error.
         dropout: Float in [0, 1), applied to h~ before it is compared.
         seed: Optional int, the seed of the dropout.
 
     Call arguments: see `Decoder`: `target_ids`, of which only the shape is used,
         `encoder_outputs` `(batch, source, key_dim + value_dim)`, `initial_state=None` (`[h, c]`,
         each `(batch, units)`; zeros by default), `memory_mask=None`, `training`,
-        `return_attention_scores`.
+        `return_attention_scores`, `return_auxiliary_outputs`.
 
     Returns:
-        Logits `(batch, target, vocabulary_size)` in float32, or the pair of logits and
-        alignment `(batch, target, source)`, both float32.
+        Logits `(batch, target, vocabulary_size)` in float32, followed by the requested outputs:
+        the alignment `(batch, target, source)`, the auxiliary outputs of `attention`.
 
     Methods for decoding: `prepare`, `start` and `step`. Memory: a dict of `recurrence` and
         `values`, each a dict of `key`, `value` and `mask`, as an attention prepares them. State: a

@@ -6,7 +6,15 @@ import pytest
 from seeds import set_seed
 from tf_or_skip import tf
 
-from keras_attention import Attention, CoverageScorer, KeyValueDecoder, LuongAttention
+from keras_attention import (
+    Attention,
+    BahdanauAttention,
+    CoverageScorer,
+    HardAttention,
+    KeyValueDecoder,
+    LocalAttention,
+    LuongAttention,
+)
 from keras_attention.decoders import check_decoder
 from keras_attention.search import beam_search, greedy_search
 
@@ -78,11 +86,11 @@ def test_the_decoder_computes_what_the_paper_says():
 
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
-@pytest.mark.parametrize("attention", [None, LuongAttention("general")])
-def test_steps_equal_the_full_call_with_padding_and_reordered_beams(policy, attention):
-    if attention is not None:
-        attention = LuongAttention("general", dtype=policy)
-    decoder = _made(dtype=policy, attention=attention)
+@pytest.mark.parametrize(
+    "make", [lambda **_: None, lambda **o: LuongAttention(**o), lambda **o: LocalAttention(3, **o)]
+)
+def test_steps_equal_the_full_call_with_padding_and_reordered_beams(policy, make):
+    decoder = _made(dtype=policy, attention=make(dtype=policy))
     memory, mask = tf.constant(MEMORY, "float32"), tf.constant(MASK)
     check_decoder(decoder, IDS, memory, memory_mask=mask)
     check_decoder(decoder, IDS, memory, memory_mask=mask, initial_state=STATE)
@@ -128,6 +136,16 @@ def test_dropout_acts_in_training_only():
     decoder = _made(dropout=0.5, seed=3)
     np.testing.assert_array_equal(decoder(IDS, MEMORY), decoder(IDS, MEMORY, training=False))
     assert np.abs(decoder(IDS, MEMORY, training=True) - decoder(IDS, MEMORY)).max() > 1e-4
+
+
+def test_the_dropout_and_the_auxiliary_outputs_of_the_attention_are_used():
+    decoder = _made(attention=BahdanauAttention(N, dropout=0.5, seed=3, dtype="float64"))
+    np.testing.assert_array_equal(decoder(IDS, MEMORY), decoder(IDS, MEMORY, training=False))
+    assert np.abs(decoder(IDS, MEMORY, training=True) - decoder(IDS, MEMORY)).max() > 1e-4
+    decoder = _made(attention=HardAttention(N, dtype="float64"))
+    _, auxiliary_outputs = decoder(IDS, MEMORY, training=True, return_auxiliary_outputs=True)
+    shapes = {name: tuple(value.shape) for name, value in auxiliary_outputs.items()}
+    assert shapes == {"log_alpha": (B, T), "entropy": (B, T)}
 
 
 @pytest.mark.parametrize(
