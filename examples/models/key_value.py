@@ -5,7 +5,7 @@ the decoder of `keras_attention.KeyValueDecoder`
 
 Each source word has a functional embedding, which says where to read, and a primitive embedding,
 from which the output token is predicted. So a word that is used like a known one is read like it:
-after "walk twice" and "jump" alone, "jump twice" is right. Russin et al. 2019
+after "walk twice" and "jump" alone, "jump twice" can be right. Russin et al. 2019
 (https://arxiv.org/abs/1904.09708) separate syntax and semantics in this way too.
 
 The sizes are those of the authors' program (github.com/yli1/CGPS), as are the standard deviation 1
