@@ -53,6 +53,11 @@ def test_a_page_is_short_asks_a_question_and_is_linked(page):
     assert text.splitlines()[-1].startswith("Next: [")
 
 
+def test_separate_keys(run, capsys):
+    run("separate_keys")
+    assert capsys.readouterr().out == "True True\nTrue\n(2, 3, 11) True True\n"
+
+
 @pytest.mark.thorough
 def test_the_classifier(run, tmp_path):
     names = run("classify_text")

@@ -69,9 +69,9 @@ JUMP = "0.1 % exact, 1.2 % at best (RNNs: Lake & Baroni 2018)"
 NOTEBOOKS = "bentrevett/pytorch-seq2seq, greedy"
 
 
-def _scan(split):
+def _scan(split, num_buckets=6):
     pairs = f"--pairs {{data}}/scan/tasks_train_{split}.txt.gz"
-    return f"{pairs} --format scan --tokenizer words --num-buckets 6"
+    return f"{pairs} --format scan --tokenizer words --num-buckets {num_buckets}"
 
 
 def _scan_test(split):
@@ -252,6 +252,17 @@ _TABLE = (
         15,
         (Goal("exact_match", at_most=0.05),),
         JUMP,
+    ),
+    Experiment(
+        "scan-jump-key-value",
+        "SCAN jump",
+        "key-value",
+        f"{_scan('addprim_jump', 3)} --batch-size 32 --learning-rate 0.002 --epochs 16"
+        " --decay-epochs 6",
+        _scan_test("addprim_jump"),
+        30,
+        (Goal("exact_match", at_least=0.95),),
+        "98.8 % exact (Li et al. 2019)",
     ),
     Experiment(
         "scan-length-seq2seq",

@@ -5,6 +5,7 @@ from keras_attention.decoders.base import Decoder
 from keras_attention.decoders.check import check_decoder
 from keras_attention.decoders.cho import ChoDecoder
 from keras_attention.decoders.convolutional import ConvDecoder
+from keras_attention.decoders.key_value import KeyValueDecoder
 from keras_attention.decoders.luong import LuongDecoder
 from keras_attention.decoders.pointer_generator import PointerGeneratorDecoder
 from keras_attention.decoders.protocol import (
@@ -31,6 +32,7 @@ __all__ = [
     "Decoder",
     "ExponentialDecay",
     "InverseSigmoidDecay",
+    "KeyValueDecoder",
     "LinearDecay",
     "LuongDecoder",
     "PointerGeneratorDecoder",

@@ -792,6 +792,15 @@ TABLE = [
         noisy=lambda **o: ka.LuongDecoder(VOCABULARY, 3, 5, dropout=0.5, seed=3, **o),
     ),
     Row(
+        ka.KeyValueDecoder,
+        lambda **o: ka.KeyValueDecoder(VOCABULARY, 5, 3, **o),
+        DECODED,
+        DECODER_MASKS,
+        WITH_WEIGHTS,
+        output_dtype="float32",
+        noisy=lambda **o: ka.KeyValueDecoder(VOCABULARY, 5, 3, dropout=0.5, seed=3, **o),
+    ),
+    Row(
         ka.ChoDecoder,
         lambda **o: ka.ChoDecoder(VOCABULARY, 3, 5, 2, maxout_units=7, **o),
         DECODED,

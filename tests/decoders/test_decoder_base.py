@@ -15,6 +15,7 @@ BATCH, TARGET, SOURCE, DIM, VOCABULARY = 3, 5, 7, 4, 11
 CONCRETE = [
     keras_attention.BahdanauDecoder,
     keras_attention.ConvDecoder,
+    keras_attention.KeyValueDecoder,
     keras_attention.LuongDecoder,
     keras_attention.Seq2SeqDecoder,
     keras_attention.ShowAttendTellDecoder,

@@ -23,6 +23,7 @@ BUILDS = {
     "luong": (PAIR, {**WIDE, "locality": "predictive", "window": 3, "dropout": 0.2}),
     "transformer": (PAIR, {"units": 16, "layers": 2, "heads": 2}),
     "convs2s": (PAIR, {**WIDE, "encoder_layers": 2, "decoder_layers": 2}),
+    "key-value": (PAIR, {**WIDE, "dropout": 0.2}),
     "mixed": (PAIR, {**WIDE, "encoder": "lstmn", "decoder": "luong"}),
     "ntm": ((5, 3), {"units": 16, "memory_size": 11, "word_size": 7}),
     "lstm": ((5, 3), {"units": 16, "layers": 2}),

@@ -13,7 +13,7 @@ import tensorflow as tf
 from seeds import set_seed
 
 from examples import registry
-from examples.models import luong, mixed, rnn_encoder_decoder, rnnsearch, seq2seq
+from examples.models import key_value, luong, mixed, rnn_encoder_decoder, rnnsearch, seq2seq
 from examples.models.encoders import stacked_lstm
 from examples.models.sampling import parse_schedule
 from keras_attention import decoders
@@ -39,6 +39,7 @@ MODELS = {
     "luong-predictive": (luong, {"local_attention": "predictive", "window": 5, "scorer": "concat"}),
     "rnnsearch-add": (rnnsearch, {"injection": "add"}),
     "rnnsearch-concat": (rnnsearch, {"injection": "concat", "readout_state": "previous"}),
+    "key-value": (key_value, {"value_dim": 3}),
     "mixed-cnn": (mixed, {"encoder": "cnn", "decoder": "rnnsearch"}),
     "mixed-lstmn": (mixed, {"encoder": "lstmn", "decoder": "luong", "layers": 1}),
 }
@@ -73,7 +74,9 @@ def test_padding_changes_no_logit_and_steps_equal_the_full_call(name):
     check_decoder(model.get_layer("decoder"), TARGET, encoded["memory"], mask, state)
 
 
-@pytest.mark.parametrize("name", ["rnn-encoder-decoder", "seq2seq", "luong", "rnnsearch", "mixed"])
+@pytest.mark.parametrize(
+    "name", ["rnn-encoder-decoder", "seq2seq", "luong", "rnnsearch", "key-value", "mixed"]
+)
 def test_the_options_are_those_of_build(name):
     module = registry.find(name).module
     options = {option.name: option.default for option in registry.find(name).options}
@@ -290,6 +293,9 @@ def test_all_systems_reload_where_examples_cannot_be_imported(tmp_path):
         model = build(name, scheduled_sampling="inverse-sigmoid:20", dropout=0.1)
         model.save(tmp_path / f"{name}.keras")
         data[name] = logits(model)
+    model = build("key-value", dropout=0.1)
+    model.save(tmp_path / "key-value.keras")
+    data["key-value"] = logits(model)
     np.savez(tmp_path / "data.npz", **data)
     done = subprocess.run(
         [sys.executable, "-c", RELOAD, str(tmp_path)], capture_output=True, text=True, check=False
@@ -310,7 +316,9 @@ def test_a_little_training_makes_the_loss_fall(name):
     assert losses[-1] < 0.4 * losses[0]
 
 
-@pytest.mark.parametrize("name", slow("seq2seq", "summary", "luong-reversed", "mixed-lstmn"))
+@pytest.mark.parametrize(
+    "name", slow("seq2seq", "summary", "luong-reversed", "key-value", "mixed-lstmn")
+)
 def test_an_export_says_what_the_search_finds(name, tmp_path):
     model = build(name)
     source = tokenizers.train("words", ["a b c d e f g"])
