@@ -22,7 +22,7 @@ class QuantizedWeightsMixin:
     """A layer that can store the matrices it owns as int8; comes before the Keras layer.
 
     Quantization replaces each weight of two or more axes, such as `kernel`, by `_kernel` and
-    `kernel_scale`, which are not trained. `layer.kernel` then is the product of both. Vectors and
+    `kernel_scale`, which are not trained. `layer.kernel` then is their quotient. Vectors and
     matrices of one column stay as they are.
     """
 
@@ -76,8 +76,7 @@ class QuantizedWeightsMixin:
         """Freezes the layer and trains low-rank updates of its projections alone.
 
         Every `Dense` and `Embedding` inside adds `lora_alpha / rank * A B` to its kernel, see
-        `keras.layers.Dense.enable_lora`. A saved model
-        holds the sums and updates of 0.
+        `keras.layers.Dense.enable_lora`. A saved model holds the sums, and updates of 0.
 
         Args:
             rank: Positive int, the columns of A and the rows of B.
