@@ -23,7 +23,7 @@ DECODERS = {
 }
 #: By how much of the largest logit the rounding of all weights and of what the projections read may
 #: move one. Each rounds to 1/127 of the largest number of its column or row, or to 1/7 in int4.
-MOVES = {"int8": 0.02, "int4": 0.2}
+MOVES = {"int8": 0.02, "int4": 0.25}
 pytestmark = pytest.mark.filterwarnings("ignore:.*does not have a `quantize` method:UserWarning")
 
 
@@ -183,6 +183,7 @@ def test_what_a_layer_cannot_do_is_refused():
         cell.quantize("int8")
 
 
+@pytest.mark.thorough
 def test_projections_train_in_float8():
     set_seed(1)
     inputs = keras.Input((None, M))
@@ -196,6 +197,7 @@ def test_projections_train_in_float8():
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", [None, "int8"])
 def test_lora_trains_updates_of_the_projections_alone_and_files_hold_the_sums(tmp_path, mode):
     set_seed(1)
