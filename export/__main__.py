@@ -21,7 +21,7 @@ from keras_attention.export.validate import validate_export
 from keras_attention.kernels.products import PRECISIONS
 
 XLA_OPTIONS = {"--xla-batch-sizes", "--xla-source-lengths", "--xla-precision", "--parallel-splits"}
-ANY_MODEL_OPTIONS = ("--version", "--name", "--dtype")  # the others are of translators
+ANY_MODEL_OPTIONS = ("--version", "--name", "--dtype", "--quantization")  # not of translators alone
 DESCRIPTION = """\
 Exports a trained run as a SavedModel version for TensorFlow Serving, BASE_DIR/<version>.
 A translator takes text and returns n-best text with scores and alignments; another model keeps
@@ -83,6 +83,8 @@ def _write_manifest(path):
 
 def _export(options, given):
     run = runs.read_run(options.run, options.dtype)
+    if options.quantization is not None:
+        runs.quantize_model(run.model, options.quantization)
     shared = {"version": options.version, "name": options.name, "run": run.settings}
     if run.source_tokenizer is None:
         translator_options = [name for name in given if name not in ANY_MODEL_OPTIONS]
@@ -141,6 +143,11 @@ def _make_parser():
         help="compute in this dtype instead of the dtype of the training (faster with --xla)",
     )
 
+    parser.add_argument(
+        "--quantization",
+        choices=runs.QUANTIZATIONS,
+        help="store kernels and embeddings in this dtype: files of about a quarter of the size",
+    )
     text = "version to write (default: the next one)"
     parser.add_argument("--version", type=positive_int, metavar="N", help=text)
     text = "name in the server (default: the name of BASE_DIR)"

@@ -11,6 +11,7 @@ checkpoints/         written by the training; this module ignores it
 import json
 import os
 import pathlib
+import warnings
 from collections.abc import Mapping
 
 import keras
@@ -26,6 +27,7 @@ from keras_attention.export.tokenizers.base import SPECIAL_IDS
 SCHEMA_VERSION = 1
 SIDES = ("source", "target")
 MIXED_POLICIES = ("mixed_bfloat16", "mixed_float16")
+QUANTIZATIONS = ("int8",)
 
 
 class Run:
@@ -174,6 +176,24 @@ def convert_to_float32(model: keras.Model) -> keras.Model:
     copy = keras.saving.deserialize_keras_object(config)
     copy.set_weights(model.get_weights())
     return copy
+
+
+def quantize_model(model: keras.Model, mode: str) -> keras.Model:
+    """Quantizes the kernels and tables of `model` in place, and returns it.
+
+    This is `model.quantize(mode)` without a warning for each layer that has nothing to quantize.
+
+    Args:
+        model: A built Keras model.
+        mode: `"int8"`, or another mode of `keras.Model.quantize`.
+
+    Raises:
+        ValueError: If the model is quantized already, or computes in float16.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*does not have a `quantize` method", UserWarning)
+        model.quantize(mode)
+    return model
 
 
 def _replace_mixed_policies(config):

@@ -171,6 +171,14 @@ def test_several_devices(tmp_path):
 
 
 @pytest.mark.thorough
+def test_the_loop_in_onnx_runtime(run):
+    reason = "needs ONNX Runtime and tf2onnx; `sh .ci/runtimes` installs them and runs this test"
+    for package in ("onnxruntime", "tf2onnx"):
+        pytest.importorskip(package, reason=reason)
+    assert run("run_in_onnx")["same"]
+
+
+@pytest.mark.thorough
 def test_the_served_model(run, tmp_path, capsys):
     text = (FOLDER / "serve_a_model.md").read_text()
     serve, curl = re.findall(r"^```sh\n(.*?)\n^```", text, re.MULTILINE | re.DOTALL)

@@ -4,7 +4,7 @@ import sys
 
 from examples.commands import arguments as shared
 from examples.commands import by_run
-from keras_attention.export import versions
+from keras_attention.export import runs, versions
 
 SUMMARY = "write a SavedModel version that a model server loads"
 NOTE = "What can be chosen depends on the run: `python -m examples export RUN --help`."
@@ -18,10 +18,17 @@ def for_arguments(text_arguments):
 def add_arguments(parser) -> None:
     """Adds the options of every run."""
     shared.add_version(parser)
+    parser.add_argument(
+        "--quantization",
+        choices=runs.QUANTIZATIONS,
+        help="store kernels and embeddings in this dtype (default: as trained)",
+    )
 
 
 def finish(recipe, options, arguments) -> None:
     """Writes the version and says where."""
+    if arguments.quantization is not None:
+        runs.quantize_model(recipe.model, arguments.quantization)
     served = recipe.export(**options)
     versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
     print(served.write(arguments.base, arguments.version, recipe.run.settings))

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 import keras
 
 from keras_attention import validation
+from keras_attention._utils.quantization import QuantizedWeightsMixin
 from keras_attention._utils.recomputation import Recomputable
 from keras_attention._utils.tensor_types import OutputShape, Shape, Spec, Structure, Tensor
 
 
-class Cell(Recomputable, keras.layers.Layer):
+class Cell(QuantizedWeightsMixin, Recomputable, keras.layers.Layer):
     """A recurrent cell, called with the inputs of one step and a list of states.
 
     A subclass sets `state_size` and `output_size`, and calls `check_step` first in `call`.

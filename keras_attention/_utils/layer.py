@@ -6,11 +6,9 @@ import types
 
 import keras
 
+from keras_attention._utils.quantization import QuantizedWeightsMixin
 from keras_attention._utils.recomputation import Recomputable
 from keras_attention._utils.separate_arguments import SeparateTensorsMixin
-
-#: Modes of quantization that need no data, so that they can be repeated as a file is loaded.
-QUANTIZATION_MODES = ("int8", "int4", "float8")
 
 
 class CheckedBuildMixin:
@@ -87,40 +85,10 @@ def _check_shapes_given(owner, build):
     return build_checked
 
 
-class QuantizedSublayersMixin:
-    """A layer whose file says which of the layers inside are quantized.
-
-    `model.quantize` changes the weights of layers that their owner makes, in its constructor or
-    its `build`, from arguments that know nothing of it. The owner quantizes them again as it is
-    built for a file's weights, which then fit.
-    """
-
-    def get_build_config(self):
-        config = super().get_build_config()
-        quantized = {
-            str(index): keras.saving.serialize_keras_object(layer.quantization_config)
-            for index, layer in enumerate(self._flatten_layers(include_self=False))
-            if layer.quantization_mode in QUANTIZATION_MODES
-            and getattr(layer, "quantization_config", None) is not None
-        }
-        return {**config, "quantized_layers": quantized} if config and quantized else config
-
-    def build_from_config(self, config):
-        config = dict(config or {})
-        quantized = config.pop("quantized_layers", {})
-        super().build_from_config(config)
-        layers = list(self._flatten_layers(include_self=False))
-        for index, settings in quantized.items():
-            layer = layers[int(index)]
-            if layer.quantization_mode is None:  # one with a config of its own is quantized by it
-                settings = keras.saving.deserialize_keras_object(settings)
-                layer.quantize(settings.mode, config=settings)
-
-
 class Layer(
     SeparateTensorsMixin,
     CheckedBuildMixin,
-    QuantizedSublayersMixin,
+    QuantizedWeightsMixin,
     Recomputable,
     keras.layers.Layer,
 ):

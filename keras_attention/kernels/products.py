@@ -111,6 +111,15 @@ class Dense(keras.layers.Dense):
             outputs = outputs + self.bias
         return outputs if self.activation is None else self.activation(outputs)
 
+    def quantize(
+        self,
+        mode: str | None = None,
+        type_check: bool = True,
+        config: keras.quantizers.QuantizationConfig | None = None,
+    ) -> None:
+        # Keras refuses subclasses, whose `call` may compute something else. This one does not.
+        super().quantize(mode, type_check=False, config=config)
+
 
 def _choose_widening_product(dtype):
     """Returns `multiply(rows, matrix, transposed)` from bfloat16 to float32 if it is faster.
