@@ -260,25 +260,35 @@ class PointerGeneratorDecoder(Layer):
         self._check_copy_ids(encoder_outputs, copy_ids)
 
     def _check_copy_ids(self, encoder_outputs, copy_ids):
-        owner, axes = type(self).__name__, "(batch, source)"
+        owner = type(self).__name__
         if copy_ids is None:
             raise ValueError(
                 f"{owner} expects `copy_ids`, the id that a copy of each source position has, "
-                f"{axes}. Received: None"
+                "(batch, source). Received: None"
             )
-        validation.check_rank(owner, "copy_ids", copy_ids, (2,), axes)
-        for axis in (0, 1):
-            validation.check_same_dim(
-                owner, axis, copy_ids=copy_ids, encoder_outputs=encoder_outputs
-            )
+        self._check_copy_shape(encoder_outputs.shape, copy_ids.shape)
         validation.check_ids_in_vocabulary(owner, "copy_ids", copy_ids, self.vocabulary_size)
+
+    def _check_copy_shape(self, encoder_outputs_shape, copy_ids_shape):
+        owner = type(self).__name__
+        axes = "(batch, source)"
+        validation.check_axes(owner, "copy_ids", copy_ids_shape, axes, known_width=False)
+        shapes = {"copy_ids": copy_ids_shape, "encoder_outputs": encoder_outputs_shape}
+        for axis in (0, 1):
+            validation.check_same_dim(owner, axis, **shapes)
 
     def compute_mask(self, target_ids: Tensor, previous_mask: Mask = None) -> Mask:
         return None
 
     def compute_output_shape(
-        self, target_ids_shape: Shape, encoder_outputs_shape: Shape, **kwargs: Shape
+        self,
+        target_ids_shape: Shape,
+        encoder_outputs_shape: Shape,
+        copy_ids_shape: Shape | None = None,
+        **kwargs: Shape,
     ) -> OutputShape:
+        if copy_ids_shape is not None:
+            self._check_copy_shape(encoder_outputs_shape, copy_ids_shape)
         shape = self.decoder.compute_output_shape(target_ids_shape, encoder_outputs_shape)
         return (*shape[:-1], self.vocabulary_size)
 
