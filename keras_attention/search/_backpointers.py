@@ -12,7 +12,7 @@ from keras import ops
 from keras_attention._utils.shapes import get_shape
 from keras_attention.search._hypotheses import unflatten_beams
 from keras_attention.search._indexing import gather_per_row, write_at
-from keras_attention.search._log_probs import POSSIBLE_THRESHOLD
+from keras_attention.search._log_probs import IMPOSSIBLE, POSSIBLE_THRESHOLD
 
 
 class Backpointers(NamedTuple):
@@ -124,3 +124,37 @@ def trace_back(backpointers, finished, num_steps, pad_id):
     alignments = ops.take(flat, places, axis=0)
     inside = ops.expand_dims(times < lengths, 3)
     return ids, token_log_probs, ops.where(inside, alignments, 0.0)
+
+
+def make_tree(backpointers, alive, finished, time, num_steps):
+    """Returns the hypotheses of all steps: `tree_ids`, `tree_parents` and `tree_log_probs`.
+
+    Each is `(batch, target, 2 * beam)`: the alive hypotheses, then the finished ones.
+
+    Args:
+        backpointers: The `Backpointers` of a search.
+        alive: The `AliveHypotheses` after the last step.
+        finished: `FinishedHypotheses`.
+        time: Scalar int tensor, the number of stored steps.
+        num_steps: Int tensor `(batch,)`, the steps of each batch element.
+    """
+    max_length, batch, beam_width = get_shape(backpointers.token_and_parent)
+    times = ops.reshape(ops.arange(max_length, dtype="int32"), (max_length, 1, 1))
+    after = ops.concatenate([backpointers.log_probs[1:], backpointers.log_probs[:1]], axis=0)
+    after = ops.where(times == time - 1, alive.log_probs[None], after)
+    after = ops.where(times < num_steps[None, :, None], after, IMPOSSIBLE)
+    ends_here = times == finished.lengths[None] - 1
+    log_probs = [after, ops.where(ends_here, finished.log_probs[None], IMPOSSIBLE)]
+    packed = [
+        backpointers.token_and_parent,
+        ops.broadcast_to(finished.token_and_parent[None], (max_length, batch, beam_width)),
+    ]
+    log_probs, packed = (
+        ops.swapaxes(ops.concatenate(pair, axis=2), 0, 1) for pair in (log_probs, packed)
+    )
+    packed = ops.where(log_probs > POSSIBLE_THRESHOLD, packed, 0)
+    return {
+        "tree_ids": packed // beam_width,
+        "tree_parents": packed % beam_width,
+        "tree_log_probs": ops.maximum(log_probs, IMPOSSIBLE),
+    }

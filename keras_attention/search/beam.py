@@ -97,6 +97,12 @@ def beam_search(
           after the end;
         * `alignments`: float32 `(batch, beam_width, max_length, source)`, 0 after the end.
 
+        With `options.return_tree` also three of shape `(batch, max_length, 2 * beam_width)`: int32
+        `tree_ids`, int32 `tree_parents` and float32 `tree_log_probs`. In each step the first
+        `beam_width` entries are the hypotheses that stay alive, the others those that ended there
+        and are returned. An entry is its last token, the place of its parent in the step before,
+        and its log-probability so far; -1e9 marks places without a hypothesis.
+
         If there are fewer hypotheses than `beam_width`, padding hypotheses come last: length -1,
         no ids, log-probability and score -1e9, token log-probabilities 0. A token with a logit of
         -1e9 or less beside larger ones is impossible.
@@ -185,6 +191,9 @@ def beam_search(
         alive, finished = groups.join_groups(alive), groups.join_groups(finished)
         active = loop_state.active & ops.logical_not(is_at_limit)
         active = active if undecided is None else active & undecided
+        num_steps = loop_state.num_steps
+        if options.return_tree:
+            num_steps = ops.where(loop_state.active, length, num_steps)
         duplicates = groups.find_duplicates(loop_state.duplicates, alive)
         backpointers = _backpointers.append_step(
             loop_state.backpointers,
@@ -203,7 +212,16 @@ def beam_search(
             ids_so_far, loop_state.time, alive.token_and_parent, beam_width
         )
         return _BeamSearchState(
-            length, active, alive, duplicates, finished, backpointers, leaves, coverage, ids_so_far
+            length,
+            active,
+            alive,
+            duplicates,
+            finished,
+            backpointers,
+            leaves,
+            coverage,
+            ids_so_far,
+            num_steps,
         )
 
     def body(*loop_state):
@@ -233,6 +251,7 @@ def beam_search(
         leaves=(),
         coverage=() if options.coverage_penalty is None else ops.zeros_like(alignment),
         ids_so_far=rules.start(checked_step.batch),
+        num_steps=ops.zeros_like(ids) if options.return_tree else (),
     )
     loop_state = advance(loop_state, logits, leaves, alignment)
     loop_state = run_search_loop(
@@ -255,11 +274,22 @@ def beam_search(
     }
     if return_alignments:
         result["alignments"] = alignments
+    if options.return_tree:
+        result |= _backpointers.make_tree(
+            loop_state.backpointers,
+            loop_state.alive,
+            finished,
+            loop_state.time,
+            loop_state.num_steps,
+        )
     return result
 
 
 class _BeamSearchState(NamedTuple):
-    """The loop state. `leaves`, `coverage` and `ids_so_far` have `batch * beam` rows."""
+    """The loop state. `leaves`, `coverage` and `ids_so_far` have `batch * beam` rows.
+
+    `num_steps` are the steps of each batch element, `(batch,)`, if the tree is returned.
+    """
 
     time: object
     active: object
@@ -270,3 +300,4 @@ class _BeamSearchState(NamedTuple):
     leaves: tuple
     coverage: object
     ids_so_far: object
+    num_steps: object

@@ -45,6 +45,9 @@ class BeamOptions:
             parents) -> state` with the same result, such as a decoder's `reorder_cache`;
             `parents` is int32 `(batch, beam_width)`, the parent of each beam. It is not called in
             the first step, in which all beams have the same parent, or for a beam of 1.
+        return_tree: Whether the result has the hypotheses of every step as well, `tree_ids`,
+            `tree_parents` and `tree_log_probs`; `keras_attention.plotting.explore_beam_search`
+            shows them.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -65,6 +68,7 @@ class BeamOptions:
     num_groups: int = 1
     diversity_penalty: float = 0.5
     reorder_cache: ReorderCache | None = None
+    return_tree: bool = False
 
     def __post_init__(self) -> None:
         owner = "BeamOptions"
