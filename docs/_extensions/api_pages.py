@@ -78,7 +78,7 @@ def write_signature(app, what, name, value, options, signature, return_annotatio
 
     Keras' layers have a `__new__`, of which autodoc would show `*args, **kwargs`.
     """
-    if what != "class" or value.__init__ in (object.__init__, Warning.__init__):
+    if what != "class" or not inspect.isfunction(value.__init__):
         return None
     parameters = list(inspect.signature(value.__init__).parameters.values())[1:]
     shown = [one.replace(annotation=one.empty) for one in parameters if one.kind != one.VAR_KEYWORD]
