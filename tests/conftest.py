@@ -21,6 +21,14 @@ if BACKEND == "torch":  # whose tensors are no arrays while they have a gradient
     torch.Tensor.__array__ = lambda tensor, *dtype, **options: _array(tensor.detach(), *dtype)
 
 
+@pytest.fixture
+def frozen_heap():
+    """Keras collects garbage for each kernel it quantizes: seconds where objects are many."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _forget_what_was_compiled():
     """JAX keeps every operation it compiled for every shape: gigabytes, over a whole suite."""

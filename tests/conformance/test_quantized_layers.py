@@ -24,7 +24,10 @@ DECODERS = {
 #: By how much of the largest logit the rounding of all weights and of what the projections read may
 #: move one. Each rounds to 1/127 of the largest number of its column or row, or to 1/7 in int4.
 MOVES = {"int8": 0.02, "int4": 0.25}
-pytestmark = pytest.mark.filterwarnings("ignore:.*does not have a `quantize` method:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*does not have a `quantize` method:UserWarning"),
+    pytest.mark.usefixtures("frozen_heap"),
+]
 
 
 @pytest.mark.parametrize("mode", ["int8", pytest.param("int4", marks=pytest.mark.thorough)])

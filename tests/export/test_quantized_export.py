@@ -17,6 +17,7 @@ from keras_attention.export import (
 )
 from keras_attention.export import __main__ as command
 
+pytestmark = pytest.mark.usefixtures("frozen_heap")
 WORDS = tokenizers.WordTokenizer([f"w{number}" for number in range(993)])
 SEARCH = SearchOptions(beam_width=2, max_length=5)
 TEXTS = ["w7 w991 w3", "w5 w5", ""]
@@ -44,7 +45,7 @@ def measure_variables(version):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", BUILDERS)
+@pytest.mark.parametrize("name", ["rnnsearch", pytest.param("transformer", marks=pytest.mark.slow)])
 def test_an_int8_export_is_small_and_answers_as_the_model(no_warm_up, tmp_path, name):
     keras.utils.set_random_seed(1)
     model = BUILDERS[name]()
