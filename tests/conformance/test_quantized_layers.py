@@ -27,6 +27,7 @@ MOVES = {"int8": 0.02, "int4": 0.25}
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*does not have a `quantize` method:UserWarning"),
     pytest.mark.usefixtures("frozen_heap"),
+    pytest.mark.thorough,
 ]
 
 

@@ -118,12 +118,14 @@ class WithCopyIds:
         return self._layer(target_ids, encoder_outputs, COPY_IDS, memory_mask=memory_mask)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", DECODERS)
 def test_steps_equal_the_full_call(kind):
     layer = make_layer(kind)
     check_decoder(WithCopyIds(layer), IDS, ops.array(MEMORY), ops.array(MASK))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["bahdanau", "transformer"])
 def test_searches_copy(kind):
     layer = make_layer(kind)
@@ -155,6 +157,7 @@ def test_searches_copy(kind):
     np.testing.assert_array_equal(full[0, :length], greedy[0, :length])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("policy", ["float32", "mixed_float16", "mixed_bfloat16"])
 def test_it_learns_from_copied_words_in_every_dtype(policy):
     layer = make_layer(dtype=policy)

@@ -31,6 +31,8 @@ from keras_attention.search import (
     score_sequences,
 )
 
+pytestmark = pytest.mark.thorough
+
 ENDS = (3, 5, 6)
 LIMITS = {
     "free": ({}, {}),
