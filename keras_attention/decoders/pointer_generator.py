@@ -69,8 +69,8 @@ def mix_distributions(
     columns = ops.broadcast_to(ops.cast(copy_ids, "int32")[:, None], (batch, query, source))
     places = ops.stack([rows, columns], axis=-1)
     copied = ops.scatter(
-        ops.reshape(places, (batch * query * source, 2)),
-        ops.reshape(weights, (batch * query * source,)),
+        reshape(places, (batch * query * source, 2)),
+        reshape(weights, (batch * query * source,)),
         (batch * query, size + num_copied_words),
     )
     copied = reshape(copied, (batch, query, size + num_copied_words))

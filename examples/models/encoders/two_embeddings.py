@@ -42,7 +42,7 @@ def build(
         )
     source = keras.Input([None], dtype="int32", name="source")
 
-    def embed(name, size, number):
+    def embed(name, size, index):
         embedded = keras.layers.Embedding(
             vocabulary_size,
             size,
@@ -52,10 +52,10 @@ def build(
             dtype=dtype,
             name=f"{name}_embedding",
         )(source)
-        number = None if seed is None else seed + number
-        return keras.layers.GaussianNoise(noise, seed=number, dtype=dtype, name=f"{name}_noise")(
-            embedded
-        )
+        noise_seed = None if seed is None else seed + index
+        return keras.layers.GaussianNoise(
+            noise, seed=noise_seed, dtype=dtype, name=f"{name}_noise"
+        )(embedded)
 
     values = embed("primitive", value_dim, 0)
     # Not keras.layers.LSTM: on a GPU it takes cuDNN, which XLA cannot compile.

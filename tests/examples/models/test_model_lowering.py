@@ -20,7 +20,7 @@ BUILDS = {
     "rnnsearch": (PAIR, {**WIDE, "dropout": 0.2}),
     "rnn-encoder-decoder": (PAIR, {**WIDE, "dropout": 0.2}),
     "seq2seq": (PAIR, {**WIDE, "layers": 2, "dropout": 0.2}),
-    "luong": (PAIR, {**WIDE, "locality": "predictive", "window": 3, "dropout": 0.2}),
+    "luong": (PAIR, {**WIDE, "local_attention": "predictive", "window": 3, "dropout": 0.2}),
     "transformer": (PAIR, {"units": 16, "layers": 2, "heads": 2}),
     "convs2s": (PAIR, {**WIDE, "encoder_layers": 2, "decoder_layers": 2}),
     "key-value": (PAIR, {**WIDE, "dropout": 0.2}),
