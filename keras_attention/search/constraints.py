@@ -103,6 +103,11 @@ class Constraints:
             `(rows, max_length)`: the tokens that each sequence contains, -1 from `num_tokens` on.
             `num_tokens` is an int32 scalar. Rows of sequences that have ended are ignored. A
             compiled search traces it, so it uses `keras.ops`.
+        phrases: None, or int ids of shape `(batch, num_phrases, phrase_length)`, padded after each
+            phrase: every hypothesis of a beam search contains all phrases of its batch element,
+            each as a contiguous run of ids. They may overlap; padding alone is no phrase. Ids of
+            the prefix count, and the other constraints take precedence. Where no such sequence
+            is found, padding hypotheses are returned. Other searches refuse phrases.
 
     Raises:
         ValueError: If an argument is out of range. Tensors are checked by the search.
@@ -126,6 +131,7 @@ class Constraints:
     special_ids: SpecialIds = SpecialIds()
     repetition_penalty: float = 1.0
     logits_processor: LogitsProcessor | None = None
+    phrases: TensorLike | None = None
 
     def __post_init__(self) -> None:
         owner = "Constraints"
