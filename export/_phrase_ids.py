@@ -49,7 +49,7 @@ def encode_phrases(
     never = [UNKNOWN_ID, BOS_ID, *constraints.special_ids.end_ids, *constraints.suppress_ids]
     total = np.zeros(count, int)
     for (row, place, one), own, length in zip(places, ids, lengths, strict=True):
-        if np.isin(own[:length], never).any():
+        if length == 0 or np.isin(own[:length], never).any():
             words = [word for word in one.split() if _contains(target, word, never)] or [one]
             raise ValueError(
                 f"{OWNER} expects phrases of words that the target tokenizer knows and the search "

@@ -1,7 +1,7 @@
 """Must-contain phrases: runs of ids that every hypothesis of a batch element has to contain.
 
 Dynamic beam allocation, Post and Vilar 2018 (https://arxiv.org/abs/1804.06609), sections 3.2 and
-3.3, as one sort in each step like Hu et al. 2019 (https://aclanthology.org/N19-1090):
+3.3, with sorts over all candidates like Hu et al. 2019 (https://aclanthology.org/N19-1090):
 
     left(y) = sum of |phrase| over the unmet phrases - longest open match
     bank(y) = C - left(y),    C = sum of |phrase| over all phrases
@@ -11,7 +11,7 @@ next token of each unmet phrase. The `beam` places are divided evenly among the 
 each round every bank, from the last on, gets `max(1, beam // (C + 1))` of its best candidates. So
 unused places go to other banks, and without phrases this is a plain beam search. Candidates for
 which `left(y)` exceeds the remaining positions come last: they complete all phrases only if
-some of them overlap. So what is certain to fit is never lost.
+some of them overlap. So a beam always keeps hypotheses that can be completed.
 
 Matches are tracked as by the Shift-And algorithm (Baeza-Yates and Gonnet 1992), all at once:
 
@@ -178,14 +178,14 @@ class Phrases(NamedTuple):
         return reduce_rows(ops.max, ops.where(matched, counts, 0), axis=-1)
 
     def count_left(self, matched):
-        """Returns the number of phrase tokens that are left, and the lower bound of overlaps.
+        """Returns how many tokens suffice to complete all phrases, and how many are necessary.
 
         Args:
             matched: Boolean `(batch, ..., phrases, length)`.
 
         Returns:
-            Two int32 tensors `(batch, ...)`: `left`, enough tokens to complete all phrases, and the
-            tokens that the longest rest of one phrase takes, which are necessary.
+            Two int32 tensors `(batch, ...)`: `left`, which counts unmet phrases as if they could
+            not overlap, and the longest rest of a phrase. They are 0 where all phrases are met.
         """
         counts = self.count_matched(matched)
         between = tuple(range(1, len(matched.shape) - 2))

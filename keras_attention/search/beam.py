@@ -298,7 +298,7 @@ def beam_search(
 
 
 class _BeamSearchState(NamedTuple):
-    """The loop state. `leaves`, `coverage` and `ids_so_far` have `batch * beam` rows.
+    """The loop state. `leaves`, `coverage`, `ids_so_far` and `matched` have `batch * beam` rows.
 
     `num_steps` are the steps of each batch element, `(batch,)`, if the tree is returned.
     """
