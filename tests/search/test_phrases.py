@@ -125,7 +125,8 @@ def test_a_wide_beam_is_the_enumeration_of_sequences_that_contain_the_phrases(na
 phrase = st.lists(st.sampled_from([1, 4, 5]), min_size=1, max_size=3).map(tuple)
 
 
-@settings(max_examples=10, deadline=None)
+@pytest.mark.thorough
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     beam_width=st.integers(1, 9),
@@ -189,9 +190,9 @@ def test_a_hypothesis_that_breaks_off_a_phrase_may_complete_it_later():
 
 def test_without_phrases_the_search_is_the_plain_one():
     model = HashModel(seed=73, batch=3, vocabulary=13, end_bias=0.5)
-    options = {"beam_width": 5, "max_length": 7}
+    options = {"beam_width": 5, "max_length": 5}
     plain = search(model, **options)
-    for shape in ((3, 2, 3), (3, 0, 2), (3, 2, 0)):
+    for shape in ((3, 2, 3), (3, 0, 2)):
         assert_same(search(model, phrases=np.zeros(shape, "int32"), **options), plain)
     tree = search(model, phrases=pad(PHRASES), return_tree=True, **options)
     assert_same(
@@ -200,6 +201,7 @@ def test_without_phrases_the_search_is_the_plain_one():
     )
 
 
+@pytest.mark.thorough
 def test_in_a_graph_phrases_may_fit_by_overlap_and_impossible_ones_have_no_result():
     model = HashModel(seed=74, batch=5, vocabulary=6, end_bias=0.5)
     phrases = [[(4, 5), (5, 1), (1, 4)], [(9,)], [(4,), (2,)], [(4, -1)], []]
