@@ -140,8 +140,19 @@ class TranslatorSignatures:
         return {"text": self._decode(found, text), "score": found["score"]}
 
     def _compute_translate_with_alignment(self, text):
-        source_ids, source_length = self.pipeline.encode_source(text)
-        found = _trim_columns(self._search_with_alignment(source_ids, source_length))
+        source = self.pipeline.encode_source(text)
+        return self._format_with_alignment(self._search_with_alignment(*source), *source, text)
+
+    def translate_with_phrases(self, text, phrases):
+        """As `translate_with_alignment`, with `phrases (B, P, L)` in each output; no signature."""
+        source = self.pipeline.encode_source(text)
+        constraints = dataclasses.replace(self._search.constraints, phrases=phrases)
+        found = self._run_beam_search(*source, constraints=constraints, return_alignments=True)
+        return self._format_with_alignment(_format_hypotheses(found), *source, text)
+
+    def _format_with_alignment(self, found, source_ids, source_length, text):
+        """Returns the outputs of a search, with tokens and attention weights over the source."""
+        found = _trim_columns(found)
         return {
             "text": self._decode(found, text),
             "score": found["score"],

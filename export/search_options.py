@@ -37,11 +37,11 @@ class SearchOptions:
             memory.
         length_penalty: None, the alpha of a `GNMTLengthPenalty`, or a penalty object.
         constraints: The `Constraints` of all searches. They hold for every request, so they have
-            no `prefix`, no `max_lengths`, and one `min_length`. The `special_ids` are those of
-            the decoder and the tokenizers; leave them out, or pass only an `end_id` that has
-            other target tokens beside EOS. Such a token is part of the text that it ends, and a
-            scored target ends there. An export traces a `logits_processor` into its graph; it is
-            a function without weights.
+            no `prefix`, `phrases` or `max_lengths`, and one `min_length`. The `special_ids` are
+            those of the decoder and the tokenizers; leave them out, or pass only an `end_id` that
+            has other target tokens beside EOS. Such a token is part of the text that it ends, and
+            a scored target ends there. An export traces a `logits_processor` into its graph; it
+            is a function without weights.
         options: The `BeamOptions` of the beam search. Without a `reorder_cache` the search uses
             the decoder's.
         replace_unknown: Whether an unknown word of an output is written as the source word that it
@@ -96,7 +96,7 @@ class SearchOptions:
                     f"Received: {name}={getattr(self, name)!r}"
                 )
         validation.check_int_at_least(owner, "min_length", self.constraints.min_length, 0)
-        for name in ("max_lengths", "prefix"):
+        for name in ("max_lengths", "prefix", "phrases"):
             if getattr(self.constraints, name) is not None:
                 raise ValueError(
                     f"{owner} expects `constraints` that hold for every request, without "

@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from keras_attention.decoders import get_decoder_start_id
 from keras_attention.export._model_checks import connect_encoder_decoder
+from keras_attention.export._phrase_ids import encode_phrases
 from keras_attention.export._search_memory import check_search_ram
-from keras_attention.export._signatures import INPUTS, MAX_TEMPERATURE, TranslatorSignatures
+from keras_attention.export._signatures import INPUTS, MAX_TEMPERATURE, TEXT, TranslatorSignatures
 from keras_attention.export._text_types import JSONValue
 from keras_attention.export._tf_functions import make_tf_function
 from keras_attention.export.compilation import XLABuckets
@@ -173,7 +174,11 @@ class Translator:
         return [row["text"].decode() for row in found]
 
     def beam(
-        self, texts: list[str], return_alignments: bool = False, batch_size: int = 32
+        self,
+        texts: list[str],
+        return_alignments: bool = False,
+        batch_size: int = 32,
+        phrases: list[list[str]] | None = None,
     ) -> list[Translation]:
         """Returns the n-best translations of each text by beam search.
 
@@ -181,7 +186,23 @@ class Translator:
             texts: Source texts.
             return_alignments: Whether each `Translation` includes tokens and attention weights.
             batch_size: Number of texts in a batch.
+            phrases: None, or a list of phrases for each text, such as `[["red car"], []]`. Every
+                translation contains the tokens of all its phrases, each in one piece; a subword
+                may follow them, as in "red cars". Give the beam a place more than the phrases
+                have tokens. XLA programs are not used.
+
+        Raises:
+            ValueError: If a phrase has a word that the target tokenizer does not know or the search
+                options forbid, or the phrases of a text are longer than an output may be.
         """
+        texts = _make_string_tensor(texts)
+        if phrases is not None:
+            phrases = encode_phrases(phrases, len(texts), self.target, self._search)
+        if phrases is not None:
+            function = self._get_phrase_function(*phrases.shape[1:])
+            found = self._run_in_batches(function, batch_size, texts, tf.constant(phrases))
+            kept = None if return_alignments else ("text", "score")
+            return [_make_translation({n: row[n] for n in kept or row}) for row in found]
         name = "translate_with_alignment" if return_alignments else "serving_default"
         found = self._run_in_batches(self._get_function(name, self._functions), batch_size, texts)
         return [_make_translation(row) for row in found]
@@ -297,6 +318,15 @@ class Translator:
         key = name, functions.pipeline.max_length
         if key not in self._compiled:
             self._compiled[key] = make_tf_function(getattr(functions, name), *INPUTS[name])
+        return self._compiled[key]
+
+    def _get_phrase_function(self, num_phrases, length):
+        """Returns the `tf.function` of a search with phrases of one shape, which is made once."""
+        key = "phrases", num_phrases, length
+        if key not in self._compiled:
+            spec = tf.TensorSpec([None, num_phrases, length], tf.int32, name="phrases")
+            function = self._functions.translate_with_phrases
+            self._compiled[key] = make_tf_function(function, TEXT, spec)
         return self._compiled[key]
 
     def _get_scoring_signatures(self, padded_length):

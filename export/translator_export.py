@@ -28,7 +28,7 @@ OWNER = "export_translator"
 # What the search options hold, the tokenizers determine, or an export cannot have.
 NOT_IN_CARD = {
     *("constraints", "options", "special_ids", "reorder_cache"),
-    *("max_lengths", "prefix", "prefix_lengths", "return_tree"),
+    *("max_lengths", "prefix", "prefix_lengths", "phrases", "return_tree"),
 }
 
 

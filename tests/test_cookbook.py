@@ -82,6 +82,19 @@ def test_names_are_copied(run):
 
 
 @pytest.mark.thorough
+def test_the_required_phrases_stand_where_they_belong(run):
+    names = run("require_phrases")
+    for phrases, before, after in zip(
+        *(names[n] for n in ("phrases", "plain", "found")), strict=True
+    ):
+        assert after.texts and all(phrases[0] in text for text in after.texts)
+        assert not all(phrases[0] in text for text in before.texts)
+    first, second = (after.texts[0] for after in names["found"])
+    assert first in ("small red car", "little red car")
+    assert re.fullmatch(r"(old|ancient) (house|home) little home", second)
+
+
+@pytest.mark.thorough
 def test_a_training_that_is_watched_and_resumed(run, tmp_path, capsys, monkeypatch):
     class Killed(Exception):
         pass

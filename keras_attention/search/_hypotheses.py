@@ -70,7 +70,7 @@ class GroupSlice(NamedTuple):
     diversity_penalty: float = 0.0
 
 
-def expand_beams(alive, logits, restricted, beam_width, end_ids, group_slice):
+def expand_beams(alive, logits, restricted, beam_width, end_ids, group_slice, phrase_step=None):
     """Returns the best `group_slice.count` one-token continuations over all beams of a slice.
 
     It selects `count` from each beam and then merges them, which equals the best of
@@ -84,6 +84,7 @@ def expand_beams(alive, logits, restricted, beam_width, end_ids, group_slice):
         beam_width: Static int, the factor of `token_and_parent`.
         end_ids: Ids of the EOS tokens.
         group_slice: `GroupSlice`.
+        phrase_step: The `PhraseStep` that selects if there are phrases, or None.
     """
     batch, beams = get_shape(alive.log_probs)
     count, end_allowed = group_slice.count, restricted.end_allowed
@@ -91,6 +92,9 @@ def expand_beams(alive, logits, restricted, beam_width, end_ids, group_slice):
     spare += 0 if group_slice.taken is None else group_slice.taken.shape[1]
     width = min(logits.shape[1], count + spare)
     values, ids = chunked_top_k(restricted.logits, width)
+    if phrase_step is not None:
+        values, ids = phrase_step.append_next_tokens(ids, restricted.logits)
+        width = ids.shape[1]
     log_probs = compute_log_probs(values, softmax_denominator(logits))
     for token in restricted.suppressed_ids:
         log_probs = ops.where(ids == token, IMPOSSIBLE, log_probs)
@@ -109,6 +113,8 @@ def expand_beams(alive, logits, restricted, beam_width, end_ids, group_slice):
     token_and_parent = ids * beam_width + ops.expand_dims(parents, (0, 2))
     totals = ops.reshape(totals, (batch, beams * width))
     token_and_parent = ops.reshape(token_and_parent, (batch, beams * width))
+    if phrase_step is not None:
+        return phrase_step.select(totals, token_and_parent, beam_width, count)
     selection_scores = (
         totals
         if group_slice.taken is None

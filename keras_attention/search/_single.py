@@ -48,6 +48,11 @@ def search_single_hypothesis(
     """
     checked_step, rules = search_spec.checked_step, search_spec.rules
     special_ids = search_spec.special_ids
+    if rules.phrases is not None:
+        raise ValueError(
+            f"{checked_step.owner} cannot search for `phrases`: use `beam_search`. Received: "
+            f"phrases.shape={tuple(rules.phrases.ids.shape)}"
+        )
 
     def advance(loop_state, logits, leaves, alignment):
         """Runs one step: from the decoder's outputs to the next ids."""

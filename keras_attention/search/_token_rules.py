@@ -19,6 +19,7 @@ from keras_attention.search._end_ids import is_end
 from keras_attention.search._indexing import gather_per_row, scatter_per_row
 from keras_attention.search._length_limits import resolve_min_lengths
 from keras_attention.search._log_probs import IMPOSSIBLE, POSSIBLE_THRESHOLD
+from keras_attention.search._phrases import Phrases
 from keras_attention.search._prefixes import Prefix
 
 SUPPRESSED_LOGIT = 2 * IMPOSSIBLE  # below every real logit, and far from infinite
@@ -64,6 +65,7 @@ class TokenRules:
         size = constraints.no_repeat_ngram_size
         self.ngram_size = size if size is not None and size < max_length else None
         self.prefix = Prefix.from_constraints(owner, batch, max_length, constraints)
+        self.phrases = Phrases.from_constraints(owner, batch, constraints)
         self.repetition_penalty = constraints.repetition_penalty
         self.logits_processor = constraints.logits_processor
         self.needs_ids = constraints.needs_ids(max_length)
@@ -80,6 +82,8 @@ class TokenRules:
             )
         if self.prefix is not None:
             self.prefix = self.prefix.truncate_to_vocabulary(vocabulary)
+        if self.phrases is not None:
+            self.phrases = self.phrases.mask_unknown_ids(vocabulary)
 
     def start(self, batch):
         """Returns the initial record of ids, `(batch, max_length)`, or () if none is needed."""

@@ -138,6 +138,8 @@ def beam_search(
     checked_step, _, limits, rules, special_ids = SearchSpec.from_arguments(
         owner, step, state, memory, max_length, constraints
     )
+    if rules.phrases is not None:
+        rules.phrases.check_search(options, limits, rules.prefix)
     groups = BeamGroups(
         beam_width, options.num_groups, options.diversity_penalty, len(special_ids.end_ids)
     )
@@ -152,7 +154,10 @@ def beam_search(
         restricted = rules.restrict(logits, loop_state.ids_so_far, loop_state.time, beams)
         coverage = () if options.coverage_penalty is None else loop_state.coverage + alignment
         penalties = ranking.penalize_coverage(coverage, memory_mask, batch, beams)
-        alive, finished, undecided, earlier = [], [], None, None
+        alive, finished, undecided, earlier, phrase_step = [], [], None, None, None
+        if rules.phrases is not None:
+            remaining = limits - length
+            phrase_step = rules.phrases.begin_step(loop_state.matched, batch, beams, remaining)
         for group_index in range(groups.count):
             group_step = groups.slice_group(
                 group_index, loop_state, logits, restricted, beams, earlier
@@ -164,6 +169,7 @@ def beam_search(
                 beam_width,
                 special_ids.end_ids,
                 group_step.group_slice,
+                phrase_step,
             )
             is_duplicate = groups.find_earlier_finished(candidates, loop_state.duplicates, earlier)
             has_place = None
@@ -204,6 +210,10 @@ def beam_search(
         )
         parents = alive.token_and_parent % beam_width
         coverage, ids_so_far = gather_beams((coverage, loop_state.ids_so_far), parents, beams)
+        matched = ()
+        if rules.phrases is not None:
+            tokens = alive.token_and_parent // beam_width
+            matched = rules.phrases.append_step(loop_state.matched, tokens, parents, beams)
         if options.reorder_cache is None or beams == 1:
             leaves = gather_beams(leaves, parents, beams)
         else:
@@ -221,6 +231,7 @@ def beam_search(
             leaves,
             coverage,
             ids_so_far,
+            matched,
             num_steps,
         )
 
@@ -251,6 +262,7 @@ def beam_search(
         leaves=(),
         coverage=() if options.coverage_penalty is None else ops.zeros_like(alignment),
         ids_so_far=rules.start(checked_step.batch),
+        matched=() if rules.phrases is None else rules.phrases.start(checked_step.batch),
         num_steps=ops.zeros_like(ids) if options.return_tree else (),
     )
     loop_state = advance(loop_state, logits, leaves, alignment)
@@ -286,7 +298,7 @@ def beam_search(
 
 
 class _BeamSearchState(NamedTuple):
-    """The loop state. `leaves`, `coverage` and `ids_so_far` have `batch * beam` rows.
+    """The loop state. `leaves`, `coverage`, `ids_so_far` and `matched` have `batch * beam` rows.
 
     `num_steps` are the steps of each batch element, `(batch,)`, if the tree is returned.
     """
@@ -300,4 +312,5 @@ class _BeamSearchState(NamedTuple):
     leaves: tuple
     coverage: object
     ids_so_far: object
+    matched: object
     num_steps: object

@@ -71,9 +71,10 @@ class SpecialIds:
 class Constraints:
     """What the sequences of a search may contain.
 
-    They restrict the choice of tokens only: log-probabilities stay those of the model. The last
-    two arguments are exceptions. They change the logits before the softmax, and all results of a
-    search are those of the changed logits; `score_sequences` computes the model's own.
+    They restrict the choice of tokens only: log-probabilities stay those of the model. Exceptions
+    are `repetition_penalty` and `logits_processor`. They change the logits before the softmax, and
+    all results of a search are those of the changed logits; `score_sequences` computes the
+    model's own.
 
     Constraints that hold tensors of a compiled function are created inside that function. A
     compiled graph cannot raise, so there it clips tensors to what is permitted.
@@ -103,6 +104,13 @@ class Constraints:
             `(rows, max_length)`: the tokens that each sequence contains, -1 from `num_tokens` on.
             `num_tokens` is an int32 scalar. Rows of sequences that have ended are ignored. A
             compiled search traces it, so it uses `keras.ops`.
+        phrases: None, or int ids of shape `(batch, num_phrases, phrase_length)`, padded after each
+            phrase: every hypothesis of a beam search contains all phrases of its batch element,
+            each as a contiguous run of ids. They may overlap; padding alone is no phrase. Ids of
+            the prefix count, and the other constraints take precedence. A phrase that no sequence
+            can contain raises. Where the search finds no sequence with all phrases, it returns
+            padding hypotheses, also for such a phrase inside a compiled graph. The number of
+            phrases and their length are static. Other searches refuse phrases.
 
     Raises:
         ValueError: If an argument is out of range. Tensors are checked by the search.
@@ -114,7 +122,8 @@ class Constraints:
     (1, 7)
 
     Source of `repetition_penalty`: Keskar et al. 2019 (https://arxiv.org/abs/1909.05858),
-    section 4.1, with the sign of the logit as in Hugging Face Transformers.
+    section 4.1, with the sign of the logit as in Hugging Face Transformers. Of `phrases`: Post and
+    Vilar 2018 (https://arxiv.org/abs/1804.06609).
     """
 
     min_length: int | TensorLike = 0
@@ -126,6 +135,7 @@ class Constraints:
     special_ids: SpecialIds = SpecialIds()
     repetition_penalty: float = 1.0
     logits_processor: LogitsProcessor | None = None
+    phrases: TensorLike | None = None
 
     def __post_init__(self) -> None:
         owner = "Constraints"

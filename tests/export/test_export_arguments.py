@@ -261,6 +261,7 @@ def test_a_killed_export_leaves_no_version(pieces, tmp_path, quick):
         ({"coverage_penalty": math.inf}, "as `coverage_penalty`. Received: coverage_penalty=inf"),
         ({"num_groups": 3}, "SearchOptions expects `num_groups`.*num_groups=3"),
         ({"prefix": [[5]]}, "hold for every request, without `prefix`.*Received: prefix="),
+        ({"phrases": [[[5]]]}, "hold for every request, without `phrases`.*Received: phrases="),
         ({"max_lengths": [4]}, "hold for every request, without `max_lengths`.*max_lengths="),
         ({"min_length": [4]}, "SearchOptions expects `min_length` to be an int.*min_length="),
         (

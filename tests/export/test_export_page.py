@@ -9,11 +9,9 @@ import tensorflow as tf
 from keras_attention.export import _version_writer, validate_export
 
 PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "export.md").read_text()
-(PROGRAM,) = [
-    code
-    for code in re.findall(r"```python\n(.+?)```", PAGE, re.DOTALL)
-    if "export_translator(" in code
-]
+EXAMPLES = re.findall(r"```python\n(.+?)```", PAGE, re.DOTALL)
+(PROGRAM,) = [code for code in EXAMPLES if "export_translator(" in code]
+(PHRASES,) = [code for code in EXAMPLES if "phrases=" in code]
 
 
 @pytest.mark.thorough
@@ -26,6 +24,7 @@ def test_the_complete_example_learns_and_exports(tmp_path, monkeypatch, capsys):
     names = {}
     exec(PROGRAM, names)
     assert "['a dog']" in capsys.readouterr().out
+    exec(PHRASES, names)
     version = tmp_path / "served" / "de-en" / "1"
     assert names["path"].resolve() == version and validate_export(version) == []
     served = tf.saved_model.load(str(version)).signatures["greedy"]

@@ -6,15 +6,26 @@ from keras import ops
 from search_runs import arrays, build_arguments
 from tf_or_skip import tf
 
-from keras_attention.search import beam_search, greedy_search, sample_search, score_sequences
+from keras_attention.search import (
+    Constraints,
+    beam_search,
+    greedy_search,
+    sample_search,
+    score_sequences,
+)
 
 VOCABULARY, SOURCE, LENGTH = 1031, 5, 4  # wide enough for the search in two stages
 SEARCHES = {
     "beam": lambda *a: beam_search(*a, beam_width=3, max_length=LENGTH),
+    "phrases": lambda *a: beam_search(*a, max_length=LENGTH, constraints=require_phrases(*a)),
     "greedy": lambda *a: greedy_search(*a, max_length=LENGTH),
     "sample": lambda *a: sample_search(*a, max_length=LENGTH, seed=np.zeros(0, "int32")),
     "score": lambda *a: score_sequences(*a, np.zeros((0, LENGTH), "int32")),
 }
+
+
+def require_phrases(step, state, memory):
+    return Constraints(phrases=ops.ones((ops.shape(state["rows"])[0], 2, 3), "int32"))
 
 
 def step(ids, state, memory):
