@@ -4,9 +4,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention._utils.tensor_types import Size, Structure, Tensor, TensorLike
+from keras_attention import validation
+from keras_attention._utils.tensor_types import Size, Structure, Tensor, TensorDict, TensorLike
 
-CHECKED_IDS = (2, 1, 3, 1, 2)  # of every vocabulary: the steps over them equal the full call
+CHECKED_IDS = (1, 3, 1, 2)  # of every vocabulary: the steps over them equal the full call
 #: How much the logits of a step may differ from those of the full call, in parts of the largest.
 TOLERANCES = {"float32": 1e-3, "float64": 1e-3}
 HALF_TOLERANCE = 0.05
@@ -24,15 +25,17 @@ class RecurrentLanguageModel:
         model: Sequential or functional `keras.Model` from ids `(batch, time)`, the BOS token first,
             to the logits of the next token `(batch, time, vocabulary)`, or to a dict of
             `logits` and other outputs. The recurrent layers return sequences.
+        start_id: Int, the id of the BOS token that the language model was trained on. It is read
+            first, whatever start id the search feeds.
 
     Attributes:
-        model: See above.
+        model, start_id: See above.
         vocabulary_size: Int, the number of logits.
         variables: The variables of the model.
 
     Raises:
-        ValueError: If `model` is not such a model. A few steps are run and compared with
-            the model's full call, so create the object eagerly.
+        ValueError: If an argument is invalid, or `model` is not such a model. A few steps are run
+            and compared with the model's full call, so create the object eagerly.
 
     Example:
 
@@ -51,8 +54,11 @@ class RecurrentLanguageModel:
     model: keras.Model
     vocabulary_size: int
 
-    def __init__(self, model: keras.Model) -> None:
+    def __init__(self, model: keras.Model, start_id: int = 2) -> None:
         self.model = model
+        self.start_id: int = validation.check_int_at_least(
+            "RecurrentLanguageModel", "start_id", start_id, 0
+        )
         if not isinstance(model, keras.Model) or len(getattr(model, "inputs", None) or ()) != 1:
             raise ValueError(
                 "RecurrentLanguageModel expects `model` to be a built Sequential or functional "
@@ -66,18 +72,23 @@ class RecurrentLanguageModel:
         """The variables of the model, which an export stores."""
         return self.model.variables
 
-    def start(self, batch: Size) -> dict[str, list[Tensor]]:
-        """Returns the states of the recurrent layers before the BOS token, by layer name.
+    def start(self, batch: Size) -> TensorDict:
+        """Returns the state before the BOS token.
 
         Args:
             batch: Int or scalar int tensor, the batch size.
+
+        Returns:
+            Dict of `is_start`, bool `(batch,)`, and `layers`, the states of the recurrent layers
+            by layer name.
         """
         recurrent = [layer for layer in self._layers if isinstance(layer, keras.layers.RNN)]
-        return {layer.name: layer.get_initial_state(batch_size=batch) for layer in recurrent}
+        layers = {layer.name: layer.get_initial_state(batch_size=batch) for layer in recurrent}
+        return {"is_start": ops.ones((batch,), dtype="bool"), "layers": layers}
 
     def step(
-        self, ids: TensorLike, state: dict[str, list[Tensor]], memory: Structure = None
-    ) -> tuple[Tensor, dict[str, list[Tensor]], Tensor]:
+        self, ids: TensorLike, state: TensorDict, memory: Structure = None
+    ) -> tuple[Tensor, TensorDict, Tensor]:
         """Returns the logits of the next token, the next state, and zeros as alignment.
 
         Args:
@@ -88,22 +99,24 @@ class RecurrentLanguageModel:
         Returns:
             Logits `(rows, vocabulary)`, the state, and zeros `(rows, 1)`.
         """
-        outputs, after = ops.expand_dims(ids, 1), dict(state)
+        layers = dict(state["layers"])
+        outputs = ops.expand_dims(ops.where(state["is_start"], self.start_id, ids), 1)
         for layer in self._layers:
             if isinstance(layer, keras.layers.RNN):
-                before = state[layer.name]
+                before = layers[layer.name]
                 outputs, states = layer.cell(outputs[:, 0], before, training=False)
                 states = keras.tree.flatten(states)
-                after[layer.name] = keras.tree.pack_sequence_as(before, states)
+                layers[layer.name] = keras.tree.pack_sequence_as(before, states)
                 outputs = ops.expand_dims(outputs, 1)
             else:
                 outputs = layer(outputs, training=False)
         logits = outputs[:, 0]
-        return logits, after, ops.zeros_like(logits[:, :1])
+        state = {"is_start": ops.zeros_like(state["is_start"]), "layers": layers}
+        return logits, state, ops.zeros_like(logits[:, :1])
 
     def _check_steps(self):
         """Returns the number of logits; raises unless steps return those of the full call."""
-        ids = np.array([CHECKED_IDS], "int32")
+        ids = np.array([(self.start_id, *CHECKED_IDS)], "int32")
         inputs = ops.convert_to_tensor(ids)
         if not isinstance(self.model, keras.Sequential):
             inputs = keras.tree.pack_sequence_as(self.model.input, [inputs])

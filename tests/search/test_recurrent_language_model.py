@@ -64,6 +64,17 @@ def test_steps_are_the_full_call(name):
         assert tuple(alignment.shape) == (2, 1)
 
 
+def test_the_language_model_reads_its_own_start_id_first():
+    model = chain(lstm())
+    language_model = RecurrentLanguageModel(model, start_id=6)
+    first, state, _ = language_model.step(ops.array([2]), language_model.start(1))
+    second, *_ = language_model.step(ops.array([5]), state)
+    expected = model(np.array([[6, 5]]))
+    np.testing.assert_allclose(np.stack([first, second], axis=1), expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="RecurrentLanguageModel expects `start_id`.*=-1"):
+        RecurrentLanguageModel(model, start_id=-1)
+
+
 @pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16"])
 def test_half_precision_keeps_the_dtype_of_the_state(dtype):
     language_model = RecurrentLanguageModel(chain(lstm(dtype=dtype), dtype=dtype))
