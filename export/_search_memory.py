@@ -49,7 +49,6 @@ def check_search_ram(pipeline, search, xla_buckets=None):
     vocabulary, length = pipeline.num_logits, pipeline.max_length
     beam_width, needs_ids = search.beam_width, search.constraints.needs_ids(length)
     compared = (1 + len(search.constraints.special_ids.end_ids)) * beam_width
-
     fusion = search.fusion
 
     def check(state):
@@ -69,9 +68,11 @@ def check_search_ram(pipeline, search, xla_buckets=None):
             )
 
     check(0)  # refuse sizes that are too large to trace
-    leaves = [] if fusion is None else tf.nest.flatten(fusion.language_model.start(1))
-    language_bytes = sum(leaf.dtype.size * leaf.shape.num_elements() for leaf in leaves)
-    check(_count_state_bytes(pipeline, source) + language_bytes)
+    state = _count_state_bytes(pipeline, source)
+    if fusion is not None:
+        leaves = map(tf.convert_to_tensor, tf.nest.flatten(fusion.language_model.start(1)))
+        state += sum(leaf.dtype.size * leaf.shape.num_elements() for leaf in leaves)
+    check(state)
 
 
 def _count_state_bytes(pipeline, source):

@@ -144,7 +144,7 @@ class RecurrentLanguageModel:
     def _describe(self, received):
         names = ", ".join(type(layer).__name__ for layer in self._layers)
         return (
-            "RecurrentLanguageModel expects a chain of layers, of which only `keras.layers.RNN`, "
-            "LSTM and others of its subclasses read earlier positions, so that its steps return "
+            "RecurrentLanguageModel expects a chain of layers, of which only recurrent ones, "
+            "`keras.layers.RNN`, LSTM or GRU, read earlier positions, so that its steps return "
             f"the logits of the full call. Received: layers {names}, and steps with {received}"
         )
