@@ -98,13 +98,14 @@ def expand_beams(alive, logits, restricted, beam_width, end_ids, group_slice):
     spare = len(restricted.suppressed_ids) + (0 if end_allowed is None else len(end_ids))
     spare += 0 if group_slice.taken is None else group_slice.taken.shape[1]
     width = min(logits.shape[1], count + spare)
-    denominator, fusion_terms = softmax_denominator(logits), restricted.fusion_terms
+    ranked, fusion_terms = restricted.logits, restricted.fusion_terms
+    if fusion_terms is not None:
+        by_token = compute_log_probs(restricted.logits, softmax_denominator(logits))
+        ranked = add_fusion_terms(by_token, fusion_terms)
+    values, ids = chunked_top_k(ranked, width)
+    log_probs = values
     if fusion_terms is None:
-        values, ids = chunked_top_k(restricted.logits, width)
-        log_probs = compute_log_probs(values, denominator)
-    else:
-        model_log_probs = compute_log_probs(restricted.logits, denominator)
-        log_probs, ids = chunked_top_k(add_fusion_terms(model_log_probs, fusion_terms), width)
+        log_probs = compute_log_probs(values, softmax_denominator(logits))
     for token in restricted.suppressed_ids:
         log_probs = ops.where(ids == token, IMPOSSIBLE, log_probs)
     if beams * width < count:  # a vocabulary smaller than the beam
@@ -137,10 +138,25 @@ def expand_beams(alive, logits, restricted, beam_width, end_ids, group_slice):
         candidates = Candidates(totals, token_and_parent, ended, selection_scores)
     if fusion_terms is None:
         return candidates
-    parents = token_and_parent % beam_width - group_slice.first
-    places = parents * logits.shape[1] + token_and_parent // beam_width
-    by_token = ops.reshape(model_log_probs, (batch, beams * logits.shape[1]))
-    sums = gather_per_row(alive.model_log_probs, parents) + gather_per_row(by_token, places)
+    return _add_model_log_probs(candidates, alive, by_token, beam_width, group_slice.first)
+
+
+def _add_model_log_probs(candidates, alive, by_token, beam_width, first):
+    """Returns `candidates` with the log-probabilities of the model alone.
+
+    Args:
+        candidates: `Candidates`.
+        alive: The `AliveHypotheses` of a slice, from beam `first` on.
+        by_token: Log-probabilities of the model, `(batch * beams, vocabulary)`.
+        beam_width: Static int, the factor of `token_and_parent`.
+        first: Static int.
+    """
+    batch, beams = get_shape(alive.model_log_probs)
+    vocabulary = by_token.shape[1]
+    parents = candidates.token_and_parent % beam_width - first
+    places = parents * vocabulary + candidates.token_and_parent // beam_width
+    added = gather_per_row(ops.reshape(by_token, (batch, beams * vocabulary)), places)
+    sums = gather_per_row(alive.model_log_probs, parents) + added
     return candidates._replace(model_log_probs=ops.maximum(sums, IMPOSSIBLE))
 
 
