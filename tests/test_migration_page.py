@@ -33,6 +33,7 @@ def softmax(scores):
     return powers / powers.sum(-1, keepdims=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("normalize", [False, True])
 def test_bahdanau(page, normalize):
     query, memory, w, u, v, b = draw((2, 6), (2, 7, 5), (6, 8), (5, 8), (8,), (8,))

@@ -53,6 +53,7 @@ def bare():
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.thorough
 def test_a_bare_import_brings_this_package_alone(bare):
     """Keras has imported its backend; no extra is added, and none of our own lazy packages."""
     assert {name.split(".")[0] for name in bare["modules"]} == {"keras_attention"}

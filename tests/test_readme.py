@@ -36,6 +36,7 @@ def _anchors(path):
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in headings}
 
 
+@pytest.mark.thorough
 def test_the_python_of_the_readme_runs_from_top_to_bottom(tmp_path):
     blocks = python_blocks(README.read_text())
     assert blocks, "the README shows a Python example"

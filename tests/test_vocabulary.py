@@ -10,6 +10,7 @@ def _check(folder, text, name="module.py"):
     return [message.partition(":")[2] for message in check_vocabulary.check_file(path)]
 
 
+@pytest.mark.thorough
 def test_the_library_uses_the_vocabulary(capsys):
     root = check_vocabulary.Path(__file__).parents[1]
     status = check_vocabulary.main([str(root / "keras_attention")])

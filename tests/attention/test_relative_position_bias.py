@@ -84,6 +84,7 @@ def test_cached_steps_equal_the_parallel_call():
         np.testing.assert_allclose(context, expected[:, step], atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_it_learns_what_only_positions_tell_and_survives_a_file(tmp_path):
     """Each output is the input before it; queries and keys are equal vectors."""
     set_seed(2)

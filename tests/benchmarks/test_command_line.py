@@ -209,6 +209,7 @@ def test_the_peer_of_training_runs_from_end_to_end(capsys, tmp_path):
     assert 0 < rows["PyTorch, eager"]["fastest_seconds"] <= rows["PyTorch, eager"]["median_seconds"]
 
 
+@pytest.mark.thorough
 def test_our_training_side_learns():
     work = train.keras_side(
         **{name.replace("-", "_"): value for name, value in SIZES.items()}, mode="graph"

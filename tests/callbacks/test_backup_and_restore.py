@@ -72,6 +72,7 @@ STOPS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind, step, where", [(k, *stop) for k in KINDS for stop in STOPS])
 def test_a_resumed_fit_ends_with_the_same_bits(
     kind, step, where, trained, uninterrupted, tmp_path, recwarn
@@ -89,6 +90,7 @@ def test_a_model_made_anew_ends_with_the_same_bits(uninterrupted, trained, tmp_p
     assert_same(training.train(tmp_path), uninterrupted("arrays"))
 
 
+@pytest.mark.thorough
 def test_a_training_may_be_interrupted_often(trained, uninterrupted, tmp_path):
     with pytest.raises(Stop):
         trained.train(tmp_path, callbacks=[StopAt(4)])
@@ -106,6 +108,7 @@ def test_backups_may_be_rarer_than_batches(save_freq, trained, uninterrupted, tm
     assert_same(found, uninterrupted("arrays"))
 
 
+@pytest.mark.thorough
 def test_a_backup_may_be_due_by_time(trained, uninterrupted, tmp_path):
     options = {"save_freq": "epoch", "save_seconds": 0.0}
     with pytest.raises(Stop):
@@ -185,6 +188,7 @@ def test_keras_callbacks_beside_it_behave(trained, uninterrupted, tmp_path):
     assert [row.split(",")[0] for row in rows] == ["epoch", *map(str, range(EPOCHS))]
 
 
+@pytest.mark.thorough
 def test_early_stopping_ends_a_resumed_epoch(trained, tmp_path):
     stop = keras.callbacks.EarlyStopping("loss", patience=1, min_delta=100.0)
     with pytest.raises(Stop):
@@ -242,6 +246,7 @@ def test_a_damaged_backup_is_refused(interrupted, trained, tmp_path):
             trained.train(tmp_path)
 
 
+@pytest.mark.thorough
 def test_a_backup_that_fails_leaves_the_former(trained, uninterrupted, tmp_path, monkeypatch):
     def fail(*_):
         raise OSError("no space")

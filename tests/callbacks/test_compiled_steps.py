@@ -70,6 +70,7 @@ def test_an_epoch_ends_with_its_data():
     assert int(model.optimizer.iterations) == 8
 
 
+@pytest.mark.thorough
 def test_a_model_that_is_not_compiled_with_xla_is_left_alone():
     model, _ = make_model(jit_compile=False)
     model.make_train_function()

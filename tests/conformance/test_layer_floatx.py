@@ -42,6 +42,7 @@ def _wide_floats():
     keras.config.set_dtype_policy(policy)
 
 
+@pytest.mark.thorough
 @SOME
 def test_outputs_and_gradients_are_those_of_float32(row):
     narrow, layer, data = row.built(dtype="float32"), row.built(), row.data(masks=True)

@@ -195,6 +195,7 @@ def test_every_score_of_a_beam_is_that_of_scoring_its_ids(decoder):
         np.testing.assert_allclose(found["log_probs"][:, beam], scored["log_probs"], atol=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["summary", "seq2seq"])
 def test_dropout_acts_in_training_alone_and_follows_its_seed(name):
     def draws():

@@ -85,6 +85,7 @@ def test_the_decoder_computes_what_the_paper_says():
         np.testing.assert_allclose(one, expected, rtol=1e-5, atol=1e-6)  # they are float32
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
 @pytest.mark.parametrize(
     "make", [lambda **_: None, lambda **o: LuongAttention(**o), lambda **o: LocalAttention(3, **o)]

@@ -243,6 +243,7 @@ def test_it_fits_over_three_shapes(kind):
         assert np.isfinite(model.train_on_batch([IDS[:, :length], MEMORY], IDS[:, :length]))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", DECODERS)
 def test_it_decodes_as_its_decoder_does(kind):
     layer = _layer(0.5, kind)

@@ -57,6 +57,7 @@ STEPPED = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("policy", [*POLICIES, "bfloat16"])
 @pytest.mark.parametrize("name", STEPPED)
 def test_steps_equal_the_full_call_with_padding_and_reordered_beams(name, policy):
@@ -73,6 +74,7 @@ def test_steps_equal_the_full_call_with_padding_and_reordered_beams(name, policy
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("layer", ["last", "mean", 0, -2])
 def test_the_alignment_is_that_of_the_layer_asked_for(layer):
     decoder = _made(alignment_layer=layer)
@@ -122,6 +124,7 @@ def test_rows_without_a_source_are_finite_and_attend_to_nothing():
         assert np.isfinite(tf.convert_to_tensor(gradient)).all()
 
 
+@pytest.mark.thorough
 def test_rows_may_stand_at_different_positions():
     # A server may let a new sentence in while others are half way.
     decoder = _made(positions="learned", max_length=9)

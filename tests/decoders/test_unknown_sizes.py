@@ -21,6 +21,7 @@ def forget_first_axis(tensor):
     return tf.TensorSpec((None, *tensor.shape[1:]), tensor.dtype)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("beams", [1, 3])
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_step_is_traced_with_an_unknown_first_axis(name, beams):

@@ -41,6 +41,7 @@ def bucketed():
     return XLABuckets((2, 3), (4, 8)).compile_in_buckets(told)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("rows", "columns", "shape"),
     [

@@ -71,6 +71,7 @@ def inputs_of(rows):
     }
 
 
+@pytest.mark.thorough
 def test_answers_are_those_of_the_model(path, model):
     words = np.array([[4, 5, 3], [3, 0, 0], [1, 3, 0]])
     sentences = np.zeros((3, 2, 5), int)

@@ -77,6 +77,7 @@ def test_greedy_is_the_signatures(translator, functions):
     assert translator.greedy(TEXTS, batch_size=2) == [text.decode() for text in expected]
 
 
+@pytest.mark.thorough
 def test_scores_are_those_of_the_searched_tokens(translator):
     best = translator.beam(TEXTS, return_alignments=True)
     ended = [(t, one) for t, one in zip(TEXTS, best, strict=True) if one.tokens[-1] == "</s>"]
@@ -88,6 +89,7 @@ def test_scores_are_those_of_the_searched_tokens(translator):
         assert sum(row) / penalty == pytest.approx(one.scores[0], abs=1e-4)
 
 
+@pytest.mark.thorough
 def test_targets_of_similar_lengths_share_a_program(translator, monkeypatch):
     made = []
 

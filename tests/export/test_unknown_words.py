@@ -73,6 +73,7 @@ def test_every_text_has_the_words_that_were_attended_to(model, dictionary):
     ]
 
 
+@pytest.mark.thorough
 def test_each_hypothesis_copies_from_its_own_alignment(model):
     plain, translator = make_translator(model, False), make_translator(model, True)
     for text in TEXTS:
@@ -121,6 +122,7 @@ def test_an_export_and_a_run_copy_too(model, tmp_path):
     assert any("a dictionary of 3 words" in json.dumps(card) for card in cards)
 
 
+@pytest.mark.thorough
 def test_long_sources_are_cut_as_the_model_reads_them(model):
     translator = make_translator(model, True, max_source_length=2)
     texts = translator.greedy(["Gnom Zwerg Troll", "Troll " * 9])
@@ -128,6 +130,7 @@ def test_long_sources_are_cut_as_the_model_reads_them(model):
     assert "\ufffd" not in texts[1]
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_replaced_is_refused(model, tmp_path):
     characters = tokenizers.train("characters", ["ab"])
     with pytest.raises(ValueError, match="Received: source=characters"):

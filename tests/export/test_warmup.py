@@ -54,6 +54,7 @@ def test_a_record_that_is_no_request_is_named(message, tmp_path):
         _warmup_requests.read_requests(tmp_path)
 
 
+@pytest.mark.thorough
 @hypothesis.settings(
     max_examples=50,
     deadline=None,

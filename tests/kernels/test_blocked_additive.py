@@ -131,6 +131,7 @@ def test_fused_sums_of_a_gpu_are_exact_at_every_size(gpu, scale):
     assert_close(found, truth(data), 1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_fused_sums_are_exact_up_to_the_limit_of_the_quotient(gpu, sign):
     query, key, vector, given = arrays(dtype="float32")

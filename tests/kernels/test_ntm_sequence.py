@@ -109,6 +109,7 @@ def test_it_is_the_automatic_gradient(case, masked, monkeypatch):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(other).max())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", ["heads", "relu"])
 def test_it_reaches_a_state_that_is_handed_in(case, monkeypatch):
     layer, random = made(case), np.random.RandomState(3)

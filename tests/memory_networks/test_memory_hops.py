@@ -131,6 +131,7 @@ def test_of_a_longer_story_the_most_recent_sentences_are_read():
     np.testing.assert_allclose(np.array(reader(recent, QUESTION)), np.array(state), atol=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("weight_tying", ["adjacent", "layer_wise"])
 def test_gradients_agree_with_differences(weight_tying):
     reader = _reader(weight_tying=weight_tying, num_hops=2)

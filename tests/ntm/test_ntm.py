@@ -154,6 +154,7 @@ def test_head_parameters_at_their_extremes_give_finite_gradients(controller, sca
         assert np.isfinite(np.array(gradient)).all()
 
 
+@pytest.mark.thorough
 @EACH
 def test_a_saved_model_computes_the_same(controller, tmp_path):
     set_seed(1)

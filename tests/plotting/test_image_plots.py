@@ -108,6 +108,7 @@ def test_characters_without_a_font_are_boxes_and_named_in_one_warning(monkeypatc
     draw(figure)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shape", [(48, 48), (48, 8), (8, 48)])
 def test_guides_and_titles_that_are_wider_than_the_panels_stay_inside(shape):
     # Both are what the captioner writes; each lost its end.

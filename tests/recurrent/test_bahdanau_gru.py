@@ -72,6 +72,7 @@ def test_backwards_begins_at_the_last_real_token():
     np.testing.assert_allclose(states[1, :4], short[0], atol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("jit", [False, True])
 def test_the_written_gradient_is_that_of_finite_differences(masked, jit):

@@ -157,6 +157,7 @@ def _floats(outputs):
     return [x for x in keras.tree.flatten(outputs) if x.dtype.is_floating]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fusion", [None, "deep"])
 def test_the_gradient_is_that_of_the_automatic_one(fusion):
     inputs = [tf.constant(array) for array in _arguments(fusion)]

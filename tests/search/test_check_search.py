@@ -26,11 +26,13 @@ def check(model, step=None, **options):
     return check_beam_search(step, model.state(), model.memory(), **build_arguments(**options))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rule", ["none", "both"])
 def test_a_right_step_passes(rule):
     assert 0.0 <= check(model_of(end_bias=0.5), **RULES[rule][0]) < 1e-5
 
 
+@pytest.mark.thorough
 def test_numbers_are_penalties_here_too():
     assert check(model_of(end_bias=0.5), length_penalty=0.6, coverage_penalty=0.2) < 1e-5
 
@@ -49,6 +51,7 @@ def test_few_rows_large_vocabularies_and_ties_pass(batch):
     assert check(ties, max_length=3) < 1e-5
 
 
+@pytest.mark.thorough
 def test_few_hypotheses_pass():
     tables = np.full((2, 7, 7), -1e9)
     tables[0, :, 5], tables[1, :, END] = 0.0, 0.0
@@ -111,6 +114,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fault", list(FAULTS))
 def test_each_fault_of_a_step_is_found(fault):
     function, options, text = FAULTS[fault]

@@ -58,6 +58,7 @@ def test_a_long_eager_search_warns_at_the_line_of_the_user(name, warned):
         raise warning.message
 
 
+@pytest.mark.thorough
 def test_python_shows_the_warning_once_for_each_line():
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("default")
@@ -96,6 +97,7 @@ def test_it_warns_while_the_search_is_running():
     assert len(calls) == LONG
 
 
+@pytest.mark.thorough
 def test_checks_that_search_eagerly_on_purpose_are_silent(warned):
     given = MODEL.step, MODEL.state(), MODEL.memory()
     check_beam_search(*given, beam_width=1, max_length=LONG)

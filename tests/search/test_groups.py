@@ -28,6 +28,7 @@ def test_one_group_is_the_plain_search(diversity_penalty):
     )
 
 
+@pytest.mark.thorough
 @settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
@@ -77,6 +78,7 @@ def test_groups_equal_the_reference_with_loops(
         assert_found(result, row, expected)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("end_bias", [-6.0, 0.5, 3.0])
 @pytest.mark.parametrize("diversity_penalty", [0.0, 0.5])
 def test_groups_that_agree_find_as_many_sequences(diversity_penalty, end_bias):
@@ -138,6 +140,7 @@ def test_a_second_group_says_something_else():
     np.testing.assert_allclose(np.exp(other["log_probs"]), [[2 / 3, 1 / 3]], rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_a_row_of_groups_does_not_depend_on_its_batch_mates():
     model = HashModel(seed=74, batch=3, vocabulary=9, end_bias=0.5)
     options = {"beam_width": 4, "num_groups": 2, "diversity_penalty": 1.0, "max_length": 6}

@@ -22,6 +22,7 @@ def step(ids, state, memory):
     return ops.zeros((rows, VOCABULARY)), state, ops.zeros((rows, SOURCE))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SEARCHES)
 def test_no_rows_have_no_hypotheses(name):
     def search(rows):

@@ -163,6 +163,7 @@ DRAWN = {
 }
 
 
+@pytest.mark.thorough
 @settings(max_examples=3, deadline=None)
 @given(**DRAWN)
 def test_drawn_models_keep_every_promise(**drawn):
@@ -199,6 +200,7 @@ TABLES = {
 }
 
 
+@pytest.mark.thorough
 @settings(max_examples=15, deadline=None)
 @given(**TABLES)
 def test_drawn_markov_tables_are_searched_exhaustively(**drawn):
@@ -215,6 +217,7 @@ def test_many_drawn_markov_tables_are_searched_exhaustively(**drawn):
 # One by one: 4, 5, 8, 9, 16.
 
 
+@pytest.mark.thorough
 def test_a_finished_hypothesis_is_never_displaced_by_a_worse_one():
     # The worst score of the finished only rises from one length limit to the next.
     model = HashModel(seed=131, batch=5, vocabulary=7, end_bias=1.5)
@@ -353,6 +356,7 @@ def test_a_cache_left_in_place_keeps_every_promise(decoders):
 ATTENDING = [name for name in DECODERS if name != "NTM"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ATTENDING)
 def test_junk_in_padding_changes_no_answer_of_a_decoder(name, decoders):
     decoder, options = decoders[name], {"beam_width": 3, "max_length": 4}
@@ -367,6 +371,7 @@ def test_junk_in_padding_changes_no_answer_of_a_decoder(name, decoders):
     assert_same(result, plain, tolerance=1e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ATTENDING)
 def test_a_source_without_words_is_answered_and_harms_nobody(name, decoders):
     decoder, options = decoders[name], {"beam_width": 2, "max_length": 4, **RULES["both"][0]}

@@ -21,6 +21,7 @@ def once_more(state, parents):
     return {"times": gather_beams(state["times"], parents) + 1}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("num_groups", [1, 2])
 def test_results_come_from_the_users_reorder(compiled, num_groups):

@@ -128,6 +128,7 @@ def test_a_mass_that_tokens_reach_exactly_keeps_no_further_one():
         np.testing.assert_array_equal(kept, before < mass)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [{}, {"top_k": 4, "top_p": 0.9}], ids=str)
 def test_a_row_depends_on_its_seed_and_on_nothing_else(options):
     model = HashModel(seed=95, batch=5, vocabulary=13, end_bias=-1.0)

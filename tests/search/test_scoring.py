@@ -107,6 +107,7 @@ def test_a_token_without_probability_scores_finitely():
     assert result["log_probs"][1] > -50.0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("offset", [300.0, 1e4, -1e4])
 def test_an_offset_that_all_logits_share_costs_no_digits(offset):
     # 1/64 steps: the float32 logits are exact whatever the offset.

@@ -50,6 +50,7 @@ def grow(model, row):
     return steps
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stopping", ["exact", "first", "limit"])
 def test_each_step_has_the_best_continuations(stopping):
     model = drawn()

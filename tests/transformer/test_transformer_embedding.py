@@ -52,6 +52,7 @@ def _shared(table):
     return keras.Model([source, target], decoder(target, encoder(source)))
 
 
+@pytest.mark.thorough
 def test_a_shared_table_is_one_variable_before_and_after_a_file(tmp_path):
     model = _shared(keras.layers.Embedding(V, D))
     model.save(tmp_path / "model.keras")

@@ -41,6 +41,7 @@ def _attached(inputs):
     return keras.layers.Masking(dtype="float64")(inputs)
 
 
+@pytest.mark.thorough
 @rows
 def test_an_explicit_mask_of_either_name_wins_over_an_attached_one(make, name, mask, beside):
     layer = make()
@@ -51,6 +52,7 @@ def test_an_explicit_mask_of_either_name_wins_over_an_attached_one(make, name, m
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.thorough
 @rows
 def test_an_attached_mask_arrives_alone_and_beside_another_tensor(make, name, mask, beside):
     layer = make()

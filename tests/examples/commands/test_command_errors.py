@@ -147,6 +147,7 @@ def test_a_directory_without_permission(command, tmp_path):
     assert_one_line(err, "Permission denied. Name one you may write to.")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "how", "told"),
     [
@@ -179,6 +180,7 @@ def test_tokenizers_that_do_not_fit_the_model(command, dates_run, tmp_path):
     assert_one_line(err, "more ids than the decoder's logits; they do not belong together")
 
 
+@pytest.mark.thorough
 def test_a_run_on_files_has_no_default_texts(command, words_run, tmp_path):
     for line, told in (
         (("plot", words_run, "--output-dir", tmp_path), "Name the texts to draw: "),

@@ -254,6 +254,7 @@ def test_wrong_arguments_are_refused():
         make().epoch(0, start=-1)
 
 
+@pytest.mark.thorough
 def test_multi30k_in_eight_shapes_with_little_padding():
     if not MULTI30K.is_dir():
         pytest.skip(f"Multi30k is not at {MULTI30K}: the padding of real data is not checked")

@@ -120,6 +120,7 @@ def test_ambiguous_forms_carry_their_locale_and_others_do_not(all_rows):
     assert seen[True] > 1000 and seen[False] > 30_000
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("year", [1903, 1996, 2030])
 def test_no_text_with_its_locale_means_two_dates(year):
     # Every text that any form writes in this year, in the simplest way.

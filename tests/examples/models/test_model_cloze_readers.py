@@ -34,6 +34,7 @@ def test_the_mentions_of_a_candidate_add_up(reader):
         np.testing.assert_allclose(outputs["query_weights"].sum(axis=1), 1.0, rtol=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("reader", READERS)
 def test_padding_changes_nothing(reader):
     model = reader.build(WORDS, **SIZES)
@@ -65,6 +66,7 @@ def test_words_slots_and_unknown_words_have_rows_of_their_own():
     assert keras.ops.convert_to_numpy(known).tolist() == [[5, 1, 1, 1, 0, 7]]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("reader", READERS)
 def test_a_saved_model_comes_back_without_the_examples(reader, tmp_path):
     model = reader.build(WORDS, **SIZES, names="words")

@@ -40,6 +40,7 @@ def answers(model, inputs):
     return {name: np.asarray(value) for name, value in model(inputs).items()}
 
 
+@pytest.mark.thorough
 def test_the_model_is_the_equations_of_the_paper(model, inputs):
     outputs = model.predict_on_batch(inputs)
     layers = {layer.name: layer for layer in model.layers}

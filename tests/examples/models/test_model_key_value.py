@@ -55,6 +55,7 @@ def test_a_word_with_the_function_of_another_is_read_alike_and_written_as_itself
     assert np.abs(run(model)[1] - alignment).max() > 1e-4
 
 
+@pytest.mark.thorough
 def test_noise_acts_in_training_only_on_both_embeddings():
     model, inputs = build(), {"source": SOURCE, "target": TARGET}
     np.testing.assert_array_equal(model(inputs), model(inputs, training=False))

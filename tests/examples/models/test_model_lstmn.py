@@ -52,6 +52,7 @@ def test_the_control_has_the_same_weights_but_for_those_of_the_attention():
     assert shapes[0] == sorted([(3, 5), (5, 5), (5, 5), (5, 1)] + [(5, 5)] * 3 + [(5, 1)])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("module", MODELS)
 def test_a_saved_model_comes_back_without_the_examples(module, tmp_path):
     model = module.build(WORDS, **SIZES)

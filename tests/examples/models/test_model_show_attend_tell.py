@@ -46,6 +46,7 @@ def test_an_attention_that_there_is_not_is_refused():
         built(attention="stochastic")
 
 
+@pytest.mark.thorough
 def test_a_saved_model_comes_back_without_the_examples(model, tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras", compile=False)
@@ -71,6 +72,7 @@ def test_what_is_written_has_the_score_that_the_model_gives_it(model):
     np.testing.assert_array_equal(written["length"], ((ids != 0) & (ids != 3)).sum(axis=1))
 
 
+@pytest.mark.thorough
 def test_only_hard_attention_has_the_losses_of_reinforce():
     for options, terms in (
         ({"attention": "hard"}, 1),
@@ -83,6 +85,7 @@ def test_only_hard_attention_has_the_losses_of_reinforce():
         assert all(np.isfinite(float(loss)) for loss in model.losses)
 
 
+@pytest.mark.thorough
 def test_without_reinforce_and_expected_looks_nothing_teaches_where_to_look():
     def reached(**options):
         model = built(attention="hard", expected_rate=0.0, entropy=0.0, **options)
@@ -115,6 +118,7 @@ def test_hard_attention_learns_in_a_compiled_step_in_half_precision():
     assert float(model.get_layer("reinforce").baseline) < 0  # it has moved
 
 
+@pytest.mark.thorough
 def test_a_location_sees_a_square_around_its_middle():
     set_seed(1)
     image = keras.Input([72, 72, 1])

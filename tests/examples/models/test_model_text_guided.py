@@ -72,6 +72,7 @@ def test_a_sentence_encoder_that_there_is_not_or_that_gives_no_vector_is_refused
         text_guided.build(VOCABULARY, SIDE, **SMALL, sentence_encoder=words)
 
 
+@pytest.mark.thorough
 def test_captions_are_written_from_what_the_sentence_chose(model):
     writer = captioner(model, max_length=3)
     assert sorted(writer.input) == ["guide", "image"]

@@ -60,6 +60,7 @@ def test_a_restricted_model_reads_a_window():
     np.testing.assert_allclose(logits(build(window=13)), logits(whole), atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_a_shared_table_survives_a_file(tmp_path):
     model = build(13, 13, share_embeddings=True)
     model.save(tmp_path / "model.keras")

@@ -49,6 +49,7 @@ def test_a_run_copies_names_it_has_never_seen(tmp_path, capsys):
     assert float(re.search(r"perplexity\D+([\d.]+)", printed)[1]) < 1.2, printed
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("module", [luong, rnnsearch])
 def test_references_with_copied_words_are_scored_freely_too(module):
     model = module.build(11, 11, 6, 5, copied_words=2)

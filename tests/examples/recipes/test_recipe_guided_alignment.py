@@ -62,6 +62,7 @@ def test_batches_hold_the_links_of_their_rows(max_shapes):
     assert sorted(inputs) == ["alignment", "source", "target"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("module", "options"),
     [
@@ -171,6 +172,7 @@ def test_commands_write_links(run, tmp_path, capsys, monkeypatch):
             call(command, run, *options, "--alignment", "hard")
 
 
+@pytest.mark.thorough
 def test_runs_and_forms_without_links(run, tmp_path):
     for form in ("soft", "0", "1.5", "nan"):
         with pytest.raises((argparse.ArgumentError, SystemExit)):

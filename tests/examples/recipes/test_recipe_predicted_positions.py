@@ -27,6 +27,7 @@ def batch():
     return inputs, tf.constant(labels)
 
 
+@pytest.mark.thorough
 def test_only_a_decoder_that_predicts_positions_has_any(local):
     assert predicts_positions(local)
     assert not predicts_positions(luong.build(11, 13, **OPTIONS))

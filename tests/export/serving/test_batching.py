@@ -39,6 +39,7 @@ def test_the_pad_value_is_the_tensors_own_first_element():
     assert inputs["length"].tolist() == [3, 1, 1, 5, 1, 0, 13, 13]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sizes", [(), (4, 8, 16)])
 def test_ids_survive_the_merge_row_for_row(toy, sizes):
     requests = ids_requests()
