@@ -21,7 +21,9 @@ SCHEMA_VERSION = 1
 PACKAGES = ("keras-attention-layers", "keras", "tensorflow", "tensorflow-text")
 
 
-def draft_card(name, kind, model, tokenizers, descriptions, *, options, xla, run) -> dict:
+def draft_card(
+    name, kind, model, tokenizers, descriptions, *, options, xla, run, more_variables=()
+) -> dict:
     """Returns the part of a model card that is known before the model is saved.
 
     Args:
@@ -34,11 +36,12 @@ def draft_card(name, kind, model, tokenizers, descriptions, *, options, xla, run
         options: Dict of the options that the export fixed.
         xla: None, or the fields of an `XLABuckets` as a dict.
         run: Settings of the run, or None.
+        more_variables: Keras variables that are stored beside those of the model.
 
     Returns:
         Dict of JSON values.
     """
-    variables = [variable.value for variable in model.variables]
+    variables = [variable.value for variable in (*model.variables, *more_variables)]
     return {
         "schema_version": SCHEMA_VERSION,
         "name": name,

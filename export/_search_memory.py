@@ -8,8 +8,11 @@ for each beam,
     12 T               the tokens of every step, their parents, the output
     24 T               in addition, with an n-gram size, a repetition penalty or a processor
     12 T S             alignments, as written by the steps and as returned
+    16 V               in addition, with a language model: its logits, log-probabilities, their
+                       terms, and the sums
     24 S               scores and weights of a step, and the sums of a coverage penalty
-    2 state            the decoder's state, before and after it is reordered
+    2 state            the states of the decoder and the language model, before and after they are
+                       reordered
 
 bytes. The estimate excludes the intermediate results of layers.
 """
@@ -46,9 +49,10 @@ def check_search_ram(pipeline, search, xla_buckets=None):
     vocabulary, length = pipeline.num_logits, pipeline.max_length
     beam_width, needs_ids = search.beam_width, search.constraints.needs_ids(length)
     compared = (1 + len(search.constraints.special_ids.end_ids)) * beam_width
+    fusion = search.fusion
 
     def check(state):
-        per_beam = 12 * vocabulary + 16 * min(vocabulary, compared)
+        per_beam = (12 if fusion is None else 28) * vocabulary + 16 * min(vocabulary, compared)
         per_beam += (36 if needs_ids else 12) * length
         per_beam += 12 * length * source + 24 * source + 2 * state
         total = rows * beam_width * per_beam
@@ -64,7 +68,11 @@ def check_search_ram(pipeline, search, xla_buckets=None):
             )
 
     check(0)  # refuse sizes that are too large to trace
-    check(_count_state_bytes(pipeline, source))
+    state = _count_state_bytes(pipeline, source)
+    if fusion is not None:
+        leaves = map(tf.convert_to_tensor, tf.nest.flatten(fusion.language_model.start(1)))
+        state += sum(leaf.dtype.size * leaf.shape.num_elements() for leaf in leaves)
+    check(state)
 
 
 def _count_state_bytes(pipeline, source):

@@ -6,10 +6,13 @@ tokens, EOS included.
 
 TEXT = "source texts, UTF-8"
 TRANSLATIONS = "translations, best first; empty text if there are fewer than N translations"
-SCORE = "log-probability after the penalties; -1e9 if there are fewer than N translations"
+SCORE = (
+    "log-probability after the penalties, with a language model if there is one; -1e9 if there are "
+    "fewer than N translations"
+)
 LENGTH = "length in tokens, including EOS; -1 if there are fewer than N translations"
 SINGLE_LENGTH = "length in tokens, including EOS"
-LOG_PROB = "log-probability without penalties"
+LOG_PROB = "log-probability of the translator alone, without penalties"
 
 TRANSLATOR_SIGNATURES = {
     "serving_default": {

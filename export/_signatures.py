@@ -266,6 +266,7 @@ class TranslatorSignatures:
             memory,
             max_length=self._search.max_length,
             constraints=self._search.constraints,
+            fusion=self._search.fusion,
             return_alignments=self.unknown_words is not None,
         )
         return _format_single_hypothesis(found)
@@ -285,6 +286,7 @@ class TranslatorSignatures:
             max_length=self._search.max_length,
             beam_width=self._search.beam_width,
             options=self._search.options,
+            fusion=self._search.fusion,
             memory_mask=make_source_mask(ids, length),
             **arguments | changes,
         )

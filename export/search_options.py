@@ -16,8 +16,15 @@ from keras_attention.export.length_limits import (
 )
 from keras_attention.export.tokenizers import Tokenizer
 from keras_attention.export.tokenizers.base import EOS_ID
-from keras_attention.search import BeamOptions, Constraints, GNMTLengthPenalty, SpecialIds
+from keras_attention.search import (
+    BeamOptions,
+    Constraints,
+    GNMTLengthPenalty,
+    ShallowFusion,
+    SpecialIds,
+)
 from keras_attention.search.penalties import LengthPenalty, convert_penalty
+from keras_attention.search.shallow_fusion import check_fusion
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +51,9 @@ class SearchOptions:
             is a function without weights.
         options: The `BeamOptions` of the beam search. Without a `reorder_cache` the search uses
             the decoder's.
+        fusion: None, or a `ShallowFusion`: a language model of the target side that ranks the
+            outputs of the greedy and the beam search too. It has as many logits as the decoder.
+            An export stores its weights; `sample` and `score` are of the decoder alone.
         replace_unknown: Whether an unknown word of an output is written as the source word that it
             attended to most. A mapping holds translations of source words; the others are
             copied. It takes word tokenizers on both sides.
@@ -72,6 +82,7 @@ class SearchOptions:
     length_penalty: LengthPenalty | float | None = None
     constraints: Constraints = Constraints()
     options: BeamOptions = BeamOptions()
+    fusion: ShallowFusion | None = None
     replace_unknown: bool | Mapping[str, str] = False
 
     def __post_init__(self) -> None:
@@ -104,6 +115,7 @@ class SearchOptions:
                     f"{name}={validation.describe_value(getattr(self.constraints, name))}"
                 )
         self.options.check_beam_width(owner, self.beam_width)
+        check_fusion(owner, self.fusion)
         self._check_dictionary(owner)
 
     def _check_dictionary(self, owner):
@@ -157,6 +169,7 @@ def resolve_search_options(
             )
     decoder = model.get_layer("decoder")
     check_copied_words(owner, decoder, source, target, search.replace_unknown)
+    _check_language_model(owner, search.fusion, model)
     constraints, options = search.constraints, search.options
     max_length = resolve_max_length(owner, model, search.max_length)
     if constraints.min_length > max_length:
@@ -192,3 +205,13 @@ def resolve_search_options(
         constraints=dataclasses.replace(constraints, special_ids=special_ids),
         options=dataclasses.replace(options, reorder_cache=reorder_cache),
     )
+
+
+def _check_language_model(owner, fusion, model):
+    """Raises if a language model tells its vocabulary, and it is not that of the decoder."""
+    size = getattr(getattr(fusion, "language_model", None), "vocabulary_size", None)
+    if size is not None and size != model.output.shape[-1]:
+        raise ValueError(
+            f"{owner} expects a language model with the vocabulary of the decoder, "
+            f"{model.output.shape[-1]} logits. Received: vocabulary_size={size}"
+        )

@@ -33,7 +33,7 @@ class Translation:
 
     Attributes:
         texts: The translations, best first; fewer than the beam width if no more exist.
-        scores: Their log-probabilities after the penalties.
+        scores: Their log-probabilities after the penalties, with a language model if there is one.
         source_tokens: The source tokens that the model read, EOS last. This and the next two are
             None unless `return_alignments=True`.
         tokens: The tokens of the best translation.

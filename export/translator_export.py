@@ -72,9 +72,9 @@ def export_translator(
     With `replace_unknown` every `text` but not `tokens` and `ids` has source words in place of
     unknown ones. A `PointerGeneratorDecoder` copies words; in `ids` the k-th unknown word of a
     source, from 0, is the vocabulary size plus k. `score` is the log-probability after the
-    penalties, best first; `log_prob` is the log-probability without penalties. A `length` includes
-    EOS. If fewer than N outputs exist, padding hypotheses follow them: text `""`, score -1e9,
-    length -1. Ids end with 3 (EOS) and are padded with 0, tokens with `""`.
+    penalties, with a language model if there is one, best first; `log_prob` is that of the decoder
+    alone. A `length` includes EOS. If fewer than N outputs exist, padding hypotheses follow them:
+    text `""`, score -1e9, length -1. Ids end with 3 (EOS) and are padded with 0, tokens with `""`.
 
     * `ids` takes the ids that the source tokenizer's `encode` returns. The graph appends EOS,
       ignores ids beyond `length`, and replaces special and out-of-vocabulary ids by 1, unknown.
@@ -137,7 +137,9 @@ def export_translator(
     check_search_ram(translator_signatures.pipeline, search, xla)
     functions = translator_signatures.signatures()
     tokenizers = {"source": source, "target": target}
-    variables = [variable.value for variable in model.variables]
+    language_model = getattr(search.fusion, "language_model", None)
+    more_variables = list(getattr(language_model, "variables", ()))
+    variables = [variable.value for variable in (*model.variables, *more_variables)]
     options = _list_options(search) | {
         f"learned_{side}_positions": n for side, n in count_learned_positions(model).items()
     }
@@ -150,6 +152,7 @@ def export_translator(
         options=options,
         xla=dataclasses.asdict(xla) if xla else None,
         run=run,
+        more_variables=more_variables,
     )
     module = ServedModule("translator", variables, tokenizers, functions)
     module.unknown_words = translator_signatures.unknown_words  # its table is stored with it
@@ -169,6 +172,9 @@ def _list_options(search):
     fields = {}
     for part in (search, search.constraints, search.options):
         fields |= {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+    if search.fusion is not None:
+        language_model = type(search.fusion.language_model).__name__
+        fields["fusion"] = {"language_model": language_model, "weight": search.fusion.weight}
     if not isinstance(search.replace_unknown, bool):
         fields["replace_unknown"] = f"a dictionary of {len(search.replace_unknown)} words"
     fields["end_id"] = search.constraints.special_ids.end_id

@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from examples.commands.arguments import UsageError
-from examples.commands.options import Positional, VocabularySize
+from examples.commands.options import Directory, Positional, VocabularySize
 from examples.data import texts
 from examples.data.encoding import END_ID
 from examples.data.order import pick_evenly
@@ -52,12 +52,17 @@ class Language(Recipe):
       letters instead of words:
         python -m examples train {0} --text names.txt --validation-text dev.txt \\
             --tokenizer characters --units 64 --run runs/names
+      English that a translator into English can search with, by --language-model:
+        python -m examples train {0} --text news.en --validation-text dev.en \\
+            --tokenizer-of runs/mine --run runs/english
 
     Attributes:
         text: The training text, a sentence a line.
         validation_text: The validation text.
         max_examples: Read the first N lines of each file; all by default.
         tokenizer: What a token is; words are what stands between spaces.
+        tokenizer_of: Read the target tokens of this run of a translator, instead of making a
+            tokenizer, so that the translator can search with --language-model; none by default.
         vocabulary_size: Ids at most; by default 8000 for subwords, else no limit.
         min_frequency: Characters or words seen less often are unknown.
         lowercase: Lower-case the text.
@@ -76,6 +81,7 @@ class Language(Recipe):
     validation_text: pathlib.Path
     max_examples: int | None = None
     tokenizer: Literal[tuple(TOKENIZER_CLASSES)] = "words"
+    tokenizer_of: Directory | None = None
     vocabulary_size: VocabularySize | None = None
     min_frequency: int = 1
     lowercase: bool = False
@@ -86,6 +92,13 @@ class Language(Recipe):
     plateau: int | None = None
 
     def check(self) -> None:
+        if self.tokenizer_of is not None and (
+            self.vocabulary_size is not None or self.min_frequency > 1 or self.lowercase
+        ):
+            raise UsageError(
+                "--tokenizer-of takes the tokenizer of another run as it is. Leave out "
+                "--vocabulary-size, --min-frequency and --lowercase."
+            )
         if self.tokenizer in SUBWORD_KINDS and self.min_frequency > 1:
             raise UsageError(
                 f"--min-frequency is for characters and words; {SUBWORD_KINDS[self.tokenizer]} has "
@@ -97,6 +110,8 @@ class Language(Recipe):
         return {name: texts.read_texts(file, self.max_examples) for name, file in files.items()}
 
     def make_tokenizers(self, training: list[str]) -> dict[str, tokenizers.Tokenizer]:
+        if self.tokenizer_of is not None:
+            return {"text": tokenizers.load(self.tokenizer_of / "target.tokenizer")}
         found = tokenizers.train(
             self.tokenizer,
             training,

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from examples.commands.arguments import UsageError
 from examples.data.encoding import END_ID
+from examples.recipes.same_tokens import check_same_tokens
 from keras_attention.export.runs import SIDES, Run, read_run
 
 NEAR = 1.0  # of the source's positions, "within one"
@@ -50,12 +51,8 @@ def load_aligned_by(run: Run, directory: pathlib.Path | None) -> keras.Model | N
         return run.model
     other = read_run(directory)
     for side in SIDES:
-        files = [one.directory / f"{side}.tokenizer" / "tokenizer.json" for one in (run, other)]
-        if files[0].read_bytes() != files[1].read_bytes():
-            raise ValueError(
-                f"{files[0].parent} and {files[1].parent} are not the same: a run can only be "
-                "aligned by one on the same tokens."
-            )
+        folders = [one.directory / f"{side}.tokenizer" for one in (run, other)]
+        check_same_tokens(*folders, "a run can only be aligned by one on the same tokens")
     return other.model
 
 

@@ -28,6 +28,7 @@ from examples.data.parallel import FORMATS, Corpus
 from examples.data.report import Report
 from examples.data.shards import ShardBatches, Shards
 from examples.recipes import text_metrics
+from examples.recipes.fused_search import add_fused_search_arguments, make_fused_search_options
 from examples.recipes.guided_alignment import (
     AlignmentForm,
     GuidedRecipe,
@@ -44,7 +45,6 @@ from keras_attention.decoders import get_decoder_start_id
 from keras_attention.export import SearchOptions, runs, tokenizers
 from keras_attention.export import Translation as TranslatedText
 from keras_attention.export.length_limits import choose_max_length, count_learned_positions
-from keras_attention.export.search_arguments import add_search_arguments, make_search_options
 from keras_attention.export.tokenizers import SUBWORD_KINDS, TOKENIZER_CLASSES, Tokenizer
 
 TokenizerKind = Literal[tuple(TOKENIZER_CLASSES)]
@@ -52,11 +52,12 @@ Format = Literal[tuple(FORMATS)]
 Search = typing.Annotated[
     SearchOptions,
     FlagGroup(
-        functools.partial(add_search_arguments, add_max_source_length=False), make_search_options
+        functools.partial(add_fused_search_arguments, add_max_source_length=False),
+        make_fused_search_options,
     ),
 ]
 ExportedSearch = typing.Annotated[
-    SearchOptions, FlagGroup(add_search_arguments, make_search_options)
+    SearchOptions, FlagGroup(add_fused_search_arguments, make_fused_search_options)
 ]
 MOST_IN_ONE_FIGURE = 16
 
@@ -468,6 +469,7 @@ class Translation(GuidedRecipe):
           python -m examples translate runs/mine --beam-width 8 < test.de > out.en
           python -m examples translate runs/mine --all "ein hund schläft ."
           python -m examples translate runs/mine --alignment hard "ein hund schläft ."
+          python -m examples translate runs/mine --language-model runs/english < test.de
 
         A line of output for a line of input; an empty one for an empty one. Lines end with a line
         feed, with or without a carriage return before it.

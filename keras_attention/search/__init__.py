@@ -13,8 +13,10 @@ from keras_attention.search.penalties import (
     CoveragePenalty,
     GNMTLengthPenalty,
 )
+from keras_attention.search.recurrent_language_model import RecurrentLanguageModel
 from keras_attention.search.sampling import sample_search
 from keras_attention.search.scoring import score_sequences
+from keras_attention.search.shallow_fusion import ShallowFusion
 
 __all__ = [
     "AverageLengthPenalty",
@@ -23,6 +25,8 @@ __all__ = [
     "CoveragePenalty",
     "EagerSearchWarning",
     "GNMTLengthPenalty",
+    "RecurrentLanguageModel",
+    "ShallowFusion",
     "SpecialIds",
     "beam_search",
     "check_beam_search",

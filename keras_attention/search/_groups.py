@@ -15,6 +15,7 @@ same sequence.
 
 from typing import NamedTuple
 
+import keras
 from keras import ops
 
 from keras_attention._utils.shapes import get_shape, reduce_rows
@@ -77,6 +78,9 @@ class BeamGroups:
         else:
             rows = _slice_rows(restricted.logits, beams, first, self.width)
             restricted = restricted._replace(logits=rows)
+        if restricted.fusion_terms is not None:
+            rows = _slice_rows(restricted.fusion_terms, beams, first, self.width)
+            restricted = restricted._replace(fusion_terms=rows)
         return GroupStep(alive, finished, here, restricted, group_slice)
 
     def find_earlier_finished(self, candidates, duplicates, earlier):
@@ -126,21 +130,21 @@ class BeamGroups:
         """Returns the pools of the groups as one pool."""
         if self.count == 1:
             return parts[0]
-        columns = zip(*parts, strict=True)
-        return type(parts[0])(*(ops.concatenate(column, axis=1) for column in columns))
+        return keras.tree.map_structure(lambda *column: ops.concatenate(column, axis=1), *parts)
 
     def sort_finished(self, finished):
         """Returns the joined finished hypotheses, best first."""
         if self.count == 1:
             return finished
         scores, places = top_k(finished.scores, finished.scores.shape[1])
-        return pools.FinishedHypotheses(
-            scores, *(gather_per_row(values, places) for values in finished[1:])
+        others = keras.tree.map_structure(
+            lambda values: gather_per_row(values, places), finished[1:]
         )
+        return pools.FinishedHypotheses(scores, *others)
 
 
 def _slice_beams(pool, first, width):
-    return type(pool)(*(values[:, first : first + width] for values in pool))
+    return keras.tree.map_structure(lambda values: values[:, first : first + width], pool)
 
 
 def _slice_rows(tensor, beams, first, width):

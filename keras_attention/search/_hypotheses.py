@@ -6,14 +6,19 @@ of `beam` places, with their scores. Neither pool stores tokens. A hypothesis is
     token_and_parent = last token * beam + the beam it grew from
 
 and the backpointers store these numbers for every step.
+
+With a language model `log_probs` have its terms, `weight * log p_LM`, and `model_log_probs` are
+the sums without them. Otherwise `model_log_probs` are ().
 """
 
 from typing import NamedTuple
 
+import keras
 from keras import ops
 
 from keras_attention._utils.shapes import get_shape, reduce_rows
 from keras_attention.search._end_ids import is_end
+from keras_attention.search._fused_step import add_fusion_terms
 from keras_attention.search._indexing import gather_per_row, top_k
 from keras_attention.search._log_probs import (
     IMPOSSIBLE,
@@ -31,6 +36,7 @@ class AliveHypotheses(NamedTuple):
 
     log_probs: object
     token_and_parent: object
+    model_log_probs: object = ()
 
 
 class FinishedHypotheses(NamedTuple):
@@ -40,6 +46,7 @@ class FinishedHypotheses(NamedTuple):
     log_probs: object
     lengths: object
     token_and_parent: object
+    model_log_probs: object = ()
 
 
 class Candidates(NamedTuple):
@@ -53,6 +60,7 @@ class Candidates(NamedTuple):
     token_and_parent: object
     ended: object
     selection_scores: object = None
+    model_log_probs: object = ()
 
 
 class GroupSlice(NamedTuple):
@@ -91,11 +99,17 @@ def expand_beams(alive, logits, restricted, beam_width, end_ids, group_slice, ph
     spare = len(restricted.suppressed_ids) + (0 if end_allowed is None else len(end_ids))
     spare += 0 if group_slice.taken is None else group_slice.taken.shape[1]
     width = min(logits.shape[1], count + spare)
-    values, ids = chunked_top_k(restricted.logits, width)
+    ranked, fusion_terms = restricted.logits, restricted.fusion_terms
+    if fusion_terms is not None:
+        by_token = compute_log_probs(restricted.logits, softmax_denominator(logits))
+        ranked = add_fusion_terms(by_token, fusion_terms)
+    values, ids = chunked_top_k(ranked, width)
     if phrase_step is not None:
-        values, ids = phrase_step.append_next_tokens(ids, restricted.logits)
+        values, ids = phrase_step.append_next_tokens(ids, ranked)
         width = ids.shape[1]
-    log_probs = compute_log_probs(values, softmax_denominator(logits))
+    log_probs = values
+    if fusion_terms is None:
+        log_probs = compute_log_probs(values, softmax_denominator(logits))
     for token in restricted.suppressed_ids:
         log_probs = ops.where(ids == token, IMPOSSIBLE, log_probs)
     if beams * width < count:  # a vocabulary smaller than the beam
@@ -114,18 +128,46 @@ def expand_beams(alive, logits, restricted, beam_width, end_ids, group_slice, ph
     totals = ops.reshape(totals, (batch, beams * width))
     token_and_parent = ops.reshape(token_and_parent, (batch, beams * width))
     if phrase_step is not None:
-        return phrase_step.select(totals, token_and_parent, beam_width, count)
-    selection_scores = (
-        totals
-        if group_slice.taken is None
-        else _penalize_repetition(totals, token_and_parent // beam_width, group_slice)
-    )
-    selection_scores, places = top_k(selection_scores, count)
+        candidates = phrase_step.select(totals, token_and_parent, beam_width, count)
+    else:
+        candidates = _select_best(totals, token_and_parent, beam_width, end_ids, group_slice)
+    if fusion_terms is None:
+        return candidates
+    return _add_model_log_probs(candidates, alive, by_token, beam_width, group_slice.first)
+
+
+def _select_best(totals, token_and_parent, beam_width, end_ids, group_slice):
+    """Returns the best `group_slice.count` of all continuations, `(batch, any)`."""
+    taken = group_slice.taken
+    selection_scores = totals
+    if taken is not None:
+        tokens = token_and_parent // beam_width
+        selection_scores = _penalize_repetition(totals, tokens, group_slice)
+    selection_scores, places = top_k(selection_scores, group_slice.count)
     token_and_parent = gather_per_row(token_and_parent, places)
     ended = is_end(token_and_parent // beam_width, end_ids)
-    if group_slice.taken is None:
+    if taken is None:
         return Candidates(selection_scores, token_and_parent, ended)
     return Candidates(gather_per_row(totals, places), token_and_parent, ended, selection_scores)
+
+
+def _add_model_log_probs(candidates, alive, by_token, beam_width, first):
+    """Returns `candidates` with the log-probabilities of the model alone.
+
+    Args:
+        candidates: `Candidates`.
+        alive: The `AliveHypotheses` of a slice, from beam `first` on.
+        by_token: Log-probabilities of the model, `(batch * beams, vocabulary)`.
+        beam_width: Static int, the factor of `token_and_parent`.
+        first: Static int.
+    """
+    batch, beams = get_shape(alive.model_log_probs)
+    vocabulary = by_token.shape[1]
+    parents = candidates.token_and_parent % beam_width - first
+    places = parents * vocabulary + candidates.token_and_parent // beam_width
+    added = gather_per_row(ops.reshape(by_token, (batch, beams * vocabulary)), places)
+    sums = gather_per_row(alive.model_log_probs, parents) + added
+    return candidates._replace(model_log_probs=ops.maximum(sums, IMPOSSIBLE))
 
 
 def _penalize_repetition(totals, tokens, group_slice):
@@ -215,12 +257,13 @@ def add_finished(finished, candidates, scores, length, is_finished):
     scores = ops.where(is_finished, ops.maximum(scores, MIN_SCORE), IMPOSSIBLE)
     scores = ops.concatenate([finished.scores, scores], axis=1)  # on a tie the earlier one stays
     scores, places = top_k(scores, beam_width)
-    log_probs = ops.where(is_finished, candidates.log_probs, IMPOSSIBLE)
+    log_probs, model_log_probs = _keep_existing(candidates, is_finished)
     lengths = ops.where(is_finished, length, -1)
-    pairs = zip(finished[1:], (log_probs, lengths, candidates.token_and_parent), strict=True)
-    return FinishedHypotheses(
-        scores, *(gather_per_row(ops.concatenate(pair, axis=1), places) for pair in pairs)
+    added = (log_probs, lengths, candidates.token_and_parent, model_log_probs)
+    merged = keras.tree.map_structure(
+        lambda *pair: gather_per_row(ops.concatenate(pair, axis=1), places), finished[1:], added
     )
+    return FinishedHypotheses(scores, *merged)
 
 
 def select_alive(candidates, beam_width, places=None):
@@ -234,14 +277,31 @@ def select_alive(candidates, beam_width, places=None):
     growing = ops.logical_not(candidates.ended) & (candidates.log_probs > POSSIBLE_THRESHOLD)
     if places is not None:
         growing = growing & places
-    log_probs = ops.where(growing, candidates.log_probs, IMPOSSIBLE)
+    log_probs, model_log_probs = _keep_existing(candidates, growing)
     if candidates.selection_scores is None:
         log_probs, places = top_k(log_probs, beam_width)
     else:
         selection_scores = ops.where(growing, candidates.selection_scores, IMPOSSIBLE)
         _, places = top_k(selection_scores, beam_width)
         log_probs = gather_per_row(log_probs, places)
-    return AliveHypotheses(log_probs, gather_per_row(candidates.token_and_parent, places))
+    tokens = (candidates.token_and_parent, model_log_probs)
+    return AliveHypotheses(
+        log_probs, *keras.tree.map_structure(lambda values: gather_per_row(values, places), tokens)
+    )
+
+
+def _keep_existing(candidates, exists):
+    """Returns both log-probabilities of candidates, IMPOSSIBLE where none `exists`."""
+    return keras.tree.map_structure(
+        lambda values: ops.where(exists, values, IMPOSSIBLE),
+        (candidates.log_probs, candidates.model_log_probs),
+    )
+
+
+def drop_fusion_terms(pool):
+    """Returns alive or finished hypotheses with the log-probabilities of the model alone."""
+    fused = not isinstance(pool.model_log_probs, tuple)
+    return pool._replace(log_probs=pool.model_log_probs) if fused else pool
 
 
 def unflatten_beams(rows, batch, beams):
@@ -249,8 +309,10 @@ def unflatten_beams(rows, batch, beams):
     return ops.reshape(rows, (batch, beams, get_shape(rows)[1]))
 
 
-def allocate_finished(batch, beam_width):
-    """Returns an empty pool of finished hypotheses."""
+def allocate_finished(batch, beam_width, is_fused=False):
+    """Returns an empty pool of finished hypotheses; `is_fused` if there is a language model."""
     nothing = ops.full((batch, beam_width), IMPOSSIBLE, dtype="float32")
     lengths = ops.full((batch, beam_width), -1, dtype="int32")
-    return FinishedHypotheses(nothing, nothing, lengths, ops.zeros_like(lengths))
+    return FinishedHypotheses(
+        nothing, nothing, lengths, ops.zeros_like(lengths), nothing if is_fused else ()
+    )

@@ -37,7 +37,7 @@ def search_single_hypothesis(
     Args:
         search_spec: The result of `SearchSpec.from_arguments`.
         choose: Function `(logits, restricted, time) -> ChosenTokens`; `restricted` are the logits
-            with forbidden tokens at -2e9.
+            with forbidden tokens at -2e9. With a language model it takes its `fusion_terms` too.
         sums: Names of the results to which `ChosenTokens.log_probs` are summed.
         return_alignments: Bool.
 
@@ -54,11 +54,11 @@ def search_single_hypothesis(
             f"phrases.shape={tuple(rules.phrases.ids.shape)}"
         )
 
-    def advance(loop_state, logits, leaves, alignment):
+    def advance(loop_state, logits, leaves, alignment, *fusion_terms):
         """Runs one step: from the decoder's outputs to the next ids."""
         logits = rules.process_logits(logits, loop_state.ids_so_far, loop_state.time)
         restricted = rules.restrict_all(logits, loop_state.ids_so_far, loop_state.time)
-        ids, log_probs, exists = choose(logits, restricted, loop_state.time)
+        ids, log_probs, exists = choose(logits, restricted, loop_state.time, *fusion_terms)
         is_growing = loop_state.active & exists
         log_probs = tuple(ops.where(is_growing, taken, 0.0) for taken in log_probs)
         lengths = loop_state.lengths + ops.cast(is_growing, "int32")
@@ -91,7 +91,7 @@ def search_single_hypothesis(
         return tuple(advance(loop_state, *checked_step(loop_state.ids, loop_state.leaves)))
 
     ids = ops.full((checked_step.batch,), special_ids.start_id, dtype="int32")
-    logits, leaves, alignment = checked_step(ids, checked_step.leaves)
+    logits, leaves, alignment, *fusion_terms = checked_step(ids, checked_step.leaves)
     rules.check_vocabulary(logits)
     empty = (search_spec.max_length, checked_step.batch, get_shape(alignment)[1])
     nothing = ops.zeros((checked_step.batch,), dtype="float32")
@@ -107,7 +107,7 @@ def search_single_hypothesis(
         ids_so_far=rules.start(checked_step.batch),
         leaves=(),
     )
-    loop_state = advance(loop_state, logits, leaves, alignment)
+    loop_state = advance(loop_state, logits, leaves, alignment, *fusion_terms)
     loop_state = run_search_loop(
         checked_step.owner,
         lambda *s: ops.any(_SingleSearchState(*s).active),

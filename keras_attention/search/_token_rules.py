@@ -30,12 +30,14 @@ class RestrictedLogits(NamedTuple):
 
     `logits` `(rows, vocabulary)` have the forbidden tokens at SUPPRESSED_LOGIT, except those that
     the search still has to skip: the ids `suppressed_ids`, and the EOS token where `end_allowed`
-    `(batch,)`, unless None, is False.
+    `(batch,)`, unless None, is False. `fusion_terms`, unless None, are what a language model adds
+    to the log-probabilities, `(rows, vocabulary)`.
     """
 
     logits: object
     suppressed_ids: tuple
     end_allowed: object
+    fusion_terms: object = None
 
 
 class TokenRules:

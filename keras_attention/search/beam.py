@@ -2,6 +2,8 @@
 
     score(y) = log p(y) / lp(|y|) + cp(y)
 
+With a language model, `fusion`, log p(y) + weight * log p_LM(y) takes the place of log p(y).
+
 Each step compares the `2 * beam` most probable continuations of a batch element, and `beam` more
 for each further EOS token. Those that end go to a pool of finished hypotheses, either if they are
 among the best `beam` (fairseq, Hugging Face) or among the best `2 * beam` (tensor2tensor, t5x), and
@@ -32,6 +34,7 @@ from keras_attention.search._search_spec import SearchSpec
 from keras_attention.search.beam_options import FINISHED_CANDIDATES, BeamOptions
 from keras_attention.search.constraints import Constraints
 from keras_attention.search.penalties import LengthPenalty
+from keras_attention.search.shallow_fusion import ShallowFusion
 
 #: The score and log-probability of a padding hypothesis; those of real ones are higher.
 PADDING_SCORE = IMPOSSIBLE
@@ -47,6 +50,7 @@ def beam_search(
     length_penalty: LengthPenalty | float | None = None,
     constraints: Constraints = Constraints(),
     options: BeamOptions = BeamOptions(),
+    fusion: ShallowFusion | None = None,
     memory_mask: TensorLike | None = None,
     return_alignments: bool = True,
 ) -> dict[str, Tensor]:
@@ -80,6 +84,7 @@ def beam_search(
             callable such as one or `AverageLengthPenalty`.
         constraints: What a hypothesis may contain, and the special ids: a `Constraints`.
         options: How the beam ranks and stops: a `BeamOptions`.
+        fusion: None, or a `ShallowFusion`: a language model that ranks hypotheses too.
         memory_mask: None, or a boolean tensor of shape `(batch, source)`, passed to
             `options.coverage_penalty`.
         return_alignments: Bool. Without alignments the search needs less memory.
@@ -91,8 +96,9 @@ def beam_search(
         * `lengths`: int32 `(batch, beam_width)`, including EOS; a hypothesis that reached
           the limit has no EOS;
         * `log_probs`: float32 `(batch, beam_width)`, summed;
-        * `scores`: float32 `(batch, beam_width)`, with the penalties applied, at least -9e8, which
-          a strongly negative exponent of a length penalty could exceed;
+        * `scores`: float32 `(batch, beam_width)`, with the language model and the penalties
+          applied, at least -9e8, which a strongly negative exponent of a length penalty could
+          exceed;
         * `token_log_probs`: float32 `(batch, beam_width, max_length)`, whose sum is `log_probs`, 0
           after the end;
         * `alignments`: float32 `(batch, beam_width, max_length, source)`, 0 after the end.
@@ -136,7 +142,7 @@ def beam_search(
     options.check_beam_width(owner, beam_width)
     ranking = Ranking(owner, length_penalty, options.coverage_penalty, beam_width)
     checked_step, _, limits, rules, special_ids = SearchSpec.from_arguments(
-        owner, step, state, memory, max_length, constraints
+        owner, step, state, memory, max_length, constraints, fusion
     )
     if rules.phrases is not None:
         rules.phrases.check_search(options, limits, rules.prefix)
@@ -145,13 +151,14 @@ def beam_search(
     )
     max_finished_rank = groups.width * FINISHED_CANDIDATES[options.finished_candidates]
 
-    def advance(loop_state, logits, leaves, alignment):
+    def advance(loop_state, logits, leaves, alignment, fusion_terms=None):
         """Runs one step: from the decoder's outputs to the updated pools."""
         length = loop_state.time + 1
         is_at_limit = length >= limits
         batch, beams = get_shape(loop_state.alive.token_and_parent)
         logits = rules.process_logits(logits, loop_state.ids_so_far, loop_state.time)
         restricted = rules.restrict(logits, loop_state.ids_so_far, loop_state.time, beams)
+        restricted = restricted._replace(fusion_terms=fusion_terms)
         coverage = () if options.coverage_penalty is None else loop_state.coverage + alignment
         penalties = ranking.penalize_coverage(coverage, memory_mask, batch, beams)
         alive, finished, undecided, earlier, phrase_step = [], [], None, None, None
@@ -205,7 +212,7 @@ def beam_search(
             loop_state.backpointers,
             loop_state.time,
             alive.token_and_parent,
-            loop_state.alive.log_probs,
+            pools.drop_fusion_terms(loop_state.alive).log_probs,
             alignment,
         )
         parents = alive.token_and_parent % beam_width
@@ -242,7 +249,7 @@ def beam_search(
         return tuple(advance(loop_state, *checked_step(ids, loop_state.leaves)))
 
     ids = ops.full((checked_step.batch,), special_ids.start_id, dtype="int32")
-    logits, leaves, alignment = checked_step(ids, checked_step.leaves)
+    logits, leaves, alignment, *fusion_terms = checked_step(ids, checked_step.leaves)
     rules.check_vocabulary(logits)
     axes = "(batch, source)"
     if isinstance(memory_mask, (list, tuple)):
@@ -250,12 +257,13 @@ def beam_search(
     sizes = tuple(alignment.shape)
     memory_mask = validation.convert_mask(owner, "memory_mask", memory_mask, sizes, axes)
     root = ops.zeros_like(ids[:, None])  # the single hypothesis from which all others grow
+    nothing, is_fused = ops.cast(root, "float32"), bool(fusion_terms)
     loop_state = _BeamSearchState(
         time=ops.zeros((), dtype="int32"),
         active=ops.ones_like(ids, dtype="bool"),
-        alive=pools.AliveHypotheses(ops.cast(root, "float32"), root),
+        alive=pools.AliveHypotheses(nothing, root, nothing if is_fused else ()),
         duplicates=groups.allocate_duplicates(root),
-        finished=pools.allocate_finished(checked_step.batch, beam_width),
+        finished=pools.allocate_finished(checked_step.batch, beam_width, is_fused),
         backpointers=_backpointers.allocate(
             max_length, checked_step.batch, beam_width, alignment, return_alignments
         ),
@@ -265,12 +273,12 @@ def beam_search(
         matched=() if rules.phrases is None else rules.phrases.start(checked_step.batch),
         num_steps=ops.zeros_like(ids) if options.return_tree else (),
     )
-    loop_state = advance(loop_state, logits, leaves, alignment)
+    loop_state = advance(loop_state, logits, leaves, alignment, *fusion_terms)
     loop_state = run_search_loop(
         owner, lambda *s: ops.any(_BeamSearchState(*s).active), body, tuple(loop_state)
     )
     loop_state = _BeamSearchState(*loop_state)
-    finished = groups.sort_finished(loop_state.finished)
+    finished = pools.drop_fusion_terms(groups.sort_finished(loop_state.finished))
     if rules.prefix is not None:
         counts = _backpointers.count_tokens(loop_state.backpointers, finished, loop_state.time)
         rules.prefix.check_forced(counts, limits)
@@ -289,7 +297,7 @@ def beam_search(
     if options.return_tree:
         result |= _backpointers.make_tree(
             loop_state.backpointers,
-            loop_state.alive,
+            pools.drop_fusion_terms(loop_state.alive),
             finished,
             loop_state.time,
             loop_state.num_steps,

@@ -2,10 +2,13 @@
 
     y_t = argmax_y p(y | y_1 .. y_{t-1}, source)
 
-It equals `beam_search` with `beam_width=1` and no penalty, token for token.
+It equals `beam_search` with `beam_width=1` and no penalty, token for token. With a language model,
+`fusion`, the largest log p + weight * log p_LM takes the place of the largest p.
 """
 
 from keras_attention._utils.tensor_types import Step, Structure, Tensor, TensorLike
+from keras_attention.search._fused_step import add_fusion_terms
+from keras_attention.search._indexing import gather_per_row
 from keras_attention.search._log_probs import (
     POSSIBLE_THRESHOLD,
     compute_log_probs,
@@ -15,6 +18,7 @@ from keras_attention.search._search_spec import SearchSpec
 from keras_attention.search._single import ChosenTokens, search_single_hypothesis
 from keras_attention.search.chunked_top_k import chunked_top_k
 from keras_attention.search.constraints import Constraints
+from keras_attention.search.shallow_fusion import ShallowFusion
 
 
 def greedy_search(
@@ -24,6 +28,7 @@ def greedy_search(
     *,
     max_length: int,
     constraints: Constraints = Constraints(),
+    fusion: ShallowFusion | None = None,
     return_alignments: bool = True,
 ) -> dict[str, Tensor]:
     """Returns the sequence of the most probable tokens of each batch element.
@@ -42,6 +47,8 @@ def greedy_search(
         max_length: Positive int, the length limit and the width of the result. The EOS token
             counts.
         constraints: What a sequence may contain, and the special ids: a `Constraints`.
+        fusion: None, or a `ShallowFusion`: a language model that chooses tokens too. `log_probs`
+            stay those of `step`.
         return_alignments: Bool. Without alignments the search needs less memory.
 
     Returns:
@@ -68,12 +75,17 @@ def greedy_search(
     [[4, 5, 6, 3, 0, 0]]
     """
     search_spec = SearchSpec.from_arguments(
-        "greedy_search", step, state, memory, max_length, constraints
+        "greedy_search", step, state, memory, max_length, constraints, fusion
     )
 
-    def choose(logits, restricted, time):
-        ids, log_probs = select_most_probable(logits, restricted)
-        return ChosenTokens(ids, (log_probs,), log_probs > POSSIBLE_THRESHOLD)
+    def choose(logits, restricted, time, fusion_terms=None):
+        if fusion_terms is None:
+            ids, log_probs = select_most_probable(logits, restricted)
+            return ChosenTokens(ids, (log_probs,), log_probs > POSSIBLE_THRESHOLD)
+        log_probs = compute_log_probs(restricted, softmax_denominator(logits))
+        best, ids = chunked_top_k(add_fusion_terms(log_probs, fusion_terms), 1)
+        log_probs = gather_per_row(log_probs, ids)[:, 0]
+        return ChosenTokens(ids[:, 0], (log_probs,), best[:, 0] > POSSIBLE_THRESHOLD)
 
     return search_single_hypothesis(search_spec, choose, ("log_probs",), return_alignments)
 
