@@ -1,0 +1,135 @@
+"""Several sources as one memory, for attention to several sources.
+
+    x_j^(k) = [0; h_j^(k); 0; 1_k]
+
+Source k has the vectors h_j^(k) of width D_k, 1_k is row k of the identity matrix. The positions of
+all sources follow one another. A matrix U applied to the vectors without 1_k is one U^(k) for each
+source: its rows are those of U^(1), U^(2), ...
+"""
+
+from collections.abc import Sequence
+from typing import Unpack
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attention import validation
+from keras_attention._utils.recomputation import Recomputable
+from keras_attention._utils.tensor_types import (
+    LayerOptions,
+    Mask,
+    OutputShape,
+    Shape,
+    Tensor,
+    TensorLike,
+)
+
+OWNER = "ConcatenateSources"
+
+
+def split_memory(memory: TensorLike, num_sources: int) -> tuple[Tensor, Tensor]:
+    """Returns the vectors without 1_k, and 1_k of each position, boolean `(batch, key, sources)`.
+
+    Example:
+
+    >>> memory = ConcatenateSources()([ops.ones((1, 2, 3)), ops.ones((1, 1, 2))])
+    >>> vectors, is_source = split_memory(memory, num_sources=2)
+    >>> vectors[0, :, 2:].numpy().tolist(), is_source[0, :, 1].numpy().tolist()
+    ([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 1.0]], [False, False, True])
+    """
+    return memory[..., :-num_sources], memory[..., -num_sources:] > 0.5
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class ConcatenateSources(Recomputable, keras.layers.Layer):
+    """Makes one memory of several encoders' outputs, for a decoder with `MultiSourceAttention`.
+
+    Use it if a decoder attends to several sources, such as a sentence in two languages, or a text
+    and an image. Decoders, searches and exports then have one memory with one mask. The
+    sources may differ in length and width.
+
+    Call arguments:
+        sources: List of at least two float tensors `(batch, length, dim)`.
+        mask: Optional list of a boolean `(batch, length)` or None for each source.
+
+    Returns:
+        The memory `(batch, sum of the lengths, sum of the widths + number of sources)`. Attention
+        weights over it are those of source 0, source 1, ... side by side; to split them, call
+        `keras.ops.split(weights, [length_0, ...], axis=-1)`, with the padded lengths.
+
+    Raises:
+        ValueError: If there are fewer than two sources, or they differ in batch size.
+
+    Masking: concatenates the masks of its sources; a source without one is all True.
+
+    Example:
+
+    >>> german, french = keras.ops.ones((2, 5, 3)), keras.ops.ones((2, 7, 4))
+    >>> tuple(ConcatenateSources()([german, french]).shape)
+    (2, 12, 9)
+
+    Reference: Libovický and Helcl 2017, https://arxiv.org/abs/1704.06567, section 3.
+    """
+
+    def __init__(self, **kwargs: Unpack[LayerOptions]) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def build(self, sources_shape: Sequence[Shape]) -> None:
+        self._check_shapes(sources_shape)
+        self.built = True
+
+    def call(
+        self, sources: Sequence[Tensor], mask: Sequence[Tensor | None] | None = None
+    ) -> Tensor:
+        self._check_shapes([source.shape for source in sources])
+        widths = [source.shape[-1] for source in sources]
+        total, rows = sum(widths), []
+        for index, source in enumerate(sources):
+            before = sum(widths[:index])
+            after = total - before - widths[index] + len(widths)
+            one_hot = np.eye(1, total + len(widths), total + index)
+            rows.append(
+                ops.pad(source, [[0, 0], [0, 0], [before, after]]) + ops.cast(one_hot, source.dtype)
+            )
+        return ops.concatenate(rows, axis=1)
+
+    def _check_shapes(self, shapes):
+        if len(shapes) < 2 or not all(hasattr(shape, "__len__") for shape in shapes):
+            raise ValueError(
+                f"{OWNER} expects a list of at least two sources, `layer([first, second])`. "
+                f"Received: shapes {tuple(shapes)}"
+            )
+        named = {f"sources[{index}]": shape for index, shape in enumerate(shapes)}
+        for name, shape in named.items():
+            validation.check_axes(OWNER, name, shape, "(batch, length, dim)")
+        hint = "Each example needs all sources; one that is missing is a fully masked row."
+        validation.check_same_dim(OWNER, 0, hint, **named)
+
+    def compute_mask(
+        self, sources: Sequence[Tensor], mask: Sequence[Tensor | None] | None = None
+    ) -> Mask:
+        if mask is None or all(one is None for one in mask):
+            return None
+        if len(mask) != len(sources):
+            raise ValueError(
+                f"{OWNER} expects `mask` to have a mask or None for each source. Received: "
+                f"{len(mask)} masks of {len(sources)} sources"
+            )
+        masks = [
+            ops.ones_like(source[:, :, 0], dtype="bool")
+            if one is None
+            else validation.convert_mask(
+                OWNER, f"mask[{index}]", one, tuple(source.shape[:2]), "(batch, length)"
+            )
+            for index, (source, one) in enumerate(zip(sources, mask, strict=True))
+        ]
+        return ops.concatenate(masks, axis=1)
+
+    def compute_output_shape(self, sources_shape: Sequence[Shape]) -> OutputShape:
+        self._check_shapes(sources_shape)
+        batches, lengths, widths = zip(*sources_shape, strict=True)
+        length = None if None in lengths else sum(lengths)
+        batch = next((size for size in batches if size is not None), None)
+        return (batch, length, sum(widths) + len(widths))
