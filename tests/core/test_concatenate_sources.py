@@ -29,6 +29,25 @@ def test_a_source_without_a_mask_is_read_whole(attached):
     assert keras.src.backend.get_keras_mask(layer([FIRST, SECOND])) is None
 
 
+def test_sources_that_share_positions_by_hand():
+    """Neither reads the positions of the other, which hold anything."""
+    second = np.array([[[7.0], [np.nan], [8.0]]])
+    first = np.where(np.array([[False, True, False]])[:, :, None], FIRST[:1], np.nan)
+    masks = [np.array([[False, True, False]]), np.array([[True, False, False]])]
+    memory = ConcatenateSources(shared_positions=True)([first, second], mask=masks)
+    np.testing.assert_array_equal(memory[0], [[0, 0, 7, 0, 1], [3, 4, 0, 1, 0], [0] * 5])
+    mask = keras.src.backend.get_keras_mask(memory)
+    np.testing.assert_array_equal(mask, [[True, True, False]])
+
+
+def test_sources_that_cannot_share_positions_are_refused():
+    layer, mask = ConcatenateSources(shared_positions=True), np.ones((2, 3), bool)
+    with pytest.raises(ValueError, match=r"same size on axis 1. They share their positions"):
+        layer([FIRST, SECOND], mask=[mask, mask])
+    with pytest.raises(ValueError, match=r"needs a mask of each source.*mask\[1\]=None"):
+        layer([FIRST, FIRST], mask=[mask, None])
+
+
 @pytest.mark.parametrize(
     ("sources", "message"),
     [
@@ -60,3 +79,6 @@ def test_symbolic_sources_of_unknown_sizes():
     memory = ConcatenateSources()(sources)
     assert tuple(memory.shape) == (None, None, 7)
     assert tuple(ConcatenateSources()([keras.Input((5, 2), 3), sources[1]]).shape) == (3, 12, 7)
+    masks = [keras.Input((None,), dtype="bool") for _ in range(2)]
+    memory = ConcatenateSources(shared_positions=True)(sources, mask=masks)
+    assert tuple(memory.shape) == (None, 7, 7)
