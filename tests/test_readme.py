@@ -12,6 +12,8 @@ from keras_attention import plotting
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")})
+#: Without the pages of the examples, and the site's generated one.
+WRAPPED = [page for page in PAGES if not {"examples", "api"} & {*page.relative_to(ROOT).parts}]
 LINK = re.compile(r"\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)")
 #: Folders of one machine: what a page may name is relative, or a placeholder such as /path/to.
 PRIVATE = re.compile(r"(?<![\w.~-])/(?:home|Users|work|tmp|root|mnt|data)/[\w.-]+")
@@ -77,6 +79,24 @@ def test_local_links_lead_to_files(page):
 def test_links_are_found():
     text = "[a](docs/a.md) ![b](<b.png>) `[c](c)` [d](https://d.org) [e](#e)\n```\n[f](f)\n```\n"
     assert links(text) == ["docs/a.md", "b.png", "#e"]
+
+
+def _long_lines(text):
+    """Returns the lines over 120 characters outside of code and tables."""
+    text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+    lines = text.splitlines()
+    return [line for line in lines if len(line) > 120 and not re.match(r" *\|| {4}", line)]
+
+
+@pytest.mark.parametrize("page", WRAPPED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_prose_is_wrapped_at_120_characters(page):
+    assert _long_lines(page.read_text()) == []
+
+
+def test_long_lines_of_prose_are_found():
+    long = "word " * 25
+    code = f"```\n{long}\n```\n  ```sh\n  {long}\n  ```\n    {long}\n"
+    assert _long_lines(f"short\n{long}\n{code}| {long} |\n* {long}\n") == [long, f"* {long}"]
 
 
 def _tracked_text_files():
