@@ -20,7 +20,6 @@ class MultiSourceTranslation(Translation):
       train on them as on a single source; all commands take such texts:
         python -m examples train {0} --run runs/two --source train.de-fr --target train.en \\
             --tokenizer words --max-minutes 60
-        python -m examples translate runs/two "ein hund <sep> un chien"
     """
 
     def check(self) -> None:

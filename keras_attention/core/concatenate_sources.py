@@ -17,6 +17,7 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.recomputation import Recomputable
+from keras_attention._utils.shapes import broadcast_mask
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -37,8 +38,10 @@ def split_memory(memory: TensorLike, num_sources: int) -> tuple[Tensor, Tensor]:
 
     >>> memory = ConcatenateSources()([ops.ones((1, 2, 3)), ops.ones((1, 1, 2))])
     >>> vectors, is_source = split_memory(memory, num_sources=2)
-    >>> vectors[0, :, 2:].numpy().tolist(), is_source[0, :, 1].numpy().tolist()
-    ([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 1.0]], [False, False, True])
+    >>> [[int(number) for number in row] for row in vectors[0]]
+    [[1, 1, 1, 0, 0], [1, 1, 1, 0, 0], [0, 0, 0, 1, 1]]
+    >>> [bool(one) for one in is_source[0, :, 1]]
+    [False, False, True]
     """
     return memory[..., :-num_sources], memory[..., -num_sources:] > 0.5
 
@@ -121,7 +124,6 @@ class ConcatenateSources(Recomputable, keras.layers.Layer):
             validation.check_axes(OWNER, name, shape, "(batch, length, dim)")
         hint = "Each example needs all sources; one that is missing is a fully masked row."
         validation.check_same_dim(OWNER, 0, hint, **named)
-
         if self.shared_positions:
             validation.check_same_dim(OWNER, 1, "They share their positions.", **named)
 
@@ -139,12 +141,12 @@ class ConcatenateSources(Recomputable, keras.layers.Layer):
                 f"{OWNER} with `shared_positions` needs a mask of each source, which selects its "
                 f"positions. Received: mask[{missing[0]}]=None"
             )
-        return [
-            validation.convert_mask(
-                OWNER, f"mask[{index}]", one, tuple(source.shape[:2]), "(batch, length)"
-            )
-            for index, (source, one) in enumerate(zip(sources, mask, strict=True))
-        ]
+        checked = []
+        for index, (source, one) in enumerate(zip(sources, mask, strict=True)):
+            name, shape = f"mask[{index}]", tuple(source.shape[:2])
+            one = validation.convert_mask(OWNER, name, one, shape, "(batch, length)")
+            checked.append(broadcast_mask(one, source))
+        return checked
 
     def compute_mask(
         self, sources: Sequence[Tensor], mask: Sequence[Tensor | None] | None = None

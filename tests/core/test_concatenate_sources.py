@@ -24,9 +24,9 @@ def test_a_source_without_a_mask_is_read_whole(attached):
         memory = layer([embedding(ids), SECOND])
     else:
         memory = layer([FIRST, SECOND], mask=[(ids > 0).astype("int32"), None])
-    mask = keras.src.backend.get_keras_mask(memory)
+    mask = memory._keras_mask
     np.testing.assert_array_equal(mask, [[1, 1, 0, 1], [0, 0, 0, 1]])
-    assert keras.src.backend.get_keras_mask(layer([FIRST, SECOND])) is None
+    assert getattr(layer([FIRST, SECOND]), "_keras_mask", None) is None
 
 
 def test_sources_that_share_positions_by_hand():
@@ -36,7 +36,7 @@ def test_sources_that_share_positions_by_hand():
     masks = [np.array([[False, True, False]]), np.array([[True, False, False]])]
     memory = ConcatenateSources(shared_positions=True)([first, second], mask=masks)
     np.testing.assert_array_equal(memory[0], [[0, 0, 7, 0, 1], [3, 4, 0, 1, 0], [0] * 5])
-    mask = keras.src.backend.get_keras_mask(memory)
+    mask = memory._keras_mask
     np.testing.assert_array_equal(mask, [[True, True, False]])
 
 
