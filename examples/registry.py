@@ -20,6 +20,7 @@ from examples.models import (
     luong,
     memory_network,
     mixed,
+    multi_source,
     ntm,
     ram,
     rnn_encoder_decoder,
@@ -37,6 +38,7 @@ from examples.recipes.classification import Classification
 from examples.recipes.cloze import Cloze
 from examples.recipes.drawing import Drawing
 from examples.recipes.language import Language
+from examples.recipes.multi_source import MultiSourceTranslation
 from examples.recipes.recognition import Recognition
 from examples.recipes.translation import Translation
 
@@ -78,6 +80,7 @@ ROWS = (
     ("convs2s", convs2s, Translation),
     ("key-value", key_value, Translation),
     ("mixed", mixed, Translation),
+    ("multi-source", multi_source, MultiSourceTranslation),
     ("ntm", ntm, Algorithms),
     ("lstm", lstm, Algorithms),
     ("han", han, Classification),

@@ -24,6 +24,7 @@ from keras_attention.attention import (
     LuongAttention,
     MonotonicChunkwiseAttention,
     MultiHeadAttention,
+    MultiSourceAttention,
     MultiStepAttention,
     RelativePositionBias,
     RotaryEmbedding,
@@ -33,7 +34,7 @@ from keras_attention.attention import (
     alibi_bias,
 )
 from keras_attention.convolutional import GatedConvBlock, GradientScaling
-from keras_attention.core import CounterDropout, WeightNormalizedDense
+from keras_attention.core import ConcatenateSources, CounterDropout, WeightNormalizedDense
 from keras_attention.decoders import (
     BahdanauDecoder,
     ChoDecoder,
@@ -173,6 +174,7 @@ __all__ = [
     "ChoDecoder",
     "ChoGRUCell",
     "ConcatScorer",
+    "ConcatenateSources",
     "Constraints",
     "ContextAdd",
     "ContextConcat",
@@ -222,6 +224,7 @@ __all__ = [
     "MonotonicNormalizer",
     "MultiHeadAttention",
     "MultiQueryPooling",
+    "MultiSourceAttention",
     "MultiStepAttention",
     "NTM",
     "NTMCell",

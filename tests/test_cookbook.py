@@ -129,6 +129,13 @@ def test_the_guided_alignment(run, tmp_path):
     assert len((tmp_path / "found.txt").read_text().splitlines()) == 500
 
 
+@pytest.mark.thorough
+def test_the_several_sources(run):
+    names = run("attend_to_several_sources")
+    weights, one = names["first_weight"], names["one"]
+    assert names["exact"] > 0.95 and weights[one].mean() > weights[~one].mean() + 0.1
+
+
 def test_the_replaced_layers(run):
     names = run("replace_keras_attention")
     for layer in ("dot", "additive", "heads"):

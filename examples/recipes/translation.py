@@ -5,7 +5,7 @@ import functools
 import itertools
 import pathlib
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
 import keras
@@ -248,8 +248,12 @@ class Translation(GuidedRecipe):
             validation = read("validation", validation_files)
         return {"training": training, "validation": validation}
 
+    def get_symbols(self) -> Sequence[str]:
+        """Returns what is always one token of a source."""
+        return () if self.has_own_data else dates.locale_symbols()
+
     def make_tokenizers(self, training: list[tuple[str, str]]) -> dict[str, Tokenizer]:
-        symbols = () if self.has_own_data else dates.locale_symbols()
+        symbols = self.get_symbols()
         kinds, texts = self._get_kinds(), list(zip(*training, strict=True))
         if self.joint_vocabulary:
             joint = self._make_tokenizer(kinds[0], itertools.chain(*texts), symbols)

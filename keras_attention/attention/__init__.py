@@ -11,6 +11,7 @@ from keras_attention.attention.hard import HardAttention
 from keras_attention.attention.local import LocalAttention
 from keras_attention.attention.luong import LuongAttention
 from keras_attention.attention.multi_head import MultiHeadAttention
+from keras_attention.attention.multi_source import MultiSourceAttention
 from keras_attention.attention.multi_step import MultiStepAttention
 from keras_attention.attention.relative_position_bias import RelativePositionBias
 from keras_attention.attention.rotary import RotaryEmbedding
@@ -29,6 +30,7 @@ __all__ = [
     "LuongAttention",
     "MonotonicChunkwiseAttention",
     "MultiHeadAttention",
+    "MultiSourceAttention",
     "MultiStepAttention",
     "RelativePositionBias",
     "RotaryEmbedding",

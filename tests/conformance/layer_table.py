@@ -259,6 +259,19 @@ def not_negative_weights(name, values):
     return [*values[:-2], *map(np.abs, values[-2:])] if name == "states" else values
 
 
+def name_sources(name, values):
+    """Returns a memory of two sources of unequal numbers of positions, of which the first has 3."""
+    if name == "value":
+        values = values.copy()
+        values[..., -2:] = np.eye(2)[(np.arange(values.shape[1]) >= 3).astype(int)]
+    return values
+
+
+def multi_source(combination, sentinel, **options):
+    """Returns how to make attention to two sources."""
+    return lambda **o: ka.MultiSourceAttention(5, 2, combination, sentinel, 3, **options, **o)
+
+
 TABLE = [
     Row(ka.AdditiveScorer, lambda **o: ka.AdditiveScorer(5, **o), PAIRS),
     Row(
@@ -517,6 +530,25 @@ TABLE = [
         {"story_ids": ("batch", "key")},
         flags=WITH_WEIGHTS,
         label="language",
+    ),
+    Row(
+        ka.ConcatenateSources,
+        lambda **o: ka.ConcatenateSources(**o),
+        {"sources": [("batch", "query", 11), ("batch", "key", 13)]},
+    ),
+    *(
+        Row(
+            ka.MultiSourceAttention,
+            multi_source(combination, sentinel),
+            READ,
+            READ_MASKS,
+            WITH_WEIGHTS,
+            label=f"{combination}{' sentinel' * sentinel}",
+            valid=name_sources,
+            noisy=multi_source(combination, sentinel, dropout=0.5, seed=3),
+        )
+        for combination in ("flat", "hierarchical")
+        for sentinel in (False, True)
     ),
     Row(
         ka.GMMAttention,

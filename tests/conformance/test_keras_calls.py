@@ -72,12 +72,12 @@ def test_a_list_of_tensors_is_refused_with_the_call_to_make(name, symbolic):
         layer(_given(symbolic, QUERY, VALUE))
 
 
-def _is_a_cell(layer):
-    """Cells take a list of states in their second place, as `keras.layers.RNN` gives them."""
-    return "states" in inspect.signature(layer.call).parameters
+def _takes_a_list(layer):
+    """Cells take a list of states, as `keras.layers.RNN` gives them, others one of sources."""
+    return not {"states", "sources"}.isdisjoint(inspect.signature(layer.call).parameters)
 
 
-@pytest.mark.parametrize("row", [row for row in TABLE if not _is_a_cell(row.layer)], ids=str)
+@pytest.mark.parametrize("row", [row for row in TABLE if not _takes_a_list(row.layer)], ids=str)
 def test_every_layer_refuses_a_list_and_a_tensor_that_is_missing(row):
     layer, tensors = row.make(), [*row.data().values()]
     with pytest.raises(ValueError, match=f"{row.layer.__name__} takes its tensors one by one"):
@@ -132,7 +132,7 @@ def test_tensors_in_a_list_or_dict_are_refused_wherever_they_stand(name, call):
         call(MECHANISMS[name]())
 
 
-@pytest.mark.parametrize("row", [row for row in TABLE if not _is_a_cell(row.layer)], ids=str)
+@pytest.mark.parametrize("row", [row for row in TABLE if not _takes_a_list(row.layer)], ids=str)
 def test_a_tensor_that_is_not_given_is_named(row):
     tensors = [*row.data().values()]
     required = [

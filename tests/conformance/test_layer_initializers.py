@@ -52,6 +52,10 @@ MADE = {
     "RelativePositionBias": (lambda **i: ka.RelativePositionBias(3, 8, 5, **i), "pairs"),
     "MemoryHops": (lambda **i: ka.MemoryHops(7, 5, **i), "story"),
     "MultiHeadAttention": (lambda **i: ka.MultiHeadAttention(2, 3, **i), "pairs"),
+    "MultiSourceAttention": (
+        lambda **i: ka.MultiSourceAttention(11, 2, "hierarchical", True, 11, **i),
+        "pairs",
+    ),
     "MultiStepAttention": (lambda **i: ka.MultiStepAttention(**i), "steps"),
     "NTMCell": (lambda **i: ka.NTMCell(5, 7, 5, **i), "cell"),
     "SelfAttention": (lambda **i: ka.SelfAttention(5, **i), "sequence"),

@@ -39,10 +39,10 @@ def test_one_fit_over_two_shapes(row):
     set_seed(1)
     layer, symbols = row.make(), row.symbols(masks=True)
     floats = [name for name in row.inputs if not holds_ids(name)][:1]
-    scaled = {name: Scale()(symbols[name]) for name in floats}
+    scaled = {name: keras.tree.map_structure(Scale(), symbols[name]) for name in floats}
     outputs = row.call(layer, symbols | scaled)
     # The scaled input is an output as well: some layers pass no gradient to theirs.
-    model = keras.Model(flat_data(symbols), (*outputs, *scaled.values()))
+    model = keras.Model(flat_data(symbols), (*outputs, *keras.tree.flatten(scaled)))
     model.compile("sgd", ("mse",) * len(model.outputs), jit_compile=COMPILED)
     before = _values(model)
 

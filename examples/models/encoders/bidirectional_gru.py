@@ -9,7 +9,9 @@ import keras
 from keras_attention import BahdanauGRU, CounterDropout
 
 
-def build(vocabulary_size, units, embedding_dim, dropout=0.0, seed=None, dtype=None):
+def build(
+    vocabulary_size, units, embedding_dim, dropout=0.0, seed=None, dtype=None, name="encoder"
+):
     """Returns the encoder: source ids to `memory` and `initial_state`.
 
     Args:
@@ -19,6 +21,7 @@ def build(vocabulary_size, units, embedding_dim, dropout=0.0, seed=None, dtype=N
         dropout: Fraction dropped from the embedding and from the annotations.
         seed: Optional int, the seed of the dropout.
         dtype: Optional dtype policy.
+        name: Name of the model.
 
     Returns:
         A functional model from `(batch, source)` ids to a dict of `memory`
@@ -39,4 +42,4 @@ def build(vocabulary_size, units, embedding_dim, dropout=0.0, seed=None, dtype=N
     initial_state = keras.layers.Dense(units, activation="tanh", dtype=dtype, name="initial_state")(
         backward
     )
-    return keras.Model(source, {"memory": memory, "initial_state": initial_state}, name="encoder")
+    return keras.Model(source, {"memory": memory, "initial_state": initial_state}, name=name)

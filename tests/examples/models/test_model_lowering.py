@@ -25,6 +25,7 @@ BUILDS = {
     "convs2s": (PAIR, {**WIDE, "encoder_layers": 2, "decoder_layers": 2}),
     "key-value": (PAIR, {**WIDE, "dropout": 0.2}),
     "mixed": (PAIR, {**WIDE, "encoder": "lstmn", "decoder": "luong"}),
+    "multi-source": (PAIR, {**WIDE, "sentinel": True, "dropout": 0.2}),
     "ntm": ((5, 3), {"units": 16, "memory_size": 11, "word_size": 7}),
     "lstm": ((5, 3), {"units": 16, "layers": 2}),
     "han": ((23, 3), {"units": 8, "embedding_dim": 12}),

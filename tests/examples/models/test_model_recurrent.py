@@ -75,7 +75,11 @@ def test_padding_changes_no_logit_and_steps_equal_the_full_call(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["rnn-encoder-decoder", "seq2seq", "luong", "rnnsearch", "key-value", "mixed"]
+    "name",
+    [
+        *("rnn-encoder-decoder", "seq2seq", "luong", "rnnsearch", "key-value", "mixed"),
+        "multi-source",
+    ],
 )
 def test_the_options_are_those_of_build(name):
     module = registry.find(name).module

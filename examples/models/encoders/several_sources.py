@@ -1,0 +1,56 @@
+"""An encoder of RNNsearch for each part of a source, as one memory.
+
+h_j^(k) = [forward_j; backward_j], each source with its own embedding and units
+s_0 = tanh(W [s_0^(1); ...; s_0^(K)]), Zoph and Knight 2016 (https://arxiv.org/abs/1601.00710), 3.1
+
+The separator ends the source before it, as the EOS token ends the last one.
+"""
+
+import keras
+from keras import ops
+
+from examples.models.encoders import bidirectional_gru
+from keras_attention import ConcatenateSources
+
+SEPARATOR_ID = 4  # the first symbol of a tokenizer, behind the special tokens
+
+
+def build(vocabulary_size, num_sources, units, embedding_dim, dropout=0.0, seed=None, dtype=None):
+    """Returns the encoder: source ids with separators to `memory` and `initial_state`.
+
+    A source that a text does not have is fully masked; all text behind the last separator that is
+    expected belongs to the last source.
+
+    Args:
+        vocabulary_size: Number of source ids, those of all sources; 0 is padding and masked.
+        num_sources: Number of sources.
+        units, embedding_dim, dropout, seed, dtype: As in `bidirectional_gru`.
+
+    Returns:
+        A functional model from `(batch, source)` ids to a dict of `memory`, that of
+        `ConcatenateSources`, and `initial_state` `(batch, units)`.
+    """
+    ids = keras.Input([None], dtype="int32", name="source")
+    separators = ops.cast(ops.equal(ids, SEPARATOR_ID), "int32")
+    number = ops.minimum(ops.cumsum(separators, axis=1) - separators, num_sources - 1)
+    memories, masks, states = [], [], []
+    for index in range(num_sources):
+        part = bidirectional_gru.build(
+            vocabulary_size,
+            units,
+            embedding_dim,
+            dropout,
+            None if seed is None else seed + 2 * index,
+            dtype,
+            name=f"encoder_{index}",
+        )
+        own = ops.where(ops.equal(number, index), ids, 0)
+        encoded = part(own)
+        memories.append(encoded["memory"])
+        masks.append(ops.not_equal(own, 0))
+        states.append(encoded["initial_state"])
+    memory = ConcatenateSources(shared_positions=True, dtype=dtype)(memories, mask=masks)
+    initial_state = keras.layers.Dense(units, activation="tanh", dtype=dtype, name="initial_state")(
+        keras.layers.Concatenate(dtype=dtype)(states)
+    )
+    return keras.Model(ids, {"memory": memory, "initial_state": initial_state}, name="encoder")
