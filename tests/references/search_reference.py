@@ -140,3 +140,19 @@ def diverse_search(
             finished[group] = sorted(finished[group], key=lambda h: -h[0])[:width]
     found = [hypothesis for pool in finished for hypothesis in pool]
     return sorted(found, key=lambda hypothesis: -hypothesis[0])
+
+
+def pad(phrases, number=3, length=3):
+    """Returns phrases of each batch element as ids `(batch, number, length)`."""
+    ids = np.zeros((len(phrases), number, length), "int32")
+    for row, ones in enumerate(phrases):
+        for place, one in enumerate(ones):
+            ids[row, place, : len(one)] = one
+    return ids
+
+
+def contains(ids, phrases):
+    """Whether each phrase is a contiguous run of `ids`."""
+    return all(
+        any(tuple(ids[i : i + len(one)]) == tuple(one) for i in range(len(ids))) for one in phrases
+    )

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from search_models import END, HashModel, TableModel
-from search_reference import all_hypotheses, chosen, continuations, scored
+from search_reference import (
+    all_hypotheses,
+    chosen,
+    contains,
+    continuations,
+    pad,
+    scored,
+)
 from search_runs import (
     RULES,
     assert_compiled_alike,
@@ -22,22 +29,6 @@ from search_runs import (
 from tf_or_skip import tf
 
 from keras_attention.search import beam_search, greedy_search, sample_search
-
-
-def pad(phrases, number=3, length=3):
-    """Returns phrases of each batch element as ids `(batch, number, length)`."""
-    ids = np.zeros((len(phrases), number, length), "int32")
-    for row, ones in enumerate(phrases):
-        for place, one in enumerate(ones):
-            ids[row, place, : len(one)] = one
-    return ids
-
-
-def contains(ids, phrases):
-    """Whether each phrase is a contiguous run of `ids`."""
-    return all(
-        any(tuple(ids[i : i + len(one)]) == tuple(one) for i in range(len(ids))) for one in phrases
-    )
 
 
 def count_left(ids, phrases):
@@ -228,11 +219,17 @@ BAD = [
     ({"phrases": [[4, 5]] * 3}, "`phrases` of rank 3"),
     ({"phrases": [[[4.0]]] * 3}, "`phrases` to be int ids"),
     ({"phrases": pad(PHRASES[:2])}, r"one entry for each of the 3 batch elements"),
-    ({"phrases": pad([[], [(4,), (4, END)], []])}, r"without BOS, EOS.*phrases\[1, 1, 1\]=3"),
+    (
+        {"phrases": pad([[], [(4,), (4, END)], []])},
+        r"without BOS, EOS.*phrases\[1, 1, 1\]=3",
+    ),
     ({"phrases": pad([[], [], [(2,)]])}, r"without BOS.*phrases\[2, 0, 0\]=2"),
     ({"phrases": pad([[(4, 0, 5)], [], []])}, r"padded after.*phrases\[0, 0, 1\]=0"),
     ({"phrases": pad([[], [], [(4, -5)]])}, r"negative ids.*phrases\[2, 0, 1\]=-5"),
-    ({"phrases": pad([[(5,)], [], []]), "suppress_ids": [5]}, r"suppress_ids.*\[0, 0, 0\]=5"),
+    (
+        {"phrases": pad([[(5,)], [], []]), "suppress_ids": [5]},
+        r"suppress_ids.*\[0, 0, 0\]=5",
+    ),
     ({"phrases": pad([[], [(4, 9)], []])}, r"with ids below 7.*phrases\[1, 0, 1\]=9"),
     ({"phrases": pad([[], [], [(4, 4), (5, 5, 5)]])}, "5 phrase tokens for 4.*element 2"),
     (

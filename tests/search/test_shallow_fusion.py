@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 from search_models import HashModel, TableModel
-from search_reference import all_hypotheses, diverse_search, scored
+from search_reference import all_hypotheses, contains, diverse_search, pad, scored
 from search_reference import beam_search as reference_search
 from search_runs import (
     RULES,
@@ -118,6 +118,14 @@ def test_groups_equal_the_reference_with_loops():
         expected = diverse_search(fused, row, 6, 3, 0.4, 4)
         assert_found(found, row, fused.separate(row, expected))
     assert_teacher_forced(fused.model, found)
+
+
+def test_phrases_restrict_the_list_of_all_sequences():
+    fused, phrases = Fused(318, 0.7), [[(4, 4), (5,)], [], [(1, 4)]]
+    found = fused.search(beam_width=85, max_length=3, phrases=pad(phrases, 2, 2))
+    for row in range(3):
+        every = [one for one in all_hypotheses(fused, row, 3) if contains(one[2], phrases[row])]
+        assert_found(found, row, fused.separate(row, every))
 
 
 def test_a_beam_of_one_is_greedy_and_the_language_model_decides():
