@@ -13,6 +13,7 @@ from keras_attention.attention.luong import LuongAttention
 from keras_attention.attention.multi_head import MultiHeadAttention
 from keras_attention.attention.multi_step import MultiStepAttention
 from keras_attention.attention.relative_position_bias import RelativePositionBias
+from keras_attention.attention.relative_position_embedding import RelativePositionEmbedding
 from keras_attention.attention.rotary import RotaryEmbedding
 from keras_attention.attention.self_attention import SelfAttention
 from keras_attention.attention.soft import SoftAttention
@@ -31,6 +32,7 @@ __all__ = [
     "MultiHeadAttention",
     "MultiStepAttention",
     "RelativePositionBias",
+    "RelativePositionEmbedding",
     "RotaryEmbedding",
     "SelfAttention",
     "SoftAttention",
