@@ -10,7 +10,7 @@ Code name -> paper name: `max_distance` -> k, `table` -> w^K or w^V, `query` -> 
     q_i . a^K_ij = p_i,clip(j - i)          p_id = q_i . w^K_d
     sum_j alpha_ij a^V_ij = sum_d s_id w^V_d    s_id = sum of alpha_ij over j with clip(j - i) = d
 
-so that no tensor is larger than the scores.
+so that no vector belongs to a pair.
 """
 
 from typing import Unpack
