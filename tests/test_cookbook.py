@@ -81,6 +81,43 @@ def test_names_are_copied(run):
     assert names["exact"] > 0.98 and len(names["words"].vocabulary) == 8
 
 
+def change_page(name, changes):
+    """Returns the program of a page with some of its text replaced."""
+    code = "\n".join(read_blocks(name))
+    for old, new in changes.items():
+        assert code.count(old) == 1, old
+        code = code.replace(old, new)
+    return code
+
+
+@pytest.mark.thorough
+def test_the_attentions_of_long_copies(capsys):
+    """With two updates each and short sequences; without XLA, whose compilations take minutes."""
+    changes = {
+        "UPDATES, TEST_LENGTHS = 300, (100, 200, 500, 1000)": "UPDATES, TEST_LENGTHS = 2, (5, 7)",
+        "[100, *random.integers(20, 101, 15)]": "[7, 3]",
+        "jit_compile=True": "jit_compile=False",
+        "attentions.items()": "[*attentions.items()][::2]",
+    }
+    names = {}
+    exec(change_page("copy_long_sequences", changes), names)
+    printed = capsys.readouterr().out.splitlines()
+    assert len(names["attentions"]) == 7 and len(printed) == 4
+    assert all(isinstance(make(), keras.layers.Layer) for make in names["attentions"].values())
+    for line, (name, accuracies) in zip(printed, names["accuracies"].items(), strict=True):
+        assert line.startswith(name) and line.count("%") == 2
+        assert len(accuracies) == 2 and all(0 <= accuracy < 0.5 for accuracy in accuracies)
+
+
+@pytest.mark.slow
+def test_a_mixture_copies_sequences_twice_as_long_as_those_of_training():
+    changes = {"attentions.items()": "[*attentions.items()][:1]"}
+    names = {}
+    exec(change_page("copy_long_sequences", changes), names)
+    at_100, at_200, *_ = names["accuracies"]["GMM v2"]
+    assert at_100 > 0.98 and at_200 > 0.9
+
+
 @pytest.mark.thorough
 def test_the_required_phrases_stand_where_they_belong(run):
     names = run("require_phrases")

@@ -37,7 +37,7 @@ def build(
     heads: int = 4,
     feed_forward_dim: int | None = None,
     normalization: Literal["post", "pre"] = "post",
-    positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal",
+    positions: Literal["sinusoidal", "learned", "rotary", "relative"] = "sinusoidal",
     max_length: int = 256,
     window: int | None = None,
     share_embeddings: bool = False,

@@ -1,4 +1,4 @@
-"""Lookup of scorers and normalizers by name, as Keras does for activations and initializers."""
+"""Pieces from arguments: by name, as Keras does for activations, by config, or as they are."""
 
 import keras
 
@@ -34,3 +34,19 @@ def resolve_piece(kind: str, interface: type, names: dict, value, dtype=None):
         f"takes arguments, as in `{next(iter(names.values())).__name__}()`. "
         f"Received: {kind}={value!r}"
     )
+
+
+def resolve_optional_piece(owner: str, name: str, interface: type, value):
+    """Returns the `interface` object for `value`, an object or its config; None stays None.
+
+    Raises:
+        ValueError: If `value` is none of these.
+    """
+    if isinstance(value, dict):
+        value = keras.saving.deserialize_keras_object(value)
+    if value is not None and not isinstance(value, interface):
+        raise ValueError(
+            f"{owner} expects `{name}` to be a `{interface.__name__}` object or None. "
+            f"Received: {name}={value!r}"
+        )
+    return value

@@ -14,6 +14,7 @@ from keras_attention.attention.multi_head import MultiHeadAttention
 from keras_attention.attention.multi_source import MultiSourceAttention
 from keras_attention.attention.multi_step import MultiStepAttention
 from keras_attention.attention.relative_position_bias import RelativePositionBias
+from keras_attention.attention.relative_position_embedding import RelativePositionEmbedding
 from keras_attention.attention.rotary import RotaryEmbedding
 from keras_attention.attention.self_attention import SelfAttention
 from keras_attention.attention.soft import SoftAttention
@@ -33,6 +34,7 @@ __all__ = [
     "MultiSourceAttention",
     "MultiStepAttention",
     "RelativePositionBias",
+    "RelativePositionEmbedding",
     "RotaryEmbedding",
     "SelfAttention",
     "SoftAttention",

@@ -1,6 +1,10 @@
-"""The four projections of attention with several heads."""
+"""The four projections and the positions of attention with several heads."""
 
+from keras import ops
+
+from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.initializers import derive_initializer
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Tensor, TensorDict, TensorLike
 from keras_attention.attention import _heads
 from keras_attention.kernels.products import Dense
@@ -30,6 +34,17 @@ class HeadProjectionsMixin:
             )
             dense.build((None, input_dim))
             setattr(self, f"{name}_dense", dense)
+        dims = {"key_dim": self.key_dim, "value_dim": value_dim}
+        embeddings = (self.relative_keys, self.relative_values)
+        for embedding, (name, dim) in zip(embeddings, dims.items(), strict=True):
+            if embedding is not None:
+                embedding.check_width(name, dim)
+                embedding.build_table(dim)
+
+    @property
+    def uses_distances(self) -> bool:
+        """Whether the distance of query and key counts, besides masks."""
+        return self.relative_keys is not None or self.relative_values is not None
 
     def project_query(self, query: TensorLike, positions: TensorLike) -> Tensor:
         """Returns the queries of each head, `(batch, heads, query, key_dim)`."""
@@ -58,3 +73,27 @@ class HeadProjectionsMixin:
     def project_contexts(self, contexts: TensorLike) -> Tensor:
         """Returns contexts of heads, `(batch, heads, query, dim)`, joined and projected."""
         return _heads.project_positions(self.output_dense, _heads.join_heads(contexts))
+
+    def add_relative_keys(
+        self, scores: TensorLike, queries: TensorLike, positions: TensorLike
+    ) -> Tensor:
+        """Returns the scores `(batch, heads, query, key)` with those of the keys' distances.
+
+        Args:
+            queries: The result of `project_query`.
+            positions: Int `(1 or batch, query)`, the position of each query.
+        """
+        if self.relative_keys is None:
+            return scores
+        queries = self.scorer.dot_query(queries)
+        relative = self.relative_keys.score(queries, positions, get_shape(scores)[-1])
+        scores = at_least_float32(scores)
+        return scores + ops.cast(relative, scores.dtype)
+
+    def add_relative_values(
+        self, contexts: TensorLike, weights: TensorLike, positions: TensorLike
+    ) -> Tensor:
+        """Returns the contexts `(batch, heads, query, dim)` with those of the keys' distances."""
+        if self.relative_values is None:
+            return contexts
+        return contexts + self.relative_values.read(weights, positions)

@@ -63,12 +63,18 @@ def attend_with_ancestry(attention, query, cache, ancestry, memory_mask, positio
     length, num_heads, value = cache["mask"].shape[1], attention.num_heads, cache["value"]
     queries = attention.project_query(query[:, None, :], position)
     queries = _broadcast_queries(queries, batch, beams)
+    positions = None
+    if attention.uses_distances:  # of the queries of all beams, for each beam's cache
+        positions = reshape(position, (batch, 1, beams))
+        positions = ops.broadcast_to(positions, (batch, beams, beams))
+        positions = reshape(positions, (rows, beams))
     keys = _heads.prepare_heads(attention.scorers, cache["projected_key"])
     scores, parts = [], _heads.split_scoring(attention.scorers, queries, keys, value)
     for scorer, query_part, key_part, _ in parts:
         scores.append(scorer.score_step(query_part, key_part))
         scorer.check_scores(scores[-1], query_part, length)
     scores = _heads.merge_scores(scores, queries)
+    scores = attention.add_relative_keys(scores, queries, positions)
     # (batch, writer, heads, beam, position) -> (batch, heads, beam, writer * position)
     scores = reshape(scores, (batch, beams, num_heads, beams, length))
     scores = ops.transpose(scores, (0, 2, 3, 1, 4))
@@ -79,6 +85,7 @@ def attend_with_ancestry(attention, query, cache, ancestry, memory_mask, positio
     weights = ops.transpose(weights, (0, 3, 1, 2, 4))
     weights = reshape(weights, (rows, num_heads, beams, length))
     contexts = _heads.compute_contexts(weights, value)
+    contexts = attention.add_relative_values(contexts, weights, positions)
     contexts = reshape(contexts, (batch, beams, num_heads, beams, contexts.shape[-1]))
     contexts = ops.transpose(ops.sum(contexts, axis=1), (0, 2, 1, 3))
     contexts = reshape(contexts, (rows, num_heads * contexts.shape[-1]))

@@ -17,6 +17,7 @@ from keras import initializers, ops
 
 from keras_attention import scorers, validation
 from keras_attention._utils.initializers import copy_layer
+from keras_attention._utils.registry import resolve_optional_piece
 from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention._utils.tensor_types import (
     Config,
@@ -32,7 +33,8 @@ from keras_attention.attention import _heads
 from keras_attention.attention._head_projections import HeadProjectionsMixin
 from keras_attention.attention._key_value_cache import KeyValueCacheMixin
 from keras_attention.attention.base import AttentionMechanism
-from keras_attention.attention.rotary import RotaryEmbedding, get_rotary
+from keras_attention.attention.relative_position_embedding import RelativePositionEmbedding
+from keras_attention.attention.rotary import RotaryEmbedding
 from keras_attention.kernels import blocked_dot
 from keras_attention.normalizers import SoftmaxNormalizer
 from keras_attention.normalizers.base import Normalizer
@@ -68,6 +70,10 @@ class MultiHeadAttention(HeadProjectionsMixin, KeyValueCacheMixin, AttentionMech
         bias_initializer: Initializer of the biases.
         dropout: Float in [0, 1), the fraction of weights dropped while training.
         seed: Optional int, the seed of the dropout.
+        relative_keys: Optional `RelativePositionEmbedding`, whose vectors are added to the keys of
+            all heads, for (scaled) dot products. Positions are counted as for `rotary`.
+        relative_values: Optional `RelativePositionEmbedding`, whose vectors are added to the
+            values. With either of the two the layer always stores all scores.
 
     Call arguments: those of every mechanism, see `AttentionMechanism`, of which three may have an
         axis of heads:
@@ -120,6 +126,8 @@ class MultiHeadAttention(HeadProjectionsMixin, KeyValueCacheMixin, AttentionMech
         bias_initializer: Initializer = "zeros",
         dropout: float = 0.0,
         seed: int | None = None,
+        relative_keys: RelativePositionEmbedding | Config | None = None,
+        relative_values: RelativePositionEmbedding | Config | None = None,
         **kwargs: Unpack[LayerOptions],
     ) -> None:
         super().__init__(normalizer, dropout, seed, **kwargs)
@@ -139,11 +147,36 @@ class MultiHeadAttention(HeadProjectionsMixin, KeyValueCacheMixin, AttentionMech
         self.other_head_scorers: list[Scorer] = []
         self.use_bias: bool = bool(use_bias)
         self._built_dims = None
-        self.rotary: RotaryEmbedding | None = get_rotary("MultiHeadAttention", rotary)
+        self.rotary: RotaryEmbedding | None = resolve_optional_piece(
+            "MultiHeadAttention", "rotary", RotaryEmbedding, rotary
+        )
         if self.rotary is not None:
             self.rotary.check_width("key_dim", key_dim)
+        self.relative_keys: RelativePositionEmbedding | None = resolve_optional_piece(
+            "MultiHeadAttention", "relative_keys", RelativePositionEmbedding, relative_keys
+        )
+        self.relative_values: RelativePositionEmbedding | None = resolve_optional_piece(
+            "MultiHeadAttention", "relative_values", RelativePositionEmbedding, relative_values
+        )
+        self._check_relative_keys()
         self.kernel_initializer: InitializerFunction = initializers.get(kernel_initializer)
         self.bias_initializer: InitializerFunction = initializers.get(bias_initializer)
+
+    def _check_relative_keys(self):
+        if self.relative_keys is None:
+            return
+        if type(self.scorer) not in (scorers.DotScorer, scorers.ScaledDotScorer):
+            raise ValueError(
+                "MultiHeadAttention adds `relative_keys` to keys compared by dot products. "
+                'Use the scorer "dot" or "scaled_dot". '
+                f"Received: scorer={type(self.scorer).__name__}"
+            )
+        if self.rotary is not None:
+            raise ValueError(
+                "MultiHeadAttention compares queries with `relative_keys`, which would depend on "
+                "absolute positions if `rotary` rotated the queries. Pass one of the two. "
+                f"Received: relative_keys={self.relative_keys!r}, rotary={self.rotary!r}"
+            )
 
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
         shapes = {"query": query_shape, "value": value_shape, "key": key_shape or value_shape}
@@ -193,11 +226,12 @@ class MultiHeadAttention(HeadProjectionsMixin, KeyValueCacheMixin, AttentionMech
     def _compute_context(self, query, prepared, request):
         """Returns the projected contexts of all heads, the weights (or None) and an empty dict."""
         num_queries, num_keys = get_shape(query)[1], get_shape(prepared["mask"])[1]
-        queries = self.project_query(query, request.positions(num_queries))
+        positions = request.positions(num_queries)
+        queries = self.project_query(query, positions)
         value, keys, weights = prepared["value"], prepared.get("key"), None
         if keys is None:  # a cache
             keys = _heads.prepare_heads(self.scorers, prepared["projected_key"])
-        if blocked_dot.can_avoid_scores(self, request, queries, value):
+        if not self.uses_distances and blocked_dot.can_avoid_scores(self, request, queries, value):
             contexts = blocked_dot.attend_without_scores(self.scorer, queries, keys, value, request)
         else:
             scores, previous_weights = [], request.previous_weights
@@ -207,13 +241,16 @@ class MultiHeadAttention(HeadProjectionsMixin, KeyValueCacheMixin, AttentionMech
                 scores.append(score(query_part, key_part, previous_part))
                 scorer.check_scores(scores[-1], query_part, value.shape[2])
             scores = _heads.merge_scores(scores, queries)
+            scores = self.add_relative_keys(scores, queries, positions)
             if request.attention_bias is not None:
                 scores = request.add_bias(scores)
             if request.noise:  # (batch, query, heads, key)
                 noise = {name: ops.swapaxes(one, 1, 2) for name, one in request.noise.items()}
                 request = dataclasses.replace(request, noise=noise)
             weights = self.compute_weights(scores, request)
-            contexts = _heads.compute_contexts(self._apply_dropout(weights, request), value)
+            dropped = self._apply_dropout(weights, request)
+            contexts = _heads.compute_contexts(dropped, value)
+            contexts = self.add_relative_values(contexts, dropped, positions)
         context = self.project_contexts(contexts)
         valid = request.find_attending_queries(num_queries, num_keys) if self.use_bias else None
         # The context of a fully masked query is 0, not the bias.
@@ -247,4 +284,6 @@ class MultiHeadAttention(HeadProjectionsMixin, KeyValueCacheMixin, AttentionMech
             "kernel_initializer": initializers.serialize(self.kernel_initializer),
             "bias_initializer": initializers.serialize(self.bias_initializer),
             **self.get_pieces_config(),
+            "relative_keys": keras.saving.serialize_keras_object(self.relative_keys),
+            "relative_values": keras.saving.serialize_keras_object(self.relative_values),
         }

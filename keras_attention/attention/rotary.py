@@ -143,15 +143,3 @@ class RotaryEmbedding(Layer):
 
     def get_config(self) -> Config:
         return {**super().get_config(), "base": self.base, "interleaved": self.interleaved}
-
-
-def get_rotary(owner: str, rotary: RotaryEmbedding | Config | None) -> RotaryEmbedding | None:
-    """Returns the `RotaryEmbedding` that an object or its config stands for, or None."""
-    if isinstance(rotary, dict):
-        rotary = keras.saving.deserialize_keras_object(rotary)
-    if rotary is not None and not isinstance(rotary, RotaryEmbedding):
-        raise ValueError(
-            f"{owner} expects `rotary` to be a `RotaryEmbedding` object or None. "
-            f"Received: rotary={rotary!r}"
-        )
-    return rotary

@@ -27,6 +27,7 @@ from keras_attention._utils.tensor_types import (
     TensorDict,
     TensorLike,
 )
+from keras_attention.attention.relative_position_embedding import RelativePositionEmbedding
 from keras_attention.attention.rotary import RotaryEmbedding
 from keras_attention.decoders._alignment import average_weights, select_aligned_layers
 from keras_attention.decoders.base import Decoder
@@ -57,7 +58,8 @@ class TransformerDecoder(Decoder):
         dropout: Float in [0, 1), the rate for embeddings and for the output of each
             sublayer.
         normalization: "post" or "pre", see `TransformerEncoderLayer`.
-        positions: "sinusoidal", "learned" or "rotary".
+        positions: "sinusoidal", "learned", "rotary" or "relative": then each layer has a
+            `RelativePositionEmbedding` for its keys and one for its values.
         window: Odd int, see `TransformerDecoderLayer`; None attends to all earlier positions.
         activation: Activation of the feed-forward networks.
         use_bias: Whether the attention's projections have biases.
@@ -70,6 +72,7 @@ class TransformerDecoder(Decoder):
         max_length: Positive int, the maximum target length of learned positions, and the default
             capacity of a state if `start` gets no `max_length`.
         seed: Optional int, the seed of the dropout.
+        max_distance: Positive int, the largest distance that relative positions distinguish.
 
     Call arguments:
         target_ids: Int tensor `(batch, target)`: `[BOS, y_1 .. y_{T-1}]`.
@@ -126,6 +129,7 @@ class TransformerDecoder(Decoder):
         alignment_layer: str | int = "last",
         max_length: int = MAX_LENGTH,
         seed: int | None = None,
+        max_distance: int = 16,
         **kwargs: Unpack[LayerOptions],
     ) -> None:
         super().__init__(vocabulary_size, dropout, seed, **kwargs)
@@ -141,6 +145,7 @@ class TransformerDecoder(Decoder):
             every[index] for index in select_aligned_layers(self.alignment_layer, every)
         ]
         self.max_length: int = validation.check_positive_int(owner, "max_length", max_length)
+        self.max_distance: int = validation.check_positive_int(owner, "max_distance", max_distance)
         self.embed: TransformerEmbedding = TransformerEmbedding(
             vocabulary_size,
             dim,
@@ -166,7 +171,7 @@ class TransformerDecoder(Decoder):
         self.stack: list[TransformerDecoderLayer] = [
             TransformerDecoderLayer(
                 **options,
-                rotary=self._rotary(index),
+                **self._make_positions(index),
                 seed=self.derive_seed(1 + 3 * index),
                 dtype=self.dtype_policy,
                 name=f"layer_{index}",
@@ -183,10 +188,16 @@ class TransformerDecoder(Decoder):
         if not tie_output:
             self.output_dense = Dense(vocabulary_size, dtype=self.dtype_policy, name="output")
 
-    def _rotary(self, index):
-        if self.positions != "rotary":
-            return None
-        return RotaryEmbedding(dtype=self.dtype_policy, name=f"rotary_{index}")
+    def _make_positions(self, index):
+        """Returns the arguments of a layer that distinguish positions."""
+        policy = self.dtype_policy
+        if self.positions == "rotary":
+            return {"rotary": RotaryEmbedding(dtype=policy, name=f"rotary_{index}")}
+        names = ("relative_keys", "relative_values") if self.positions == "relative" else ()
+        return {
+            name: RelativePositionEmbedding(self.max_distance, dtype=policy, name=f"{name}_{index}")
+            for name in names
+        }
 
     def check_shapes(self, target_ids_shape: Shape, encoder_outputs_shape: Shape) -> None:
         super().check_shapes(target_ids_shape, encoder_outputs_shape)
@@ -305,6 +316,7 @@ class TransformerDecoder(Decoder):
             "embedding": serialize_shared(self.embedding),
             "alignment_layer": self.alignment_layer,
             "max_length": self.max_length,
+            "max_distance": self.max_distance,
         }
 
 

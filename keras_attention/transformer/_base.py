@@ -13,6 +13,7 @@ from keras import activations, ops
 from keras_attention import validation
 from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.layer import Layer
+from keras_attention._utils.registry import resolve_optional_piece
 from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention._utils.tensor_types import (
     Activation,
@@ -25,7 +26,8 @@ from keras_attention._utils.tensor_types import (
 )
 from keras_attention.attention._windows import window_radius
 from keras_attention.attention.multi_head import MultiHeadAttention
-from keras_attention.attention.rotary import RotaryEmbedding, get_rotary
+from keras_attention.attention.relative_position_embedding import RelativePositionEmbedding
+from keras_attention.attention.rotary import RotaryEmbedding
 from keras_attention.core.counter_dropout import CounterDropout
 from keras_attention.kernels.layer_normalization import LayerNormalization
 from keras_attention.kernels.products import Dense
@@ -56,6 +58,8 @@ class TransformerLayer(Layer):
         rotary: RotaryEmbedding | Config | None = None,
         use_bias: bool = False,
         seed: int | None = None,
+        relative_keys: RelativePositionEmbedding | Config | None = None,
+        relative_values: RelativePositionEmbedding | Config | None = None,
         **kwargs: Unpack[LayerOptions],
     ) -> None:
         super().__init__(**kwargs)
@@ -72,7 +76,13 @@ class TransformerLayer(Layer):
         self.activation = activations.get(activation)
         self.window = window
         self._radius = None if window is None else window_radius(owner, window)
-        self.rotary = get_rotary(owner, rotary)
+        self.rotary = resolve_optional_piece(owner, "rotary", RotaryEmbedding, rotary)
+        self.relative_keys = resolve_optional_piece(
+            owner, "relative_keys", RelativePositionEmbedding, relative_keys
+        )
+        self.relative_values = resolve_optional_piece(
+            owner, "relative_values", RelativePositionEmbedding, relative_values
+        )
         self.use_bias = bool(use_bias)
         self.seed = seed
         for index, name in enumerate(self.sublayers):
@@ -93,15 +103,16 @@ class TransformerLayer(Layer):
         return Dense(units, activation=activation, dtype=self.dtype_policy, name=name)
 
     def make_attention(
-        self, dim: int, name: str, rotary: RotaryEmbedding | None = None
+        self, dim: int, name: str, uses_positions: bool = False
     ) -> MultiHeadAttention:
-        """Returns a `MultiHeadAttention` for vectors of width `dim`."""
+        """Returns a `MultiHeadAttention` for vectors of width `dim`, self-attention or not."""
+        names = ("rotary", "relative_keys", "relative_values") if uses_positions else ()
         return MultiHeadAttention(
             self.num_heads,
             dim // self.num_heads,
             output_dim=dim,
             use_bias=self.use_bias,
-            rotary=rotary,
+            **{name: getattr(self, name) for name in names},
             dtype=self.dtype_policy,
             name=name,
         )
@@ -175,6 +186,8 @@ class TransformerLayer(Layer):
             "rotary": keras.saving.serialize_keras_object(self.rotary),
             "use_bias": self.use_bias,
             "seed": self.seed,
+            "relative_keys": keras.saving.serialize_keras_object(self.relative_keys),
+            "relative_values": keras.saving.serialize_keras_object(self.relative_values),
         }
 
 

@@ -50,8 +50,8 @@ class TransformerDecoderLayer(TransformerLayer):
     `TransformerDecoder` is a stack of these with embedding and logits. Repeated calls of `step`
     equal the full call.
 
-    Args: as `TransformerEncoderLayer`; `window` and `rotary` apply to the attention to earlier
-        positions, where a window ends at its center.
+    Args: as `TransformerEncoderLayer`; `window`, `rotary`, `relative_keys` and `relative_values`
+        apply to the attention to earlier positions, where a window ends at its center.
 
     Call arguments:
         inputs: Float tensor `(batch, target, dim)`.
@@ -91,7 +91,7 @@ class TransformerDecoderLayer(TransformerLayer):
         self.build_shared(inputs_shape)
         dim = inputs_shape[-1]
         self.self_attention: MultiHeadAttention = self.make_attention(
-            dim, "self_attention", self.rotary
+            dim, "self_attention", uses_positions=True
         )
         self.self_attention.build(inputs_shape, inputs_shape)
         self.cross_attention: MultiHeadAttention = self.make_attention(dim, "cross_attention")

@@ -31,7 +31,7 @@ from keras_attention.kernels.products import kernel_matmul
 from keras_attention.transformer.learned_positional_embedding import LearnedPositionalEmbedding
 from keras_attention.transformer.positional_encoding import PositionalEncoding
 
-POSITIONS = ("sinusoidal", "learned", "rotary")
+POSITIONS = ("sinusoidal", "learned", "rotary", "relative")
 MAX_LENGTH = 256
 
 
@@ -45,8 +45,8 @@ class TransformerEmbedding(Layer):
     Args:
         vocabulary_size: Positive int, the number of ids; 0 is padding.
         dim: Positive int, the width of the embedding.
-        positions: "sinusoidal", "learned", or "rotary": then nothing is added here, and the
-            layers rotate queries and keys.
+        positions: "sinusoidal", "learned", or "rotary" or "relative": then nothing is added here,
+            and the attention of the layers distinguishes positions.
         dropout: Float in [0, 1), the fraction of entries dropped.
         max_length: Positive int, the number of learned positions.
         embedding: Optional `keras.layers.Embedding` of `vocabulary_size` and `dim`, to share it;

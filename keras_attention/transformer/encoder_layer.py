@@ -46,6 +46,8 @@ class TransformerEncoderLayer(TransformerLayer):
         rotary: Optional `RotaryEmbedding`, which rotates queries and keys by their positions.
         use_bias: Whether the attention's projections have biases; the paper's have none.
         seed: Optional int, the seed of the dropout.
+        relative_keys: Optional `RelativePositionEmbedding`, see `MultiHeadAttention`.
+        relative_values: Optional `RelativePositionEmbedding`, see `MultiHeadAttention`.
 
     Call arguments:
         inputs: Float tensor `(batch, length, dim)`.
@@ -80,7 +82,7 @@ class TransformerEncoderLayer(TransformerLayer):
         self.check_inputs(inputs_shape)
         self.build_shared(inputs_shape)
         self.attention: MultiHeadAttention = self.make_attention(
-            inputs_shape[-1], "attention", self.rotary
+            inputs_shape[-1], "attention", uses_positions=True
         )
         self.attention.build(inputs_shape, inputs_shape)
         self.built = True

@@ -16,6 +16,15 @@ LAYERS = {
     "plain": lambda **o: ka.MultiHeadAttention(4, 6, 5, **o),
     "grouped": lambda **o: ka.MultiHeadAttention(4, 6, 5, 2, use_bias=True, **o),
     "rotary": lambda **o: ka.MultiHeadAttention(2, 6, rotary=ka.RotaryEmbedding(**o), **o),
+    "relative": lambda **o: ka.MultiHeadAttention(
+        4,
+        6,
+        5,
+        2,
+        relative_keys=ka.RelativePositionEmbedding(2, "normal", **o),
+        relative_values=ka.RelativePositionEmbedding(3, "normal", **o),
+        **o,
+    ),
     "additive": lambda **o: ka.MultiHeadAttention(2, 6, scorer=ka.AdditiveScorer(3, **o), **o),
 }
 

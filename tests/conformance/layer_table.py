@@ -620,6 +620,22 @@ TABLE = [
         trains=False,
     ),
     Row(
+        ka.MultiHeadAttention,
+        lambda **o: ka.MultiHeadAttention(
+            4,
+            6,
+            5,
+            2,
+            relative_keys=ka.RelativePositionEmbedding(3, **o),
+            relative_values=ka.RelativePositionEmbedding(2, **o),
+            **o,
+        ),
+        READ,
+        HEADS_MASKS,
+        WITH_WEIGHTS,
+        label="relative",
+    ),
+    Row(
         ka.RotaryEmbedding,
         lambda **o: ka.RotaryEmbedding(**o),
         {"inputs": ("batch", "query", 6)},
@@ -633,6 +649,12 @@ TABLE = [
     Row(
         ka.RelativePositionBias,
         lambda **o: ka.RelativePositionBias(3, 8, 5, **o),
+        {**PAIRS, "position_offset": ("batch",)},
+        valid=lambda name, x: np.floor(np.abs(x)) if name == "position_offset" else x,
+    ),
+    Row(
+        ka.RelativePositionEmbedding,
+        lambda **o: ka.RelativePositionEmbedding(3, **o),
         {**PAIRS, "position_offset": ("batch",)},
         valid=lambda name, x: np.floor(np.abs(x)) if name == "position_offset" else x,
     ),
@@ -1023,6 +1045,17 @@ TABLE = [
         DECODER_MASKS,
         WITH_WEIGHTS,
         label="pre",
+        output_dtype="float32",
+    ),
+    Row(
+        ka.TransformerDecoder,
+        lambda **o: ka.TransformerDecoder(
+            VOCABULARY, 6, 2, 3, dropout=0.0, positions="relative", max_distance=2, **o
+        ),
+        DECODED,
+        DECODER_MASKS,
+        WITH_WEIGHTS,
+        label="relative",
         output_dtype="float32",
     ),
     Row(

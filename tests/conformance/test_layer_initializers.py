@@ -50,6 +50,7 @@ MADE = {
     "LowRankBilinearScorer": (lambda **i: ka.LowRankBilinearScorer(5, **i), "pairs"),
     "MLPScorer": (lambda **i: ka.MLPScorer([5, 5], **i), "pairs"),
     "RelativePositionBias": (lambda **i: ka.RelativePositionBias(3, 8, 5, **i), "pairs"),
+    "RelativePositionEmbedding": (lambda **i: ka.RelativePositionEmbedding(5, **i), "pairs"),
     "MemoryHops": (lambda **i: ka.MemoryHops(7, 5, **i), "story"),
     "MultiHeadAttention": (lambda **i: ka.MultiHeadAttention(2, 3, **i), "pairs"),
     "MultiSourceAttention": (

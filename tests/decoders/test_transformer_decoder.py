@@ -52,6 +52,7 @@ STEPPED = {
     "sinusoidal": {},
     "learned": {"positions": "learned", "max_length": 9},
     "rotary": {"positions": "rotary", "normalization": "pre", "tie_output": False},
+    "relative": {"positions": "relative", "max_distance": 2},
     "window": {"window": 3, "use_bias": True, "alignment_layer": 0},
     "mean": {"alignment_layer": "mean", "normalization": "pre"},
 }
@@ -271,10 +272,14 @@ def test_the_embedding_must_have_the_sizes_of_the_decoder():
     [
         ({"vocabulary_size": 3}, "at least 4. Received: vocabulary_size=3"),
         ({"num_layers": 0}, "positive int. Received: num_layers=0"),
-        ({"positions": "none"}, "'sinusoidal', 'learned', 'rotary'. Received: positions='none'"),
+        (
+            {"positions": "none"},
+            "'sinusoidal', 'learned', 'rotary', 'relative'. Received: positions='none'",
+        ),
         ({"alignment_layer": 2}, r"\[-2, 1\].* index of a layer. Received: alignment_layer=2"),
         ({"alignment_layer": 0.5}, "index of a layer. Received: alignment_layer=0.5"),
         ({"alignment_layer": "first"}, "'last', 'mean'. Received: alignment_layer='first'"),
+        ({"max_distance": 0}, "positive int. Received: max_distance=0"),
         ({"max_length": 0}, "positive int. Received: max_length=0"),
     ],
 )

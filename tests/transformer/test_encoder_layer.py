@@ -7,7 +7,7 @@ from seeds import set_seed
 from tf_or_skip import tf
 from transformer_reference import encoder_layer
 
-from keras_attention import RotaryEmbedding, TransformerEncoderLayer
+from keras_attention import RelativePositionEmbedding, RotaryEmbedding, TransformerEncoderLayer
 
 B, T, D, H, F = 3, 7, 10, 5, 11
 MASK = np.arange(T) < np.array([[7], [3], [0]])
@@ -85,11 +85,20 @@ def test_parameters_are_those_of_the_paper():
     assert layer.count_params() == 4 * D * D + 2 * D * F + F + D + 2 * 2 * D
 
 
-def test_rotary_positions_tell_a_sequence_from_its_reverse():
-    plain, rotary = _made(0.0), _made(0.0, rotary=RotaryEmbedding(dtype="float64"))
+@pytest.mark.parametrize(
+    ("name", "piece"),
+    [
+        ("rotary", RotaryEmbedding),
+        ("relative_keys", RelativePositionEmbedding),
+        ("relative_values", RelativePositionEmbedding),
+    ],
+)
+def test_positions_distinguish_a_sequence_from_its_reverse(name, piece):
+    plain, positioned = _made(0.0), _made(0.0, **{name: piece(dtype="float64")})
     backwards = INPUTS[:, ::-1]
     np.testing.assert_allclose(plain(backwards), plain(INPUTS)[:, ::-1], atol=1e-10)
-    assert np.abs(np.array(rotary(backwards)) - np.array(rotary(INPUTS))[:, ::-1]).max() > 1e-3
+    difference = np.array(positioned(backwards)) - np.array(positioned(INPUTS))[:, ::-1]
+    assert np.abs(difference).max() > 1e-3
 
 
 def test_dropout_acts_on_what_each_sublayer_adds_in_training_only():
@@ -114,6 +123,7 @@ def test_the_weights_are_those_of_the_attention():
         ({"dropout": 1.0}, "Received: dropout=1.0"),
         ({"normalization": "middle"}, "one of 'post', 'pre'. Received: normalization='middle'"),
         ({"window": 4}, "`window` to be odd"),
+        ({"relative_keys": 16}, "`relative_keys` to be a `RelativePositionEmbedding` object"),
         ({"rotary": "yes"}, "`rotary` to be a `RotaryEmbedding` object or None"),
     ],
 )

@@ -21,8 +21,9 @@ def test_embeddings_are_scaled_and_positions_added():
     np.testing.assert_allclose(np.stack(steps, axis=1), expected, atol=1e-12)
 
 
-def test_rotary_positions_add_nothing():
-    layer = TransformerEmbedding(V, D, "rotary", dropout=0.0, dtype="float64")
+@pytest.mark.parametrize("positions", ["rotary", "relative"])
+def test_positions_of_attention_add_nothing(positions):
+    layer = TransformerEmbedding(V, D, positions, dropout=0.0, dtype="float64")
     expected = np.sqrt(D) * np.array(layer(IDS)) / np.sqrt(D)
     np.testing.assert_allclose(expected, np.sqrt(D) * np.array(layer.table.embeddings)[IDS])
 

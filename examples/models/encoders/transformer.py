@@ -7,6 +7,7 @@ x_n = the n-th `TransformerEncoderLayer` of x_{n-1}             section 3.1
 import keras
 
 from keras_attention import (
+    RelativePositionEmbedding,
     RotaryEmbedding,
     TransformerEmbedding,
     TransformerEncoderLayer,
@@ -38,7 +39,7 @@ def build(
         feed_forward_dim: Width of the feed-forward nets.
         dropout: Fraction dropped from embeddings and from what each sublayer adds.
         normalization: "post" as in the paper, or "pre" with a normalization at the end.
-        positions: "sinusoidal", "learned" or "rotary".
+        positions: "sinusoidal", "learned", "rotary" or "relative".
         window: Odd number of positions that a position reads; None reads all.
         embedding: Optional `keras.layers.Embedding`, to be shared with a decoder.
         max_length: The longest source of learned positions.
@@ -61,6 +62,7 @@ def build(
         dtype=dtype,
         name="source_embedding",
     )(source)
+    is_relative = positions == "relative"
     for index in range(layers):
         states = TransformerEncoderLayer(
             heads,
@@ -70,6 +72,8 @@ def build(
             window=window,
             rotary=RotaryEmbedding(dtype=dtype) if positions == "rotary" else None,
             seed=None if seed is None else seed + 1 + 2 * index,
+            relative_keys=RelativePositionEmbedding(dtype=dtype) if is_relative else None,
+            relative_values=RelativePositionEmbedding(dtype=dtype) if is_relative else None,
             dtype=dtype,
             name=f"layer_{index}",
         )(states)

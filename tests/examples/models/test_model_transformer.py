@@ -29,7 +29,7 @@ def test_a_translator_has_the_agreed_parts():
     assert find("transformer").module is transformer
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "relative"])
 @pytest.mark.parametrize("normalization", ["post", "pre"])
 def test_padding_changes_no_logit(positions, normalization):
     model = build(positions=positions, normalization=normalization)
