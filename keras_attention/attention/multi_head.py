@@ -193,7 +193,8 @@ class MultiHeadAttention(HeadProjectionsMixin, KeyValueCacheMixin, AttentionMech
     def _compute_context(self, query, prepared, request):
         """Returns the projected contexts of all heads, the weights (or None) and an empty dict."""
         num_queries, num_keys = get_shape(query)[1], get_shape(prepared["mask"])[1]
-        queries = self.project_query(query, request.positions(num_queries))
+        positions = None if self.rotary is None else request.positions(num_queries)
+        queries = self.project_query(query, positions)
         value, keys, weights = prepared["value"], prepared.get("key"), None
         if keys is None:  # a cache
             keys = _heads.prepare_heads(self.scorers, prepared["projected_key"])
