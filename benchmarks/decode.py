@@ -10,7 +10,8 @@ tests hold that both sides give the same hypotheses and scores. Ours is the enco
 of `keras_attention.search` in one graph, as the export makes it: under XLA, there with products
 in bfloat16 too, once more in two parts side by side (`XLABuckets`), as a plain graph, and as a
 plain graph under the policy `mixed_bfloat16`; with `--sides eager` also without any graph.
-CTranslate2, which has no RNNsearch, runs in float32 and in int8; PyTorch runs
+CTranslate2, which has no RNNsearch, runs in float32 and in int8; the naive loop is the least that a
+search with our Transformer can be (`benchmarks/naive_search.py`); PyTorch runs
 `benchmarks.torch_models` in eager mode. A token is a token of the output, of the best hypothesis.
 """
 
@@ -42,6 +43,8 @@ OURS = {
     "eager": ("ours, eager", {"eager": True, "dtype": "float32"}),
 }
 PEERS = {
+    "naive-xla": ("naive loop, XLA", "naive", {"jit_compile": True}),
+    "naive-graph": ("naive loop, graph", "naive", {"jit_compile": False}),
     "float32": ("CTranslate2, float32", "ctranslate2", {"compute_type": "float32"}),
     "int8": ("CTranslate2, int8", "ctranslate2", {"compute_type": "int8"}),
     "torch": ("PyTorch, eager", "torch", {}),
@@ -55,7 +58,7 @@ class System:
     Attributes:
         title: Its name; `{layers}` and `{heads}` stand for those flags.
         build: Callable of `(width, layers, heads, vocabulary, dtype)` that returns our model.
-        peers: Keys of `PEERS`; the first has the speed 1.
+        peers: Keys of `PEERS`; the first has the speed 1, or the first that takes part.
     """
 
     title: str
@@ -83,7 +86,7 @@ SYSTEMS = {
     "transformer": System(
         "Transformer of {layers} + {layers} layers, {heads} heads",
         our_transformer,
-        ("float32", "int8"),
+        ("float32", "int8", "naive-xla", "naive-graph"),
     ),
     "rnnsearch": System("RNNsearch", our_rnnsearch, ("torch",)),
 }
@@ -143,7 +146,8 @@ def run(arguments, command: str, progress) -> dict:
         f"vocabulary {arguments.vocabulary:,}, {arguments.threads} threads, median of "
         f"{arguments.repeats} rounds"
     )
-    peer = PEERS[system.peers[0]][0]
+    taking_part = [one for one in system.peers if one in sides]
+    peer = PEERS[(taking_part or system.peers)[0]][0]
     report = reports.new_report("decode", title, command, settings)
     report["columns"] = ["beam", "side", "a call", "quartiles", "tokens/s"]
     report["columns"] += [f"speed, {peer} = 1"]
@@ -286,7 +290,7 @@ def keras_side(
 
     if jit_compile:
         xla_buckets = XLABuckets((batch,), (source_length,), precision, split)
-        search = xla_buckets.compile_in_buckets(search, min_batch_size=2 if beam == 1 else 1)
+        search = xla_buckets.compile_in_buckets(search)
     else:
         # As a server has it: one graph for any batch and any length, another for one example.
         rows = 1 if batch == 1 else None
@@ -294,6 +298,22 @@ def keras_side(
         search = tf.function(search, specs, autograph=False)
     lengths = tf.fill([batch], source_length)
     return lambda: float(search(ids, lengths)["log_probs"][0, 0])
+
+
+def naive_side(
+    system, batch, source_length, length, width, layers, heads, vocabulary, beam, jit_compile
+):
+    """Returns a function that translates a batch with a plain loop around our weights."""
+    keep_freed_memory()
+    import tensorflow as tf
+
+    from benchmarks.naive_search import make_search
+
+    model = example_model(width, layers, heads, vocabulary, system=system)
+    ids = tf.constant(example_sources(batch, source_length, vocabulary))
+    search = make_search(model, batch, beam, length)
+    search = tf.function(search, autograph=False, jit_compile=jit_compile or None)
+    return lambda: float(search(ids)[0, 0])
 
 
 def ctranslate2_side(

@@ -81,7 +81,7 @@ class TranslatorSignatures:
 
     @functools.cached_property
     def _search_greedily(self):
-        return self._wrap_search(self._greedy_search, min_batch_size=2)
+        return self._wrap_search(self._greedy_search)
 
     @functools.cached_property
     def _search_per_example(self):
@@ -95,10 +95,10 @@ class TranslatorSignatures:
     def _score_ids(self):
         return run_in_chunks(self._score_sequences, IDS, LENGTH, TARGET_IDS)
 
-    def _wrap_search(self, function, **compiled):
+    def _wrap_search(self, function):
         if self._compilation is None:
             return specialize_single_example(function, IDS, LENGTH)
-        return self._compilation.compile_in_buckets(function, **compiled)
+        return self._compilation.compile_in_buckets(function)
 
     def signatures(self) -> dict:
         """Returns the `tf.function` of each signature, by name."""

@@ -75,15 +75,13 @@ class XLABuckets:
         """Returns every compiled shape `(batch, source)`."""
         return [(b, s) for b in self.batch_sizes for s in self.source_lengths]
 
-    def compile_in_buckets(self, function: TextFunction, min_batch_size: int = 1) -> TextFunction:
+    def compile_in_buckets(self, function: TextFunction) -> TextFunction:
         """Returns `function` compiled for these shapes, callable with inputs of any shape.
 
         Args:
             function: Callable `(ids, length) -> dict` of tensors `(batch, ...)`. `alignment` alone
                 has the source as its last axis. `ids` are int32 of shape `(batch, source)`; every
                 length is at least 1.
-            min_batch_size: Smallest batch of a program. Use 2 for a search with one hypothesis for
-                each source: XLA computes products with a single row more slowly.
 
         Returns:
             A `tf.function` with the same arguments and results, for use inside a graph.
@@ -96,6 +94,9 @@ class XLABuckets:
                 return function(ids, length)
 
         program = make_tf_function(compute_at_precision, ids_spec, length_spec, compiled=True)
+        # A loop that is traced for one example computes no shapes and shares no beams' caches.
+        single_specs = tf.TensorSpec([1, None], tf.int32), tf.TensorSpec([1], tf.int32)
+        single = make_tf_function(compute_at_precision, *single_specs, compiled=True)
         with tf.init_scope():  # trace outside of the calling graph
             outputs = program.get_concrete_function().structured_outputs
         signature = {name: tf.TensorSpec(t.shape, t.dtype) for name, t in outputs.items()}
@@ -120,7 +121,7 @@ class XLABuckets:
                 _choose_bucket(rows, self.batch_sizes),
                 _choose_bucket(columns, self.source_lengths),
             )
-            part = tf.maximum(tf.minimum(part, self.batch_sizes[-1]), min_batch_size)
+            part = tf.minimum(part, self.batch_sizes[-1])
             parts = tf.maximum(-(-rows // part), 1)
             ids = tf.pad(
                 ids,
@@ -128,13 +129,24 @@ class XLABuckets:
                 constant_values=PADDING_ID,
             )
             length = tf.pad(length, [[0, parts * part - rows]], constant_values=1)
-            found = tf.map_fn(
-                lambda inputs: split(*inputs),
-                (tf.reshape(ids, [parts, part, width]), tf.reshape(length, [parts, part])),
-                fn_output_signature=signature,
-                parallel_iterations=1,
-            )
-            found = {name: merge_chunks(tensor)[:rows] for name, tensor in found.items()}
+
+            def run_single():
+                found = single(tf.reshape(ids, [1, width]), tf.reshape(length, [1]))
+                return {name: tensor[:rows] for name, tensor in found.items()}  # or of none
+
+            def run_parts():
+                found = tf.map_fn(
+                    lambda inputs: split(*inputs),
+                    (tf.reshape(ids, [parts, part, width]), tf.reshape(length, [parts, part])),
+                    fn_output_signature=signature,
+                    parallel_iterations=1,
+                )
+                return {name: merge_chunks(tensor)[:rows] for name, tensor in found.items()}
+
+            if self.batch_sizes[0] == 1:
+                found = tf.cond((part == 1) & (parts == 1), run_single, run_parts)
+            else:
+                found = run_parts()
             if "alignment" in found:
                 found["alignment"] = found["alignment"][..., :columns]
             return found

@@ -22,14 +22,18 @@ def project_heads(dense, inputs, num_heads):
     """Returns `dense(inputs)`, `(batch, length, heads * dim)`, as `(batch, heads, length, dim)`."""
     batch, length = get_shape(inputs)[:2]
     outputs = dense(reshape(inputs, (-1, inputs.shape[-1])))
-    outputs = reshape(outputs, (batch, length, num_heads, outputs.shape[-1] // num_heads))
-    return ops.transpose(outputs, (0, 2, 1, 3))
+    dim = outputs.shape[-1] // num_heads
+    if inputs.shape[1] == 1:  # a step: the same order without an operation
+        return reshape(outputs, (batch, num_heads, 1, dim))
+    return ops.transpose(reshape(outputs, (batch, length, num_heads, dim)), (0, 2, 1, 3))
 
 
 def join_heads(tensor):
     """Returns `(batch, heads, length, dim)` as `(batch, length, heads * dim)`."""
     batch, heads, length, dim = get_shape(tensor)
-    return reshape(ops.transpose(tensor, (0, 2, 1, 3)), (batch, length, heads * dim))
+    if tensor.shape[2] != 1:  # a step needs no other order
+        tensor = ops.transpose(tensor, (0, 2, 1, 3))
+    return reshape(tensor, (batch, length, heads * dim))
 
 
 def prepare_heads(scorers, key):

@@ -5,12 +5,18 @@ counts sequences, and a search reorders beams by gathering along it. Sequences m
 positions. Positions that are not written yet are masked and 0.
 """
 
+import math
+from typing import NamedTuple
+
 from keras import ops
 
 from keras_attention._utils.shapes import get_shape, reshape
-from keras_attention._utils.tensor_types import Size, TensorDict, TensorLike
+from keras_attention._utils.tensor_types import Size, Structure, TensorDict, TensorLike
 from keras_attention.kernels import execution
 from keras_attention.validation import check_ready
+
+#: Numbers in a leaf up to which a `where` over all of it is faster than a scatter.
+SMALL_CACHE = 2**17
 
 
 def empty_cache(rows, max_length, sizes, dtype):
@@ -33,12 +39,8 @@ def empty_cache(rows, max_length, sizes, dtype):
     return {**cache, "mask": ops.zeros((rows, max_length), dtype="bool")}
 
 
-def write_cache(cache, new, position):
+def write_cache(cache, new, position, places=None):
     """Returns the cache with `new` written from `position` on.
-
-    A single new position is scattered, which a compiled loop does in place on a CPU. On a GPU XLA
-    copies the cache before and after, so there, as for several positions, a `where` over the whole
-    cache selects.
 
     Args:
         cache: A dict, see `empty_cache`.
@@ -46,28 +48,69 @@ def write_cache(cache, new, position):
             `(rows, new)`.
         position: Int `(rows,)`, the index of the first new position. Positions outside of the
             cache are not written.
+        places: For one new position, optionally the result of `find_places`, which the caches of
+            several layers share.
     """
-    if new["mask"].shape[1] == 1 and not execution.has_gpu():
-        names = [name for name in cache if name != "mask"]
-        leaves = {name: _write_one_position(cache[name], new[name], position) for name in names}
-        return {**leaves, "mask": _write_positions({"mask": cache["mask"]}, new, position)["mask"]}
-    return _write_positions(cache, new, position)
+    if new["mask"].shape[1] != 1:
+        return _write_positions(cache, new, position)
+    places = find_places(cache, position) if places is None else places
+    return {name: _write_one_position(leaf, new[name], places) for name, leaf in cache.items()}
 
 
-def _write_one_position(old, new, position):
-    """Returns the leaf `old` with `new`, `(rows, heads, 1, dim)`, at each sequence's position."""
-    rows, heads, length, dim = get_shape(old)
+class CachePlaces(NamedTuple):
+    """Where one new position of each sequence is written.
+
+    `here` `(rows, max_length)` is True there. `indices` `(rows * heads,)` are the rows of the
+    leaves as tables of vectors, or None if a `where` over the whole cache is the faster form;
+    `inside` `(rows * heads, 1)` is False for a position outside of the cache.
+    """
+
+    here: object
+    indices: object
+    inside: object
+
+
+def is_small(cache):
+    """Returns whether a cache is so small that it costs less to copy it than to avoid it."""
+    sizes = [leaf.shape for name, leaf in cache.items() if name != "mask"]
+    return all(None not in shape and math.prod(shape) <= SMALL_CACHE for shape in sizes)
+
+
+def find_places(cache, position):
+    """Returns the `CachePlaces` of one new position of each sequence.
+
+    On a CPU a position is scattered, which a loop does in place, unless the cache is small: XLA
+    makes a loop of a scatter, and a `where` over the whole cache is fused with what reads it. On a
+    GPU XLA copies the cache before and after a scatter.
+    """
     position = ops.cast(position, "int32")
+    length = get_shape(cache["mask"])[1]
+    here = ops.arange(length, dtype="int32")[None, :] == position[:, None]
+    is_compiled = execution.get_execution_mode(position) == "xla"
+    if execution.has_gpu() or (is_compiled and is_small(cache)):
+        return CachePlaces(here, None, None)
+    rows, heads = get_shape(cache["value"])[:2]
     place = ops.clip(position, 0, length - 1)
+    first = reshape(ops.arange(rows * heads, dtype="int32") * length, (rows, heads))
+    indices = reshape(first + place[:, None], (rows * heads,))
+    inside = ops.broadcast_to((position == place)[:, None], (rows, heads))
+    return CachePlaces(here, indices, reshape(inside, (rows * heads, 1)))
+
+
+def _write_one_position(old, new, places):
+    """Returns the leaf `old` with `new`, `(rows, heads, 1, dim)`, at each sequence's position."""
+    if len(old.shape) == 2:  # the mask
+        return ops.where(places.here, new, old)
+    new = ops.cast(new, old.dtype)
+    if places.indices is None:
+        return ops.where(places.here[:, None, :, None], new, old)
+    rows, heads, length, dim = get_shape(old)
     # Flattened to a table of vectors, which can be updated without a copy.
     table = reshape(old, (rows * heads * length, dim))
-    first = ops.arange(rows * heads, dtype="int32") * length
-    indices = first + ops.repeat(place, heads)
     # A position outside of the cache rewrites the nearest entry with its own value.
-    old_vectors = ops.take(table, indices, axis=0)
-    inside = ops.repeat(position == place, heads)[:, None]
-    updates = ops.where(inside, reshape(ops.cast(new, old.dtype), (rows * heads, dim)), old_vectors)
-    table = ops.scatter_update(table, indices[:, None], updates)
+    old_vectors = execution.take_rows(table, places.indices)
+    updates = ops.where(places.inside, reshape(new, (rows * heads, dim)), old_vectors)
+    table = ops.scatter_update(table, places.indices[:, None], updates)
     return reshape(table, (rows, heads, length, dim))
 
 
@@ -121,6 +164,7 @@ class KeyValueCacheMixin:
         key: TensorLike | None = None,
         value_mask: TensorLike | None = None,
         key_mask: TensorLike | None = None,
+        places: Structure = None,
     ) -> TensorDict:
         """Returns the cache with the keys and values of new positions added.
 
@@ -133,6 +177,8 @@ class KeyValueCacheMixin:
             value_mask: Optional boolean `(rows, new)` or `(rows,)`. Positions with False are
                 written as masked.
             key_mask: The same, combined with `value_mask`.
+            places: For one new position, optionally the result of `find_places`, which layers with
+                caches of the same sizes share.
         """
         if len(value.shape) == 2:
             tensors = (value, key, value_mask, key_mask)
@@ -140,4 +186,4 @@ class KeyValueCacheMixin:
                 None if one is None else ops.expand_dims(one, 1) for one in tensors
             )
         new = self.project_source(value, key, value_mask, key_mask, position)
-        return write_cache(cache, new, position)
+        return write_cache(cache, new, position, places)

@@ -226,7 +226,9 @@ class MultiHeadAttention(HeadProjectionsMixin, KeyValueCacheMixin, AttentionMech
     def _compute_context(self, query, prepared, request):
         """Returns the projected contexts of all heads, the weights (or None) and an empty dict."""
         num_queries, num_keys = get_shape(query)[1], get_shape(prepared["mask"])[1]
-        positions = request.positions(num_queries)
+        positions, pieces = None, (self.rotary, self.relative_keys, self.relative_values)
+        if any(piece is not None for piece in pieces):
+            positions = request.positions(num_queries)
         queries = self.project_query(query, positions)
         value, keys, weights = prepared["value"], prepared.get("key"), None
         if keys is None:  # a cache

@@ -15,6 +15,7 @@ import numpy as np
 from keras import activations, ops
 
 from keras_attention import validation
+from keras_attention._utils.flat_beams import gather_beams
 from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention._utils.tensor_types import (
     Activation,
@@ -27,6 +28,7 @@ from keras_attention._utils.tensor_types import (
     TensorDict,
     TensorLike,
 )
+from keras_attention.attention._key_value_cache import find_places
 from keras_attention.attention.relative_position_embedding import RelativePositionEmbedding
 from keras_attention.attention.rotary import RotaryEmbedding
 from keras_attention.decoders._alignment import average_weights, select_aligned_layers
@@ -218,7 +220,10 @@ class TransformerDecoder(Decoder):
         if self.final_normalization is not None:
             states = self.final_normalization(states)
         rows = reshape(states, (-1, self.dim))
-        logits = self.embed.project(rows) if self.tie_output else self.output_dense(rows)
+        if self.tie_output:
+            logits = self.embed.project(rows, is_step=len(states.shape) == 2)
+        else:
+            logits = self.output_dense(rows)
         return reshape(logits, (*get_shape(states)[:-1], self.vocabulary_size))
 
     def prepare_memory(self, encoder_outputs: Tensor, memory_mask: Tensor | None) -> TensorDict:
@@ -241,6 +246,8 @@ class TransformerDecoder(Decoder):
         return _merge_layer_states([layer.start(part, max_length) for layer, part in parts])
 
     def reorder_cache(self, state: Structure, parents: TensorLike) -> Structure:
+        if "ancestry" not in state:
+            return gather_beams(state, parents)
         first = self.stack[0].reorder_cache(_split_state(state)[0], parents)
         return {**_merge_layer_states([first]), "layers": state["layers"]}
 
@@ -251,9 +258,11 @@ class TransformerDecoder(Decoder):
         # Explicit, because inside another layer's call Keras would pass its `training`.
         states = self.embed(ids, state["position"], training=False)
         after, weights = [], []
-        parts = zip(self.stack, _split_state(state), _split_memory(memory), strict=True)
+        old_states = _split_state(state)
+        places = find_places(old_states[0]["cache"], state["position"])
+        parts = zip(self.stack, old_states, _split_memory(memory), strict=True)
         for layer, old, part in parts:
-            states, new, layer_weights = layer.step(states, old, part)
+            states, new, layer_weights = layer.step(states, {**old, "places": places}, part)
             after.append(new)
             weights.append(layer_weights)
         weights = [weights[index] for index in self._aligned_layers]
@@ -327,17 +336,21 @@ def _split_memory(memory):
 
 def _split_state(state):
     """Returns the state of each layer. Shared parts are computed once in a graph."""
-    shared = {name: state[name] for name in ("position", "ancestry")}
+    shared = _keep_keys(state, ("position", "ancestry"))
     caches = [{**layer, "mask": state["cache_mask"]} for layer in state["layers"]]
     return [{**shared, "cache": cache} for cache in caches]
 
 
 def _merge_layer_states(states):
     """Returns the state of the decoder: the inverse of `_split_state`."""
-    shared = {name: states[0][name] for name in ("position", "ancestry")}
+    shared = _keep_keys(states[0], ("position", "ancestry"))
     caches = [state["cache"] for state in states]
     shared["cache_mask"] = caches[0]["mask"]
     return {**shared, "layers": [_drop_keys(cache, {"mask"}) for cache in caches]}
+
+
+def _keep_keys(tensors, names):
+    return {name: tensor for name, tensor in tensors.items() if name in names}
 
 
 def _drop_keys(tensors, names):

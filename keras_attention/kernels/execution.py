@@ -42,6 +42,37 @@ def has_gpu() -> bool:
     return any("gpu" in device for device in keras.distribution.list_devices())
 
 
+def take_rows(table: TensorLike, indices: TensorLike) -> Tensor:
+    """Returns `table[indices]` for indices of at least 0 that lie inside.
+
+    `keras.ops.take` allows negative ones, which costs three operations on TensorFlow.
+    """
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.gather(table, indices)
+    return keras.ops.take(table, indices, axis=0)
+
+
+def store_product(tensor: TensorLike) -> Tensor:
+    """Returns a product with a single row as a value that XLA on a CPU stores.
+
+    XLA fuses such a product with what reads it, a bias for example, into a loop that is several
+    times slower than the product.
+    """
+    if tensor.shape[0] != 1 or get_execution_mode(tensor) != "xla" or has_gpu():
+        return tensor
+    if keras.backend.backend() == "jax":
+        return separate([tensor])[0]
+    import tensorflow as tf
+
+    @tf.custom_gradient
+    def store(tensor):
+        return separate([tensor])[0], lambda cotangent: cotangent
+
+    return store(tensor)
+
+
 def separate(tensors: list[TensorLike]) -> list[Tensor]:
     """Returns the tensors as values that XLA takes for no others, so that it shares no sums."""
     if keras.backend.backend() == "jax":

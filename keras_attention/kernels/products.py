@@ -16,9 +16,10 @@ from keras import ops
 from keras_attention import validation
 from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention._utils.tensor_types import Tensor, TensorLike
-from keras_attention.kernels.execution import has_gpu, is_compiled_by_xla
+from keras_attention.kernels.execution import has_gpu, is_compiled_by_xla, store_product
 
 PRECISIONS = ("float32", "bfloat16")
+MAX_TURNED_ROWS = 128
 _precision = contextvars.ContextVar("matmul_precision", default="float32")
 _with_gradients = contextvars.ContextVar("derived", default=True)
 
@@ -80,7 +81,10 @@ def omit_gradients() -> Iterator[None]:
 
 
 def kernel_matmul(
-    inputs: TensorLike, kernel: TensorLike | keras.Variable, transposed: bool = False
+    inputs: TensorLike,
+    kernel: TensorLike | keras.Variable,
+    transposed: bool = False,
+    is_step: bool = False,
 ) -> Tensor:
     """Returns the product of the last axis of `inputs` with a matrix, in the dtype of `inputs`.
 
@@ -88,6 +92,7 @@ def kernel_matmul(
         inputs: Float tensor of shape `(..., in)`.
         kernel: Matrix `(in, out)` of the same dtype, a tensor or a variable.
         transposed: Whether the matrix is `(out, in)`.
+        is_step: Whether `inputs` are the few rows `(rows, in)` of a decoder's step.
     """
     dtype = keras.backend.standardize_dtype(inputs.dtype)
     is_rounded = dtype == "float32" and _precision.get() == "bfloat16"
@@ -98,7 +103,20 @@ def kernel_matmul(
         return ops.cast(reshape(wide, (*get_shape(inputs)[:-1], wide.shape[-1])), dtype)
     if is_rounded:
         inputs, kernel = (ops.cast(ops.cast(x, "bfloat16"), dtype) for x in (inputs, kernel))
-    return ops.matmul(inputs, ops.transpose(kernel) if transposed else kernel)
+    if transposed and is_step and _should_turn_rows(inputs):
+        return ops.transpose(ops.matmul(kernel, ops.transpose(inputs)))
+    return store_product(ops.matmul(inputs, ops.transpose(kernel) if transposed else kernel))
+
+
+def _should_turn_rows(rows):
+    """Returns whether TensorFlow turns a few rows for a product, not the matrix.
+
+    Its product with a turned matrix copies the matrix. For 2 to 128 rows the product of the matrix
+    with the turned rows is 1.1 to 8 times as fast; one row needs no copy.
+    """
+    if rows.shape[0] is not None and not 1 < rows.shape[0] <= MAX_TURNED_ROWS:
+        return False
+    return keras.backend.backend() == "tensorflow" and not is_compiled_by_xla() and not has_gpu()
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

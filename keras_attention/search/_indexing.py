@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attention._utils.shapes import get_shape
+from keras_attention.kernels import execution
 
 
 def write_at(tensor, time, value):
@@ -25,7 +26,7 @@ def gather_per_row(values, indices):
     places = rows + ops.cast(indices, "int32")
     if 0 in places.shape:  # Keras' `take` on JAX loses an axis for an empty batch
         return ops.zeros(places.shape, values.dtype)
-    return ops.take(ops.reshape(values, (batch * width,)), places, axis=0)
+    return execution.take_rows(ops.reshape(values, (batch * width,)), places)
 
 
 def scatter_per_row(tensor, indices, values):
@@ -43,14 +44,15 @@ def top_k(values, count):
     """Returns the `count` largest values of each row, best first, and their indices, int32.
 
     Equal values are in the order of their indices. Zeros of both signs are equal, though XLA sorts
-    -0.0 below 0.0. Adding 0.0 would not help, because TensorFlow and XLA simplify it away.
+    -0.0 below 0.0. Adding 0.0 would not help, because XLA simplifies it away.
 
     Example:
 
     >>> ops.convert_to_numpy(top_k(ops.array([[-1.0, -0.0, 0.0]]), 2)[1]).tolist()
     [[1, 2]]
     """
-    values = ops.where(values == 0.0, 0.0, values)
+    if execution.get_execution_mode(values) != "graph":
+        values = ops.where(values == 0.0, 0.0, values)
     if keras.backend.backend() == "torch":  # its top-k selects any of equal values
         places = ops.argsort(-values, axis=-1)[:, :count]
         return ops.take_along_axis(values, places, axis=1), ops.cast(places, "int32")

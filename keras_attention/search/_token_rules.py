@@ -148,9 +148,8 @@ class TokenRules:
         """Returns the permitted logits with nothing left to skip, one hypothesis per element."""
         restricted = self.restrict(logits, ids_so_far, time)
         result = restricted.logits
-        vocabulary = _vocabulary(logits)
-        for token in restricted.suppressed_ids:
-            result = ops.where(vocabulary == token, SUPPRESSED_LOGIT, result)
+        if restricted.suppressed_ids:
+            result = suppress_tokens(result, restricted.suppressed_ids)
         if restricted.end_allowed is not None:
             result = suppress_end(result, self.end_ids, ops.expand_dims(restricted.end_allowed, 1))
         return result

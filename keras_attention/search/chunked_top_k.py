@@ -35,7 +35,8 @@ def chunked_top_k(logits: TensorLike, count: int) -> tuple[Tensor, Tensor]:
         logits = ops.where(logits == 0.0, 0.0, logits)  # as `top_k` does
         ids = ops.argmax(logits, axis=1, keepdims=True)
         return ops.max(logits, axis=1, keepdims=True), ops.cast(ids, "int32")
-    if execution.get_execution_mode(logits) == "eager":
+    mode = execution.get_execution_mode(logits)
+    if mode == "eager" or (mode == "graph" and count == 1):
         return top_k(logits, count)
     size = choose_chunk_size(vocabulary, count)
     chunks = vocabulary // size
@@ -49,7 +50,7 @@ def chunked_top_k(logits: TensorLike, count: int) -> tuple[Tensor, Tensor]:
     maxima = ops.reshape(ops.max(head, axis=-1, initial=MIN_FLOAT32), (rows, chunks))
     best = _sort_ascending(top_k(maxima, count)[1])
     first_chunk = ops.expand_dims(ops.arange(rows, dtype="int32"), 1) * chunks
-    candidates = ops.take(head, ops.reshape(first_chunk + best, (rows * count,)), axis=0)
+    candidates = execution.take_rows(head, ops.reshape(first_chunk + best, (rows * count,)))
     candidates = ops.reshape(candidates, (rows, count * size))
     ids = ops.expand_dims(best * size, 2) + ops.arange(size, dtype="int32")
     ids = ops.reshape(ids, (rows, count * size))
@@ -60,7 +61,7 @@ def chunked_top_k(logits: TensorLike, count: int) -> tuple[Tensor, Tensor]:
     values, positions = top_k(candidates, count)
     width = ids.shape[1]
     row_offset = ops.expand_dims(ops.arange(rows, dtype="int32"), 1) * width
-    return values, ops.take(ops.reshape(ids, (-1,)), positions + row_offset, axis=0)
+    return values, execution.take_rows(ops.reshape(ids, (-1,)), positions + row_offset)
 
 
 def choose_chunk_size(vocabulary: int, count: int) -> int:

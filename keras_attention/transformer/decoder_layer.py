@@ -32,6 +32,7 @@ from keras_attention._utils.tensor_types import (
     TensorDict,
     TensorLike,
 )
+from keras_attention.attention._key_value_cache import is_small
 from keras_attention.attention._shared_cache import (
     attend_with_ancestry,
     reorder_ancestry,
@@ -116,11 +117,11 @@ class TransformerDecoderLayer(TransformerLayer):
         """
         rows, length = get_shape(memory["mask"])[0], max_length
         length = MAX_LENGTH if length is None else length
-        return {
-            "position": ops.zeros((rows,), dtype="int32"),
-            "cache": self.self_attention.start_cache(rows, length),
-            "ancestry": start_ancestry(rows, length),
-        }
+        cache = self.self_attention.start_cache(rows, length)
+        state = {"position": ops.zeros((rows,), dtype="int32"), "cache": cache}
+        if is_small(cache):
+            return state
+        return {**state, "ancestry": start_ancestry(rows, length)}
 
     def reorder_cache(self, state: TensorDict, parents: TensorLike) -> TensorDict:
         """Returns the state of the beams that grew from `parents`, see `Decoder.reorder_cache`.
@@ -128,6 +129,8 @@ class TransformerDecoderLayer(TransformerLayer):
         Keys and values stay where they were written, and every beam stores which beam of its
         source wrote them. A search that gathers all leaves instead is correct, too.
         """
+        if "ancestry" not in state:
+            return gather_beams(state, parents)
         cache, ancestry = state["cache"], state["ancestry"]
         reordered = {"position": state["position"], "mask": cache["mask"]}
         reordered = gather_beams(reordered, parents)
@@ -151,14 +154,18 @@ class TransformerDecoderLayer(TransformerLayer):
             Outputs `(rows, dim)`, the new state, and the weights `(rows, heads, source)`.
         """
         check_ready(self, inputs)
-        position, ancestry, memory_mask = state["position"], state["ancestry"], memory["mask"]
+        position, memory_mask = state["position"], memory["mask"]
         inputs = ops.cast(inputs, self.compute_dtype)
         query = self.prepare_residual("self_attention", inputs)
-        cache = self.self_attention.extend_cache(state["cache"], query, position)
+        cache = self.self_attention.extend_cache(
+            state["cache"], query, position, places=state.get("places")
+        )
         read = {**cache, "mask": self._restrict_to_window(cache["mask"], position)}
         rows = get_shape(position)[0]
         num_beams = infer_batch_and_beams(rows, memory_mask)[1]
-        if isinstance(num_beams, int) and num_beams == 1:  # a tensor where sizes are unknown
+        ancestry = state.get("ancestry")
+        # The number of beams is a tensor where sizes are unknown.
+        if ancestry is None or (isinstance(num_beams, int) and num_beams == 1):
             context, _ = self.self_attention.attend(query, read, position=position)
         else:
             context = attend_with_ancestry(
@@ -175,7 +182,8 @@ class TransformerDecoderLayer(TransformerLayer):
         context = flatten_beams(context, rows)
         states = self.add_residual("cross_attention", states, context, training=False)
         states = self.apply_feed_forward(states, training=False)
-        return states, {"position": position + 1, "cache": cache, "ancestry": ancestry}, weights
+        after = {"position": position + 1, "cache": cache}
+        return states, after if ancestry is None else {**after, "ancestry": ancestry}, weights
 
     def _restrict_to_window(self, mask, position):
         """Returns which positions of a cache a query at `position` attends to."""

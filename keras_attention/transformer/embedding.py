@@ -160,13 +160,20 @@ class TransformerEmbedding(Layer):
         if self.positions == "learned":
             self.position_layer.check_length(name, length)
 
-    def project(self, states: TensorLike) -> Tensor:
-        """Returns the products of states `(rows, dim)` with every embedding: tied logits."""
+    def project(self, states: TensorLike, is_step: bool = False) -> Tensor:
+        """Returns the products of states `(rows, dim)` with every embedding: tied logits.
+
+        Args:
+            states: Float tensor `(rows, dim)`.
+            is_step: Whether they are those of a decoder's step, few rows.
+        """
         if self.table.quantization_mode is None:
             table = self.table.embeddings
         else:  # a quantized table has integers without scale; the layer applies the scale
             table = self.table(ops.arange(self.vocabulary_size, dtype="int32"))
-        return kernel_matmul(states, ops.cast(table, states.dtype), transposed=True)
+        return kernel_matmul(
+            states, ops.cast(table, states.dtype), transposed=True, is_step=is_step
+        )
 
     def compute_mask(self, ids: Tensor, previous_mask: Mask = None) -> Mask:
         return ops.not_equal(ids, 0) if self.mask_zero else None

@@ -64,12 +64,19 @@ def test_every_size_goes_through_its_bucket(bucketed, rows, columns, shape):
     assert found["shape"].numpy().tolist() == [list(shape)] * rows
 
 
-def test_a_program_has_as_many_rows_as_it_must():
-    search = XLABuckets((1, 4), (4,)).compile_in_buckets(told, min_batch_size=2)
-    for rows, part in ((0, 2), (1, 2), (2, 4), (5, 4)):
+def test_one_example_has_a_program_that_is_traced_for_it():
+    traced = []
+
+    def search(ids, length):
+        traced.append(ids.shape[0])
+        return told(ids, length)
+
+    search = XLABuckets((1, 4), (4,)).compile_in_buckets(search)
+    for rows, part in ((0, 1), (1, 1), (2, 4), (5, 4)):
         found = search(tf.ones([rows, 3], tf.int32), tf.fill([rows], 3))
         assert found["sum"].numpy().tolist() == [3] * rows
         assert found["shape"].numpy().tolist() == [[part, 4]] * rows
+    assert 1 in traced and None in traced
 
 
 @pytest.mark.parametrize(("rows", "part"), [(33, 32), (64, 32), (70, 32), (31, 31), (16, 31)])

@@ -155,3 +155,33 @@ def test_training_under_xla_in_mixed_precision_follows_float32():
         losses[policy] = history.history["loss"]
     assert losses["float32"][-1] < 0.95 * losses["float32"][0]
     np.testing.assert_allclose(losses["mixed_bfloat16"], losses["float32"], rtol=0.02)
+
+
+@pytest.mark.parametrize("rows", [1, 5, None])
+@pytest.mark.parametrize("traced", [False, True])
+def test_the_rows_of_a_step_may_be_turned_in_place_of_the_matrix(rows, traced):
+    def multiply(x):
+        return kernel_matmul(x, tf.constant(KERNEL.T), transposed=True, is_step=True)
+
+    given = INPUTS.reshape(-1, 7)[: rows or 10]
+    if traced:
+        multiply = tf.function(multiply, [tf.TensorSpec([rows, 7])], autograph=False)
+        names = {op.type for op in multiply.get_concrete_function().graph.get_operations()}
+        assert "XlaOptimizationBarrier" not in names
+    np.testing.assert_allclose(multiply(tf.constant(given)), given @ KERNEL, rtol=1e-5)
+
+
+def test_a_product_of_one_row_is_stored_under_xla_and_has_a_gradient():
+    def gradients(x, w):
+        with tf.GradientTape() as tape:
+            tape.watch([x, w])
+            total = tf.reduce_sum(kernel_matmul(x, w) ** 2)
+        return tape.gradient(total, [x, w])
+
+    x, w = tf.constant(INPUTS[0, :1]), tf.constant(KERNEL)
+    for jit_compile, count in ((True, 1), (None, 0)):
+        function = tf.function(gradients, jit_compile=jit_compile, autograph=False)
+        operations = function.get_concrete_function(x, w).graph.get_operations()
+        assert sum(op.type == "XlaOptimizationBarrier" for op in operations) == count
+        for found, expected in zip(function(x, w), gradients(x, w), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-5)
