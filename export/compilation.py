@@ -10,8 +10,8 @@ import dataclasses
 import tensorflow as tf
 
 from keras_attention import matmul_precision, validation
-from keras_attention.export._text_types import TextFunction
 from keras_attention.export._tf_functions import make_tf_function, merge_chunks
+from keras_attention.export._type_aliases import TextFunction
 from keras_attention.export.tokenizers.base import PADDING_ID
 from keras_attention.kernels.products import PRECISIONS, omit_gradients
 

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from keras_attention import validation
 from keras_attention.export import _model_card
-from keras_attention.export._text_types import JSONValue
 from keras_attention.export._tf_functions import append_eos, call_with_any_batch, make_tf_function
+from keras_attention.export._type_aliases import JSONValue
 from keras_attention.export._version_writer import (
     ServedModule,
     VersionContents,

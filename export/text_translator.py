@@ -14,8 +14,8 @@ from keras_attention.export._model_checks import connect_encoder_decoder
 from keras_attention.export._phrase_ids import encode_phrases
 from keras_attention.export._search_memory import check_search_ram
 from keras_attention.export._signatures import INPUTS, MAX_TEMPERATURE, TEXT, TranslatorSignatures
-from keras_attention.export._text_types import JSONValue
 from keras_attention.export._tf_functions import make_tf_function
+from keras_attention.export._type_aliases import JSONValue
 from keras_attention.export.compilation import XLABuckets
 from keras_attention.export.length_limits import count_learned_positions
 from keras_attention.export.search_options import SearchOptions, resolve_search_options

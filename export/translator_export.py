@@ -11,8 +11,8 @@ from keras_attention import validation
 from keras_attention.export import _model_card, _signature_descriptions
 from keras_attention.export._search_memory import check_search_ram
 from keras_attention.export._signatures import TranslatorSignatures
-from keras_attention.export._text_types import JSONValue
 from keras_attention.export._translator_requests import make_translator_requests
+from keras_attention.export._type_aliases import JSONValue
 from keras_attention.export._version_writer import (
     ServedModule,
     VersionContents,

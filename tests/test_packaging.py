@@ -198,8 +198,8 @@ def test_layers_have_one_public_path_beside_their_folder():
 ASK_THE_BACKEND = {
     "keras_attention/callbacks/alignment_images.py",
     "keras_attention/callbacks/compiled_steps.py",
-    "keras_attention/data/arrays.py",
-    "keras_attention/data/dataset.py",
+    "keras_attention/data/resumable_arrays.py",
+    "keras_attention/data/resumable_dataset.py",
     "keras_attention/kernels/custom_gradients.py",
     "keras_attention/kernels/execution.py",
     "keras_attention/kernels/products.py",
@@ -281,8 +281,8 @@ def test_what_stands_outside_the_library_imports_its_public_names_alone(folder):
 @pytest.mark.parametrize(
     "line, in_export, in_examples",
     [
-        ("from keras_attention._utils import layer", True, True),
-        ("from keras_attention._utils.layer import Layer", True, True),
+        ("from keras_attention._utils import base_layer", True, True),
+        ("from keras_attention._utils.base_layer import Layer", True, True),
         ("from keras_attention import _utils", True, True),
         ("import keras_attention.search._log_probs", True, True),
         ("def function():\n    from keras_attention.search import _ranking", True, True),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from keras_attention.export._text_ops import tensorflow_text
-from keras_attention.export._text_types import Texts
+from keras_attention.export._type_aliases import Texts
 from keras_attention.export.tokenizers.vocabulary import VocabularyTokenizer
 
 

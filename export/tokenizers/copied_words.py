@@ -7,7 +7,7 @@ V + 1, and so on.
 
 import tensorflow as tf
 
-from keras_attention.export._text_types import Texts
+from keras_attention.export._type_aliases import Texts
 from keras_attention.export.tokenizers.base import UNKNOWN_ID, UNKNOWN_TEXT
 from keras_attention.export.tokenizers.words import WordTokenizer
 from keras_attention.validation import check_positive_int

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.export._text_types import Texts
+from keras_attention.export._type_aliases import Texts
 from keras_attention.export.tokenizers.base import (
     SPECIAL_TOKENS,
     UNKNOWN_ID,

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from keras_attention.export._text_ops import tensorflow_text
-from keras_attention.export._text_types import Texts
+from keras_attention.export._type_aliases import Texts
 from keras_attention.export.tokenizers.base import (
     SPECIAL_TOKENS,
     UNKNOWN_ID,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.export._text_types import Texts
+from keras_attention.export._type_aliases import Texts
 from keras_attention.export.tokenizers.base import UNKNOWN_ID, squeeze_whitespace
 from keras_attention.export.tokenizers.vocabulary import VocabularyTokenizer
 

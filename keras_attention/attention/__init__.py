@@ -4,12 +4,12 @@ from keras_attention.attention.alibi import alibi_bias
 from keras_attention.attention.attention import Attention
 from keras_attention.attention.bahdanau import BahdanauAttention
 from keras_attention.attention.base import AttentionMechanism
-from keras_attention.attention.chunkwise import MonotonicChunkwiseAttention
-from keras_attention.attention.forward import ForwardAttention
+from keras_attention.attention.forward_attention import ForwardAttention
 from keras_attention.attention.gmm import GMMAttention
 from keras_attention.attention.hard import HardAttention
 from keras_attention.attention.local import LocalAttention
 from keras_attention.attention.luong import LuongAttention
+from keras_attention.attention.monotonic_chunkwise import MonotonicChunkwiseAttention
 from keras_attention.attention.multi_head import MultiHeadAttention
 from keras_attention.attention.multi_source import MultiSourceAttention
 from keras_attention.attention.multi_step import MultiStepAttention

@@ -11,8 +11,8 @@ import keras
 from keras import ops
 
 from keras_attention import normalizers, validation
+from keras_attention._utils.base_layer import Layer, bind_call, select_outputs
 from keras_attention._utils.dtypes import wide_dtype
-from keras_attention._utils.layer import Layer, bind_call, select_outputs
 from keras_attention._utils.shapes import broadcast_mask, get_shape
 from keras_attention._utils.tensor_types import (
     Config,

@@ -35,7 +35,7 @@ from keras_attention._utils.tensor_types import (
     Tensor,
     TensorLike,
 )
-from keras_attention.attention._dense import apply_dense
+from keras_attention.attention._apply_dense import apply_dense
 from keras_attention.attention._request import refuse_attention_bias
 from keras_attention.attention.base import AttentionMechanism
 from keras_attention.normalizers.softmax import masked_softmax

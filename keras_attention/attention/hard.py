@@ -22,7 +22,7 @@ from keras_attention._utils.counter_random import uniform
 from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Config, Initializer, LayerOptions, Size, TensorDict
-from keras_attention.attention._gated import GatedAttention
+from keras_attention.attention._gated_attention import GatedAttention
 from keras_attention.normalizers import SampleNormalizer
 from keras_attention.normalizers.softmax import masked_softmax
 

@@ -38,7 +38,7 @@ from keras_attention._utils.tensor_types import (
     TensorDict,
     TensorLike,
 )
-from keras_attention.attention._dense import apply_dense
+from keras_attention.attention._apply_dense import apply_dense
 from keras_attention.attention._request import combine_masks
 from keras_attention.attention.base import AttentionMechanism
 from keras_attention.core.concatenate_sources import split_memory

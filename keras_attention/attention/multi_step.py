@@ -22,9 +22,9 @@ import keras
 from keras import initializers, ops
 
 from keras_attention import normalizers, validation
+from keras_attention._utils.base_layer import Layer, bind_call
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.initializers import derive_initializer
-from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,

@@ -15,8 +15,8 @@ import keras
 from keras import initializers, ops
 
 from keras_attention import validation
+from keras_attention._utils.base_layer import Layer, bind_call
 from keras_attention._utils.initializers import derive_initializer
-from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,

@@ -17,7 +17,7 @@ from keras import ops
 from keras_attention import validation
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Config, Initializer, LayerOptions
-from keras_attention.attention._gated import GatedAttention
+from keras_attention.attention._gated_attention import GatedAttention
 from keras_attention.losses.doubly_stochastic import doubly_stochastic_penalty
 from keras_attention.normalizers.base import Normalizer
 

@@ -15,8 +15,8 @@ import keras
 from keras import initializers, ops
 
 from keras_attention import validation
+from keras_attention._utils.base_layer import Layer
 from keras_attention._utils.dtypes import at_least_float32
-from keras_attention._utils.layer import Layer
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,

@@ -8,10 +8,10 @@ Word alignments: `read_links` and `write_links` for Pharaoh files, `links_to_arr
 `GuidedAlignmentLoss`, `find_links` for those of attention weights.
 """
 
-from keras_attention.data.arrays import ResumableArrays
 from keras_attention.data.base import ResumableData
-from keras_attention.data.dataset import ResumableDataset
-from keras_attention.data.links import (
+from keras_attention.data.resumable_arrays import ResumableArrays
+from keras_attention.data.resumable_dataset import ResumableDataset
+from keras_attention.data.word_alignments import (
     find_links,
     format_links,
     links_to_array,

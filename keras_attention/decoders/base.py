@@ -17,10 +17,10 @@ import keras
 from keras import ops
 
 from keras_attention import validation
+from keras_attention._utils.base_layer import Layer, bind_call, select_outputs
 from keras_attention._utils.flat_beams import gather_beams
-from keras_attention._utils.hooks import check_hooks, name_missing
-from keras_attention._utils.layer import Layer, bind_call, select_outputs
 from keras_attention._utils.shapes import broadcast_mask
+from keras_attention._utils.subclass_hooks import check_hooks, name_missing
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,

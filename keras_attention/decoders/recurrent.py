@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_attention import validation
-from keras_attention._utils.hooks import check_hooks, name_missing
+from keras_attention._utils.subclass_hooks import check_hooks, name_missing
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,

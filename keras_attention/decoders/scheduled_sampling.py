@@ -16,8 +16,8 @@ import keras
 from keras import ops
 
 from keras_attention import validation
+from keras_attention._utils.base_layer import Layer, bind_call
 from keras_attention._utils.counter_random import uniform
-from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.loop import run_loop
 from keras_attention._utils.shapes import get_shape, reduce_rows
 from keras_attention._utils.tensor_types import (

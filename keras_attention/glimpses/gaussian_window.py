@@ -21,8 +21,8 @@ import keras
 from keras import initializers, ops
 
 from keras_attention import validation
+from keras_attention._utils.base_layer import Layer
 from keras_attention._utils.dtypes import wide_dtype
-from keras_attention._utils.layer import Layer
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,

@@ -5,8 +5,8 @@ from typing import Unpack
 import keras
 
 from keras_attention import validation
-from keras_attention._utils.hooks import name_missing
-from keras_attention._utils.layer import Layer, bind_call
+from keras_attention._utils.base_layer import Layer, bind_call
+from keras_attention._utils.subclass_hooks import name_missing
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,

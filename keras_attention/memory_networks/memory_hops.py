@@ -16,9 +16,9 @@ import keras
 from keras import activations, initializers, ops
 
 from keras_attention import normalizers, validation
+from keras_attention._utils.base_layer import Layer, bind_call, select_outputs
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.initializers import derive_initializer
-from keras_attention._utils.layer import Layer, bind_call, select_outputs
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Activation,

@@ -7,7 +7,7 @@ import keras
 
 from keras_attention import validation
 from keras_attention._utils.tensor_types import Config, DTypePolicy
-from keras_attention.metrics._texts import Reference, pair_texts
+from keras_attention.metrics._text_checks import Reference, pair_texts
 from keras_attention.validation import missing_package_error
 
 

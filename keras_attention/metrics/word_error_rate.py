@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import keras
 
 from keras_attention._utils.tensor_types import DTypePolicy
-from keras_attention.metrics._texts import Reference, pair_texts
+from keras_attention.metrics._text_checks import Reference, pair_texts
 
 
 def edit_distance(first: Sequence[str], second: Sequence[str]) -> int:

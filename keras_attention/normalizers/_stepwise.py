@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from keras import ops
 
-from keras_attention._utils.keys import first_key_weights
 from keras_attention._utils.loop import run_loop
+from keras_attention._utils.neighbor_keys import first_key_weights
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Size, Tensor, TensorLike
 from keras_attention.normalizers.base import Normalizer

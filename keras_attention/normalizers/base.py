@@ -6,10 +6,10 @@ import keras
 from keras import ops
 
 from keras_attention import validation
+from keras_attention._utils.base_layer import Layer, bind_call
 from keras_attention._utils.dtypes import wide_dtype
-from keras_attention._utils.hooks import check_hook_result, check_hooks, name_missing
-from keras_attention._utils.layer import Layer, bind_call
 from keras_attention._utils.shapes import get_shape
+from keras_attention._utils.subclass_hooks import check_hook_result, check_hooks, name_missing
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,

@@ -1,9 +1,5 @@
 """The Neural Turing Machine: addressing, heads, cell, layer."""
 
-from keras_attention.ntm.access import (
-    read_memory,
-    write_memory,
-)
 from keras_attention.ntm.addressing import (
     circular_shift,
     content_weights,
@@ -12,6 +8,10 @@ from keras_attention.ntm.addressing import (
     sharpen,
 )
 from keras_attention.ntm.cell import NTMCell
+from keras_attention.ntm.memory_access import (
+    read_memory,
+    write_memory,
+)
 from keras_attention.ntm.ntm import NTM
 from keras_attention.ntm.shifts import (
     ScalarShift,

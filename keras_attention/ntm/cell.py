@@ -44,8 +44,8 @@ from keras_attention.ntm import shifts
 from keras_attention.ntm._heads import HeadLayout
 from keras_attention.ntm._initial_state import NTMInitialState
 from keras_attention.ntm._state import pack, state_sizes, unpack
-from keras_attention.ntm.access import read_memory, write_memory
 from keras_attention.ntm.addressing import content_weights, interpolate, sharpen
+from keras_attention.ntm.memory_access import read_memory, write_memory
 from keras_attention.ntm.shifts import Shift
 from keras_attention.validation import check_ready
 

@@ -14,7 +14,7 @@ import keras
 from keras import initializers, ops
 
 from keras_attention import normalizers, validation
-from keras_attention._utils.layer import Layer, bind_call
+from keras_attention._utils.base_layer import Layer, bind_call
 from keras_attention._utils.tensor_types import (
     Config,
     Initializer,

@@ -15,7 +15,7 @@ import keras
 from keras import ops
 
 from keras_attention import validation
-from keras_attention._utils.layer import Layer, bind_call
+from keras_attention._utils.base_layer import Layer, bind_call
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,

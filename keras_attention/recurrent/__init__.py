@@ -6,9 +6,9 @@ from keras_attention.recurrent.bahdanau_gru import (
     BahdanauGRUCell,
 )
 from keras_attention.recurrent.cho_gru import ChoGRUCell
-from keras_attention.recurrent.context_add import ContextAdd
-from keras_attention.recurrent.context_concat import ContextConcat
-from keras_attention.recurrent.context_mlp import ContextMLP
+from keras_attention.recurrent.context_add_cell import ContextAdd
+from keras_attention.recurrent.context_concat_cell import ContextConcat
+from keras_attention.recurrent.context_mlp_cell import ContextMLP
 from keras_attention.recurrent.lstmn import LSTMN
 from keras_attention.recurrent.maxout import maxout
 from keras_attention.recurrent.reverse_tokens import ReverseTokens

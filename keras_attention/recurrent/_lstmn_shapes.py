@@ -3,7 +3,7 @@
 import keras
 
 from keras_attention import validation
-from keras_attention._utils.layer import select_outputs
+from keras_attention._utils.base_layer import select_outputs
 
 OWNER = "LSTMN"
 

@@ -15,9 +15,9 @@ import keras
 from keras import ops
 
 from keras_attention import validation
+from keras_attention._utils.base_layer import Layer, bind_call, select_outputs
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.flat_beams import flatten_beams, unflatten_beams
-from keras_attention._utils.layer import Layer, bind_call, select_outputs
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Activation,

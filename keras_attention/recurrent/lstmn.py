@@ -9,12 +9,12 @@ import keras
 from keras import initializers, ops
 
 from keras_attention import normalizers, validation
+from keras_attention._utils.base_layer import Layer, bind_call, select_outputs
 from keras_attention._utils.initializers import (
     column_block_initializer,
     derive_initializer,
     float32_initializer,
 )
-from keras_attention._utils.layer import Layer, bind_call, select_outputs
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,

@@ -6,8 +6,8 @@ import keras
 from keras import ops
 
 from keras_attention import validation
-from keras_attention._utils.hooks import check_hook_result, check_hooks, name_missing
-from keras_attention._utils.layer import Layer, bind_call
+from keras_attention._utils.base_layer import Layer, bind_call
+from keras_attention._utils.subclass_hooks import check_hook_result, check_hooks, name_missing
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,

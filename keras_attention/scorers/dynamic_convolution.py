@@ -21,7 +21,7 @@ from keras import initializers, ops
 
 from keras_attention import validation
 from keras_attention._utils.initializers import derive_initializer
-from keras_attention._utils.keys import first_key_weights, gather_neighbors
+from keras_attention._utils.neighbor_keys import first_key_weights, gather_neighbors
 from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention._utils.tensor_types import (
     Config,

@@ -15,7 +15,7 @@ from keras_attention.search._log_probs import (
     softmax_denominator,
 )
 from keras_attention.search._search_spec import SearchSpec
-from keras_attention.search._single import ChosenTokens, search_single_hypothesis
+from keras_attention.search._single_hypothesis import ChosenTokens, search_single_hypothesis
 from keras_attention.search.chunked_top_k import chunked_top_k
 from keras_attention.search.constraints import Constraints
 from keras_attention.search.shallow_fusion import ShallowFusion

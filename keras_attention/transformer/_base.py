@@ -11,8 +11,8 @@ import keras
 from keras import activations, ops
 
 from keras_attention import validation
+from keras_attention._utils.base_layer import Layer
 from keras_attention._utils.dtypes import at_least_float32
-from keras_attention._utils.layer import Layer
 from keras_attention._utils.registry import resolve_optional_piece
 from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention._utils.tensor_types import (

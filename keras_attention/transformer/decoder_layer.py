@@ -13,13 +13,13 @@ import keras
 from keras import ops
 
 from keras_attention import validation
+from keras_attention._utils.base_layer import bind_call
 from keras_attention._utils.flat_beams import (
     flatten_beams,
     gather_beams,
     infer_batch_and_beams,
     unflatten_beams,
 )
-from keras_attention._utils.layer import bind_call
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Mask,

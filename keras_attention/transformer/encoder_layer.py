@@ -11,7 +11,7 @@ the neighborhood of size r = 2 radius + 1. For pre-normalization see `_base`.
 import keras
 
 from keras_attention import validation
-from keras_attention._utils.layer import bind_call
+from keras_attention._utils.base_layer import bind_call
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Mask,

@@ -16,8 +16,8 @@ import numpy as np
 from keras import ops
 
 from keras_attention import validation
+from keras_attention._utils.base_layer import Layer
 from keras_attention._utils.dtypes import wide_dtype
-from keras_attention._utils.layer import Layer
 from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention._utils.tensor_types import (
     Config,

@@ -13,7 +13,7 @@ from keras_attention import (
     MonotonicChunkwiseAttention,
     MonotonicNormalizer,
 )
-from keras_attention.attention.chunkwise import chunkwise_weights
+from keras_attention.attention.monotonic_chunkwise import chunkwise_weights
 
 B, Q, S, D = 2, 5, 7, 3
 RANDOM = np.random.RandomState(1)

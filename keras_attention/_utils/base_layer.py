@@ -6,9 +6,9 @@ import types
 
 import keras
 
+from keras_attention._utils.call_style_errors import SeparateTensorsMixin
 from keras_attention._utils.quantization import QuantizedWeightsMixin
 from keras_attention._utils.recomputation import Recomputable
-from keras_attention._utils.separate_arguments import SeparateTensorsMixin
 
 
 class CheckedBuildMixin:

@@ -17,7 +17,7 @@ from keras import ops
 
 from keras_attention import scorers, validation
 from keras_attention._utils.dtypes import at_least_float32, wide_dtype
-from keras_attention._utils.keys import first_key_weights, gather_neighbors
+from keras_attention._utils.neighbor_keys import first_key_weights, gather_neighbors
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,

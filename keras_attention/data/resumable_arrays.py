@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_attention import validation
 from keras_attention._utils.tensor_types import Structure
-from keras_attention.data.dataset import ResumableDataset
+from keras_attention.data.resumable_dataset import ResumableDataset
 
 if TYPE_CHECKING:
     pass

@@ -30,7 +30,7 @@ from keras_attention._utils.tensor_types import (
     Size,
     TensorDict,
 )
-from keras_attention.attention._dense import apply_dense
+from keras_attention.attention._apply_dense import apply_dense
 from keras_attention.attention.base import AttentionMechanism
 from keras_attention.normalizers._masking import mask_scores
 from keras_attention.normalizers.forward import forward_step, smallest_weight
