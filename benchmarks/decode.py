@@ -174,7 +174,8 @@ def cases(options: dict, sides) -> list[Case]:
         else:
             name, package, given = PEERS[side]
             factory = f"benchmarks.decode:{package}_side"
-            case = Case(name, factory, {**options, **given}, needs=(package,))
+            needs = () if package == "naive" else (package,)
+            case = Case(name, factory, {**options, **given}, needs=needs)
             found.append(case)
     return found
 

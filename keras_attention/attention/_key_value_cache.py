@@ -15,7 +15,7 @@ from keras_attention._utils.tensor_types import Size, Structure, TensorDict, Ten
 from keras_attention.kernels import execution
 from keras_attention.validation import check_ready
 
-#: Numbers in a leaf up to which a `where` over all of it is faster than a scatter.
+#: Numbers in a leaf up to which a graph gathers the caches of beams, which was measured no further.
 SMALL_CACHE = 2**17
 
 
@@ -61,8 +61,8 @@ class CachePlaces(NamedTuple):
     """Where one new position of each sequence is written.
 
     `here` `(rows, max_length)` is True there. `indices` `(rows * heads,)` are the rows of the
-    leaves as tables of vectors, or None if a `where` over the whole cache is the faster form;
-    `inside` `(rows * heads, 1)` is False for a position outside of the cache.
+    leaves as tables of vectors, or None on a GPU; `inside` `(rows * heads, 1)` is False for a
+    position outside of the cache.
     """
 
     here: object
@@ -70,24 +70,27 @@ class CachePlaces(NamedTuple):
     inside: object
 
 
-def is_small(cache):
-    """Returns whether a cache is so small that it costs less to copy it than to avoid it."""
-    sizes = [leaf.shape for name, leaf in cache.items() if name != "mask"]
-    return all(None not in shape and math.prod(shape) <= SMALL_CACHE for shape in sizes)
+def should_gather(cache):
+    """Returns whether a search should gather a cache for its beams, rather than leave it in place.
+
+    It takes 0.65 to 0.94 times as long in a graph, for one sentence, and 1.03 to 1.4 times under
+    XLA.
+    """
+    leaf = cache["value"]
+    is_small = None not in leaf.shape and math.prod(leaf.shape) <= SMALL_CACHE
+    return is_small and execution.get_execution_mode(leaf) != "xla" and not execution.has_gpu()
 
 
 def find_places(cache, position):
     """Returns the `CachePlaces` of one new position of each sequence.
 
-    On a CPU a position is scattered, which a loop does in place, unless the cache is small: XLA
-    makes a loop of a scatter, and a `where` over the whole cache is fused with what reads it. On a
-    GPU XLA copies the cache before and after a scatter.
+    A position is scattered, which a loop does in place on a CPU. On a GPU XLA copies the cache
+    before and after, so there a `where` over the whole cache selects.
     """
     position = ops.cast(position, "int32")
     length = get_shape(cache["mask"])[1]
     here = ops.arange(length, dtype="int32")[None, :] == position[:, None]
-    is_compiled = execution.get_execution_mode(position) == "xla"
-    if execution.has_gpu() or (is_compiled and is_small(cache)):
+    if execution.has_gpu():
         return CachePlaces(here, None, None)
     rows, heads = get_shape(cache["value"])[:2]
     place = ops.clip(position, 0, length - 1)

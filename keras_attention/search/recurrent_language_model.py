@@ -41,9 +41,10 @@ class RecurrentLanguageModel:
 
     >>> import keras
     >>> from keras_attention.search import RecurrentLanguageModel
-    >>> layers = keras.layers.Embedding(7, 4), keras.layers.LSTM(5, return_sequences=True)
     >>> inputs = keras.Input([None], dtype="int32")
-    >>> model = keras.Sequential([inputs, *layers, keras.layers.Dense(7)])
+    >>> recurrence = keras.layers.RNN(keras.layers.LSTMCell(5), return_sequences=True)
+    >>> layers = [keras.layers.Embedding(7, 4), recurrence, keras.layers.Dense(7)]
+    >>> model = keras.Sequential([inputs, *layers])
     >>> language_model = RecurrentLanguageModel(model)
     >>> state = language_model.start(3)
     >>> logits, state, _ = language_model.step(keras.ops.array([2, 2, 2]), state)

@@ -32,7 +32,7 @@ from keras_attention._utils.tensor_types import (
     TensorDict,
     TensorLike,
 )
-from keras_attention.attention._key_value_cache import is_small
+from keras_attention.attention._key_value_cache import should_gather
 from keras_attention.attention._shared_cache import (
     attend_with_ancestry,
     reorder_ancestry,
@@ -113,13 +113,14 @@ class TransformerDecoderLayer(TransformerLayer):
         Returns:
             A dict of `position`, int32 `(rows,)`; `cache`, the keys and values of the
             positions so far, see `MultiHeadAttention.start_cache`; and `ancestry`, int32
-            `(rows, max_length)`, the beam that wrote each of them, see `reorder_cache`.
+            `(rows, max_length)`, the beam that wrote each of them, see `reorder_cache`. A small
+            cache outside of XLA has no `ancestry`: its beams are gathered.
         """
         rows, length = get_shape(memory["mask"])[0], max_length
         length = MAX_LENGTH if length is None else length
         cache = self.self_attention.start_cache(rows, length)
         state = {"position": ops.zeros((rows,), dtype="int32"), "cache": cache}
-        if is_small(cache):
+        if should_gather(cache):
             return state
         return {**state, "ancestry": start_ancestry(rows, length)}
 
