@@ -10,6 +10,7 @@ from tf_or_skip import tf
 
 from keras_attention import TransformerDecoder, TransformerDecoderLayer
 from keras_attention._utils.flat_beams import gather_beams
+from keras_attention.attention import _key_value_cache
 from keras_attention.decoders import check_decoder
 from keras_attention.search import BeamOptions, beam_search, greedy_search, score_sequences
 
@@ -146,8 +147,9 @@ def test_rows_may_stand_at_different_positions():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", STEPPED)
-def test_caches_that_stay_in_place_are_read_as_if_they_had_been_gathered(name):
+def test_caches_that_stay_in_place_are_read_as_if_they_had_been_gathered(name, monkeypatch):
     # Beams are dropped, doubled and swapped at random; the gathered state is the reference.
+    monkeypatch.setattr(_key_value_cache, "SMALL_CACHE", 0)
     beams, generator = 3, np.random.default_rng(5)
     if name == "rotary":
         decoder = TransformerDecoder(V, 12, 2, 3, F, 0.0, **STEPPED[name])
@@ -173,7 +175,9 @@ def test_caches_that_stay_in_place_are_read_as_if_they_had_been_gathered(name):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_a_search_that_leaves_caches_in_place_finds_the_same(jit_compile):
+@pytest.mark.parametrize("small_cache", [0, 2**17])
+def test_a_search_that_leaves_caches_in_place_finds_the_same(jit_compile, small_cache, monkeypatch):
+    monkeypatch.setattr(_key_value_cache, "SMALL_CACHE", small_cache)
     decoder, memory = _made(dtype="float32", noise=0.6), tf.constant(MEMORY, "float32")
 
     def search(memory, mask, reorder_cache):
