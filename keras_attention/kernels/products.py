@@ -19,7 +19,7 @@ from keras_attention._utils.tensor_types import Tensor, TensorLike
 from keras_attention.kernels.execution import has_gpu, is_compiled_by_xla, store_product
 
 PRECISIONS = ("float32", "bfloat16")
-MAX_TURNED_ROWS = 128
+MAX_TRANSPOSED_ROWS = 128
 _precision = contextvars.ContextVar("matmul_precision", default="float32")
 _with_gradients = contextvars.ContextVar("derived", default=True)
 
@@ -103,18 +103,18 @@ def kernel_matmul(
         return ops.cast(reshape(wide, (*get_shape(inputs)[:-1], wide.shape[-1])), dtype)
     if is_rounded:
         inputs, kernel = (ops.cast(ops.cast(x, "bfloat16"), dtype) for x in (inputs, kernel))
-    if transposed and is_step and _should_turn_rows(inputs):
+    if transposed and is_step and _should_transpose_rows(inputs):
         return ops.transpose(ops.matmul(kernel, ops.transpose(inputs)))
     return store_product(ops.matmul(inputs, ops.transpose(kernel) if transposed else kernel))
 
 
-def _should_turn_rows(rows):
-    """Returns whether TensorFlow turns a few rows for a product, not the matrix.
+def _should_transpose_rows(rows):
+    """Returns whether to transpose the few rows of a product in place of the matrix.
 
-    Its product with a turned matrix copies the matrix. For 2 to 128 rows the product of the matrix
-    with the turned rows is 1.1 to 8 times as fast; one row needs no copy.
+    TensorFlow copies a matrix to transpose it. For 2 to 128 rows the product of the matrix with the
+    transposed rows is 1.1 to 8 times as fast; one row needs no copy.
     """
-    if rows.shape[0] is not None and not 1 < rows.shape[0] <= MAX_TURNED_ROWS:
+    if rows.shape[0] is not None and not 1 < rows.shape[0] <= MAX_TRANSPOSED_ROWS:
         return False
     return keras.backend.backend() == "tensorflow" and not is_compiled_by_xla() and not has_gpu()
 

@@ -51,7 +51,7 @@ def top_k(values, count):
     >>> ops.convert_to_numpy(top_k(ops.array([[-1.0, -0.0, 0.0]]), 2)[1]).tolist()
     [[1, 2]]
     """
-    if execution.get_execution_mode(values) != "graph":
+    if execution.get_execution_mode(values) != "graph" or execution.has_gpu():
         values = ops.where(values == 0.0, 0.0, values)
     if keras.backend.backend() == "torch":  # its top-k selects any of equal values
         places = ops.argsort(-values, axis=-1)[:, :count]

@@ -44,7 +44,10 @@ def attend_by_the_paper(layer, query, value, kept, position=0):
 
 def _layer(keys=3, values=2, dtype="float64", **options):
     set_seed(1)
-    make = lambda k: k and ka.RelativePositionEmbedding(k, "normal", dtype=dtype)  # noqa: E731
+
+    def make(distance):
+        return distance and ka.RelativePositionEmbedding(distance, "normal", dtype=dtype)
+
     layer = ka.MultiHeadAttention(
         H, K, V, relative_keys=make(keys), relative_values=make(values), dtype=dtype, **options
     )

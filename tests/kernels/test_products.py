@@ -159,7 +159,7 @@ def test_training_under_xla_in_mixed_precision_follows_float32():
 
 @pytest.mark.parametrize("rows", [1, 5, None])
 @pytest.mark.parametrize("traced", [False, True])
-def test_the_rows_of_a_step_may_be_turned_in_place_of_the_matrix(rows, traced):
+def test_the_rows_of_a_step_may_be_transposed_in_place_of_the_matrix(rows, traced):
     def multiply(x):
         return kernel_matmul(x, tf.constant(KERNEL.T), transposed=True, is_step=True)
 
