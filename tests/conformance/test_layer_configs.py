@@ -5,7 +5,7 @@ import inspect
 import keras
 import numpy as np
 import pytest
-from layer_table import ABSTRACT, TABLE, arrays, flat_data
+from layer_table import ABSTRACT, SIZES, TABLE, arrays, flat_data
 
 import keras_attention
 
@@ -52,13 +52,17 @@ def test_it_is_registered_under_the_name_of_the_package(row):
 
 
 @ROWS
-def test_a_keras_file_holds_a_functional_model(row, tmp_path):
+def test_a_functional_model_has_any_batch_and_length_and_survives_a_keras_file(row, tmp_path):
     layer = row.built()
     model = row.model(layer)
+    for sizes in SIZES:
+        data = row.data(sizes, masks=True)
+        outputs = arrays(model(flat_data(data)))
+        for one, other in zip(outputs, arrays(row.call(layer, data)), strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-6)
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
-    data = flat_data(row.data(masks=True))
-    for one, other in zip(arrays(again(data)), arrays(model(data)), strict=True):
+    for one, other in zip(arrays(again(flat_data(data))), outputs, strict=True):
         np.testing.assert_array_equal(one, other)
 
 

@@ -140,7 +140,13 @@ def _starts(layer):
     return {path: first for path, first in values.items() if len(set(first.tolist())) > 1}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[] if kind in ("int", "no config") else pytest.mark.thorough)
+        for kind in KINDS
+    ],
+)
 @pytest.mark.parametrize("name", [name for name, (_, shapes) in MADE.items() if shapes])
 def test_no_two_weights_start_alike(name, kind):
     make, shapes = MADE[name]

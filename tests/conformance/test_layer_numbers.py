@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from backends import BACKEND, compiled, means, outputs_and_gradients, policies
-from layer_table import SIZES, TABLE, arrays, flat_data
+from layer_table import SIZES, TABLE, arrays
 
 ROWS = pytest.mark.parametrize("row", TABLE, ids=str)
 
@@ -25,17 +25,6 @@ def test_symbolic_shapes_and_dtypes_equal_those_of_values(row):
             assert one.dtype == other.dtype == keras.backend.standardize_dtype(value.dtype)
             sizes = zip(other.shape, value.shape, strict=True)
             assert other.shape[0] is None and all(size in (None, real) for size, real in sizes)
-
-
-@ROWS
-def test_functional_use_with_unknown_batch_and_length(row):
-    layer = row.built()
-    model = row.model(layer)
-    for sizes in SIZES:
-        data = row.data(sizes, masks=True)
-        outputs = model(flat_data(data))
-        for one, other in zip(arrays(outputs), arrays(row.call(layer, data)), strict=True):
-            np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 class Subclassed(keras.Model):
