@@ -1,0 +1,67 @@
+"""Writes the gallery of notebooks, `docs/tutorials/`, with thumbnails of their stored figures."""
+
+import base64
+import io
+import math
+import pathlib
+import re
+
+import nbformat
+from PIL import Image, ImageOps
+
+SIZE = (320, 200)
+#: A row of the table in `examples/notebooks/README.md`: notebook, paper, what it shows.
+ROW = re.compile(r"^\| \[(\w+)\]\(\1\.ipynb\) \| (.*?) ?\| (.*) \|$", re.MULTILINE)
+
+
+def find_figures(notebook: nbformat.NotebookNode) -> list[Image.Image]:
+    """Returns the figures that are stored in the outputs of a notebook."""
+    outputs = [one for cell in notebook.cells for one in cell.get("outputs", ())]
+    stored = [one.data["image/png"] for one in outputs if "image/png" in one.get("data", ())]
+    return [Image.open(io.BytesIO(base64.b64decode(text))) for text in stored]
+
+
+def make_thumbnail(figures: list[Image.Image]) -> Image.Image:
+    """Returns the figure whose proportions fit best, small and on white."""
+    ratio = SIZE[0] / SIZE[1]
+    best = min(
+        figures, key=lambda one: max(ratio * one.height / one.width, one.width / one.height / ratio)
+    )
+    best = best.convert("RGBA")
+    white = Image.new("RGBA", best.size, "white")
+    return ImageOps.pad(Image.alpha_composite(white, best).convert("RGB"), SIZE, color="white")
+
+
+def write_gallery(app) -> None:
+    """Writes the page and the images anew; what has not changed is left alone."""
+    root = pathlib.Path(app.srcdir)
+    notebooks, folder = root / "examples" / "notebooks", root / "docs" / "tutorials"
+    folder.mkdir(exist_ok=True)
+    items = []
+    for name, paper, shown in ROW.findall((notebooks / "README.md").read_text(encoding="utf-8")):
+        notebook = nbformat.read(notebooks / f"{name}.ipynb", as_version=4)
+        title = notebook.cells[0].source.splitlines()[0].removeprefix("# ")
+        with io.BytesIO() as stream:
+            make_thumbnail(find_figures(notebook)).quantize(64).save(stream, "png", optimize=True)
+            _write(folder / f"{name}.png", stream.getvalue())
+        target = f"../../examples/notebooks/{name}.ipynb"
+        items.append(
+            f"* [![]({name}.png) {title}]({target})\n\n  {paper + ': ' if paper else ''}{shown}\n"
+        )
+    intro = (
+        "# Tutorials\n\nEach is a notebook that follows a paper, runs in minutes on a laptop and "
+        "is stored with its outputs. [How to run them](../../examples/notebooks/README.md).\n"
+    )
+    page = "\n".join([intro, ":::{container} gallery", "", *items, ":::", ""])
+    _write(folder / "index.md", page.encode())
+
+
+def _write(path, content):
+    if not path.is_file() or path.read_bytes() != content:
+        path.write_bytes(content)
+
+
+def setup(app):
+    """Connects the extension to Sphinx."""
+    app.connect("builder-inited", write_gallery)
+    return {"parallel_read_safe": True}
