@@ -63,4 +63,4 @@ html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["scrollable.js"]
-html_extra_path = ["_site"]  # index.html, which leads to docs/index.html, and pages of the explorer
+html_extra_path = ["_site"]  # index.html, which leads to docs/index.html

@@ -1,13 +1,18 @@
-"""Writes the gallery of notebooks, `docs/tutorials/`, with thumbnails of their stored figures."""
+"""Writes the gallery of notebooks, `docs/tutorials/`, and the pages of the explorer.
+
+Thumbnails are the notebooks' stored figures. The explorer's data is in `docs/images/`.
+"""
 
 import base64
 import io
-import math
+import json
 import pathlib
 import re
 
 import nbformat
 from PIL import Image, ImageOps
+
+from keras_attention.plotting import ExplorerPage
 
 SIZE = (320, 200)
 #: A row of the table in `examples/notebooks/README.md`: notebook, paper, what it shows.
@@ -56,6 +61,17 @@ def write_gallery(app) -> None:
     _write(folder / "index.md", page.encode())
 
 
+def write_explorer(app, exception) -> None:
+    """Writes the pages of the explorer into the built site."""
+    if exception or app.builder.format != "html":
+        return
+    folder = pathlib.Path(app.outdir) / "explorer"
+    folder.mkdir(exist_ok=True)
+    for data in (pathlib.Path(app.srcdir) / "docs" / "images").glob("*.json"):
+        page = ExplorerPage(**json.loads(data.read_text(encoding="utf-8")))
+        page.save(folder / f"{data.stem}.html")
+
+
 def _write(path, content):
     if not path.is_file() or path.read_bytes() != content:
         path.write_bytes(content)
@@ -64,4 +80,5 @@ def _write(path, content):
 def setup(app):
     """Connects the extension to Sphinx."""
     app.connect("builder-inited", write_gallery)
+    app.connect("build-finished", write_explorer)
     return {"parallel_read_safe": True}

@@ -1,23 +1,25 @@
 """Writes pages of the explorer for three small models, which it trains, and their screenshots.
 
     python docs/images/make.py                # about 12 minutes on one core; needs Chromium
-    python docs/images/make.py --screenshots  # of the pages that are there
+    python docs/images/make.py --screenshots  # of the data that is there
 
-The pages are stored in `docs/_site/explorer/`, which the site shows, the screenshots beside this
-file. The models are those of `examples/notebooks`: RNNsearch and a Transformer on dates, and the
-Neural Turing Machine that copies.
+The data of the pages is stored beside this file, and so are the screenshots; the site's build
+writes the pages. The models are those of `examples/notebooks`: RNNsearch and a Transformer on dates, and
+the Neural Turing Machine that copies.
 """
 
 import argparse
 import base64
 import io
+import json
 import pathlib
+import re
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "references")]
 
-PAGES = ROOT / "docs" / "_site" / "explorer"
 FOLDER = pathlib.Path(__file__).parent
 #: What is clicked before a screenshot, and the size of the window in pixels.
 SHOTS = {
@@ -113,16 +115,21 @@ def explore_memory():
 
 
 def take_screenshots() -> None:
-    """Writes a small PNG of each stored page, as it is after a click."""
+    """Writes a small PNG of each page, as it is after a click."""
     from chromium import Browser, find_chromium
     from PIL import Image
 
+    from keras_attention.plotting import ExplorerPage
+
     browser = Browser(find_chromium())
     for name, (selector, width, height) in SHOTS.items():
-        browser.open(PAGES / f"{name}.html", width=width, height=height)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "page.html"
+            ExplorerPage(**json.loads((FOLDER / f"{name}.json").read_text("utf-8"))).save(path)
+            browser.open(path, width=width, height=height)
         browser.move_to(selector, click=True)
         browser.run(
-            "scrollTo(0, 0); document.querySelectorAll('.tree').forEach(e => e.scrollTop = 0)"
+            "scrollTo(0, 0); document.querySelectorAll('.scroll').forEach(e => e.scrollTop = 0)"
         )
         shot = browser.send("Page.captureScreenshot", format="png")["data"]
         image = Image.open(io.BytesIO(base64.b64decode(shot))).convert("RGB")
@@ -131,14 +138,15 @@ def take_screenshots() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Writes the pages, unless they are to be kept, and the screenshots."""
+    """Writes the data, unless it is to be kept, and the screenshots."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--screenshots", action="store_true", help="of the stored pages")
+    parser.add_argument("--screenshots", action="store_true", help="of the stored data")
     if not parser.parse_args(arguments).screenshots:
-        PAGES.mkdir(parents=True, exist_ok=True)
         for explore in (explore_dates, explore_heads, explore_memory):
             for name, page in explore():
-                page.save(PAGES / f"{name}.html")
+                data = re.search(r'id="data"[^>]*>(.*?)</script>', page.html, re.DOTALL)[1]
+                text = json.dumps(json.loads(data), ensure_ascii=False) + "\n"
+                (FOLDER / f"{name}.json").write_text(text, "utf-8")
     take_screenshots()
 
 

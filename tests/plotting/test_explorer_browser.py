@@ -16,7 +16,7 @@ from keras_attention.plotting import (
 
 CHROMIUM = find_chromium()
 pytestmark = [
-    pytest.mark.thorough,
+    pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="NOT RUN: there is no Chromium (or Chrome)"),
 ]
 SOURCE, TARGET = ["das", "<b>alte</b>", "Haus"], ["the", "house"]

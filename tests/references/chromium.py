@@ -19,8 +19,17 @@ OPTIONS = (
 
 
 def find_chromium():
-    """Returns the path of an installed Chromium or Chrome, or None."""
-    return next(filter(None, map(shutil.which, NAMES)), None)
+    """Returns the path of an installed Chromium or Chrome, or None.
+
+    Raises:
+        FileNotFoundError: If there is none and the environment asks for one, as CI does.
+    """
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if not found and os.environ.get("KERAS_ATTENTION_REQUIRE_BROWSER"):
+        raise FileNotFoundError(
+            f"KERAS_ATTENTION_REQUIRE_BROWSER is set, and none of {NAMES} found"
+        )
+    return found
 
 
 class Browser:
@@ -68,14 +77,14 @@ class Browser:
         text, _, self._left = self._left.partition(b"\0")
         return json.loads(text)
 
-    def open(self, path, width=1440, height=900, scheme="light"):
+    def open(self, path, width=1440, height=900, scheme="light", query=""):
         """Opens a file in a window of this size and color scheme."""
         self.events.clear()
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         self.send("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": scheme}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
-        self.send("Page.navigate", url=path.resolve().as_uri())
+        self.send("Page.navigate", url=path.resolve().as_uri() + query)
         while not any(one.get("method") == "Page.loadEventFired" for one in self.events):
             self.events.append(self._read())
 
