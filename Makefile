@@ -64,6 +64,7 @@ test-browser: docs
 
 test: $(STAMP)
 	"$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist loadscope
+	@echo "NOT RUN: tests in a browser; make test-browser runs them"
 
 test-thorough: $(STAMP)
 	"$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist worksteal -m "thorough and not slow and not variant"

@@ -8,7 +8,6 @@ import gc
 
 import keras
 import pytest
-from chromium import find_chromium
 
 BACKEND = keras.backend.backend()
 collect_ignore, collect_ignore_glob = [], []
@@ -56,9 +55,3 @@ def pytest_collection_modifyitems(items):
         row = getattr(item, "callspec", None) and item.callspec.params.get("row")
         if getattr(row, "label", ""):
             item.add_marker(pytest.mark.variant)
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    """The fast tests leave out those in a browser: says what is missing to run them."""
-    if not hasattr(config, "workerinput") and find_chromium() is None:
-        terminalreporter.section("NOT RUN: tests in a browser, there is no Chromium", yellow=True)

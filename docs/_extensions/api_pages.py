@@ -13,6 +13,13 @@ PACKAGES = {
     "keras_attention.plotting": "Figures",
     "keras_attention.export": "Export and serving",
     "keras_attention.export.tokenizers": "Tokenizers",
+    "keras_attention.export.serving": "Clients and the development server",
+    "keras_attention.ntm": "Functions of the Neural Turing Machine",
+    "keras_attention.decoders": "Functions for decoders of your own",
+    "keras_attention.scorers": "Scorers by name",
+    "keras_attention.normalizers": "Normalizers by name",
+    "keras_attention.recurrent": "Functions of recurrent layers",
+    "keras_attention.convolutional": "Functions of convolutional layers",
 }
 
 

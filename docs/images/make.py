@@ -4,8 +4,8 @@
     python docs/images/make.py --screenshots  # of the data that is there
 
 The data of the pages is stored beside this file, and so are the screenshots; the site's build
-writes the pages. The models are those of `examples/notebooks`: RNNsearch and a Transformer on dates, and
-the Neural Turing Machine that copies.
+writes the pages. The models are those of `examples/notebooks`: RNNsearch and a Transformer on
+dates, and the Neural Turing Machine that copies.
 """
 
 import argparse
