@@ -27,12 +27,10 @@ def find_figures(notebook: nbformat.NotebookNode) -> list[Image.Image]:
 
 
 def make_thumbnail(figures: list[Image.Image]) -> Image.Image:
-    """Returns the figure whose proportions fit best, small and on white."""
-    ratio = SIZE[0] / SIZE[1]
-    best = min(
-        figures, key=lambda one: max(ratio * one.height / one.width, one.width / one.height / ratio)
-    )
-    best = best.convert("RGBA")
+    """Returns the largest figure of usual proportions, or the narrowest, small and on white."""
+    fitting = [one for one in figures if 1 <= one.width / one.height <= 3]
+    narrow = min(figures, key=lambda one: one.width / one.height)
+    best = max(fitting, key=lambda one: one.width * one.height, default=narrow).convert("RGBA")
     white = Image.new("RGBA", best.size, "white")
     return ImageOps.pad(Image.alpha_composite(white, best).convert("RGB"), SIZE, color="white")
 

@@ -12,14 +12,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "references"))
 SITE = ROOT / "build" / "site"
 PAINTED = ("docs/index", "docs/api/keras_attention.BahdanauAttention", "docs/mechanisms")
-LOADED = """[location.href, ...performance.getEntriesByType('resource').map(e => e.name)]"""
-FIRST_PAINT = """performance.getEntriesByName('first-contentful-paint')[0].startTime"""
+FIRST_PAINT = """new Promise(done => new PerformanceObserver(list => done(
+    list.getEntriesByName('first-contentful-paint')[0].startTime)).observe(
+    {type: 'paint', buffered: true}))"""
 
 
 def weigh(browser, page: pathlib.Path) -> int:
     """Returns the bytes of all files that a page loads from the site."""
     browser.open(page)
-    urls = {urllib.parse.urlparse(url) for url in browser.run(LOADED)}
+    requests = [one["params"]["request"] for one in browser.events if "request" in one["params"]]
+    urls = {urllib.parse.urlparse(one["url"]) for one in requests}
     files = {urllib.parse.unquote(url.path) for url in urls if url.scheme == "file"}
     return sum(pathlib.Path(file).stat().st_size for file in files)
 
