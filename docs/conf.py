@@ -59,6 +59,7 @@ copybutton_prompt_is_regexp = True
 html_theme = "furo"
 html_title = "keras_attention"
 html_show_sourcelink = False
+html_show_search_summary = False  # browsers fetch no page from disk
 html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]

@@ -3,19 +3,17 @@
 `make test-browser` builds the site first. Each page is loaded from disk.
 """
 
-import importlib.util
 import json
 import pathlib
 import urllib.parse
 
 import pytest
-from chromium import Browser, find_chromium
+from chromium import AXE, NO_AXE, Browser, find_chromium
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SITE = ROOT / "build" / "site"
 PAGES = sorted(str(page.relative_to(SITE)) for page in SITE.rglob("*.html"))
 CHROMIUM = find_chromium()
-AXE = importlib.util.find_spec("axe_playwright_python")
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="NOT RUN: there is no Chromium (or Chrome)"),
@@ -105,32 +103,22 @@ def test_the_search_finds_a_layer(browser):
     )
     links = browser.run("[...document.querySelectorAll('ul.search a')].map(e => e.href)")
     assert any("docs/api/keras_attention.BahdanauAttention.html" in link for link in links[:3])
+    assert browser.list_errors() == []
 
 
-def run_axe(browser):
-    """Returns the violations of axe-core's rules on the open page."""
-    folder = pathlib.Path(AXE.origin).parent
-    browser.run(f"{(folder / 'axe.min.js').read_text(encoding='utf-8')}; 0")
-    return browser.run(
-        "axe.run({resultTypes: ['violations']}).then(found => found.violations.map(one =>"
-        " [one.id, ...one.nodes.slice(0, 3).map(node => node.html.slice(0, 120))]))"
-    )
-
-
-@pytest.mark.skipif(AXE is None, reason="NOT RUN: the group browser of pyproject.toml is missing")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.skipif(AXE is None, reason=NO_AXE)
+@pytest.mark.parametrize("width, scheme", [(1440, "light"), (390, "dark")])
 @pytest.mark.parametrize("page", KINDS)
-def test_a_kind_of_page_is_accessible(browser, page, scheme):
-    for width in (1440, 390):
-        browser.open(SITE / page, width=width, scheme=scheme)
-        assert run_axe(browser) == []
+def test_a_kind_of_page_is_accessible(browser, page, width, scheme):
+    browser.open(SITE / page, width=width, scheme=scheme)
+    assert browser.list_violations() == []
 
 
-@pytest.mark.skipif(AXE is None, reason="NOT RUN: the group browser of pyproject.toml is missing")
+@pytest.mark.skipif(AXE is None, reason=NO_AXE)
 def test_axe_finds_a_planted_defect(browser):
     browser.open(SITE / "docs" / "index.html")
     browser.run("document.querySelector('article p').style.color = '#999', 0")
-    assert [name for name, *_ in run_axe(browser)] == ["color-contrast"]
+    assert [name for name, *_ in browser.list_violations()] == ["color-contrast"]
 
 
 def test_pages_can_be_read_without_scripts(browser):

@@ -64,6 +64,10 @@ def _make_page(package, name, value):
     else:
         directive, options = "data", ["", f"   ``{value!r}``"]
     lines = [name, "=" * len(name), "", f".. currentmodule:: {package}", ""]
+    if package != "keras_attention":
+        # A page of sources links to all of its names as if they were in one package.
+        anchor = f'<span id="keras_attention.{name}"></span>'
+        lines += [".. raw:: html", "", f"   {anchor}", ""]
     return "\n".join([*lines, f".. {directive}:: {name}", *options, ""])
 
 

@@ -1,7 +1,9 @@
 """A headless Chromium, driven through two pipes by the DevTools protocol: no package is needed."""
 
+import importlib.util
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import tempfile
@@ -16,6 +18,10 @@ OPTIONS = (
     "--disable-background-networking",
     "--remote-debugging-pipe",
 )
+
+
+AXE = importlib.util.find_spec("axe_playwright_python")  # for its script; Playwright is not used
+NO_AXE = "NOT RUN: axe-playwright-python is missing; `make test-browser` installs it"
 
 
 def find_chromium():
@@ -144,6 +150,15 @@ class Browser:
             elif not url.startswith(("file:", "data:")):
                 found.append(url)
         return found
+
+    def list_violations(self):
+        """Returns the rules of axe-core that the open page violates, and the elements."""
+        script = pathlib.Path(AXE.origin).with_name("axe.min.js").read_text("utf-8")
+        self.run(f"{script}; 0")
+        return self.run(
+            "axe.run({resultTypes: ['violations']}).then(found => found.violations.map(one =>"
+            " [one.id, ...one.nodes.slice(0, 3).map(node => node.html.slice(0, 120))]))"
+        )
 
     def close(self):
         self._process.terminate()
