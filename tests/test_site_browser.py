@@ -96,7 +96,7 @@ def test_links_and_anchors_lead_somewhere(visited):
 
 
 def test_the_search_finds_a_layer(browser):
-    browser.open(SITE / "search.html", query="?q=BahdanauAttention")
+    browser.open((SITE / "search.html").as_uri() + "?q=BahdanauAttention")
     browser.run(
         "new Promise(done => { const look = () => document.querySelector('ul.search a')"
         " ? done() : setTimeout(look, 50); look() })"
