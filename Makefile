@@ -7,7 +7,7 @@ RUN ?= runs/demo
 # Installed once; the stamp is newer than pyproject.toml and constraints.txt when nothing is missing.
 STAMP := $(VENV)/installed.test
 
-.PHONY: help demo test test-thorough test-variants test-jax test-jax-thorough test-torch test-torch-thorough test-slow fuzz notebooks docs lint format wheel clean install
+.PHONY: help demo test test-thorough test-variants test-jax test-jax-thorough test-torch test-torch-thorough test-browser test-slow fuzz notebooks docs lint format wheel clean install
 
 help:
 	@echo "make demo       train RNNsearch on dates, evaluate, plot, export and query it"
@@ -20,6 +20,7 @@ help:
 	@echo "make test-slow  the tests that train or measure for minutes"
 	@echo "make fuzz       a million random requests to an exported translator"
 	@echo "make notebooks  run every notebook with little training"
+	@echo "make test-browser the site, the explorer and the playground in Chromium, which must be installed"
 	@echo "make docs       build the site into build/site; warnings are errors"
 	@echo "make lint       what CI and pre-commit check"
 	@echo "make wheel      build the wheel and test it away from the checkout"
@@ -55,8 +56,15 @@ docs: $(STAMP)
 	"$(BIN)/python" -m sphinx -c docs -W --keep-going -q . build/site
 	@echo "build/site/index.html"
 
+# Fails without a browser; the other targets skip its tests and say so.
+test-browser: docs
+	"$(BIN)/python" -m pip install --quiet --group browser --constraint constraints.txt
+	KERAS_ATTENTION_REQUIRE_BROWSER=1 "$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist loadscope \
+	  -m "browser and not slow"
+
 test: $(STAMP)
 	"$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist loadscope
+	@echo "NOT RUN: tests in a browser; make test-browser runs them"
 
 test-thorough: $(STAMP)
 	"$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist worksteal -m "thorough and not slow and not variant"

@@ -14,8 +14,10 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
+    "accessible_pages",
     "api_pages",
     "call_arguments",
+    "gallery",
 ]
 # The root of the repository is the source, so that relative links are right here and there.
 root_doc = "docs/index"
@@ -57,4 +59,9 @@ copybutton_prompt_is_regexp = True
 html_theme = "furo"
 html_title = "keras_attention"
 html_show_sourcelink = False
+html_show_search_summary = False  # browsers fetch no page from disk
+html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_js_files = ["scrollable.js"]
 html_extra_path = ["_site"]  # index.html, which leads to docs/index.html

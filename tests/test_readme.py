@@ -12,8 +12,10 @@ from keras_attention import plotting
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")})
-#: Without the pages of the examples, and the site's generated one.
-WRAPPED = [page for page in PAGES if not {"examples", "api"} & {*page.relative_to(ROOT).parts}]
+#: Without the pages of the examples, and those that the site generates.
+WRAPPED = [
+    page for page in PAGES if not {"examples", "api", "tutorials"} & {*page.relative_to(ROOT).parts}
+]
 LINK = re.compile(r"\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)")
 #: Folders of one machine: what a page may name is relative, or a placeholder such as /path/to.
 PRIVATE = re.compile(r"(?<![\w.~-])/(?:home|Users|work|tmp|root|mnt|data)/[\w.-]+")

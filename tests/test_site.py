@@ -1,11 +1,13 @@
 """The site: every call argument of a layer is spelled out, and `make docs` builds every page."""
 
+import importlib
 import importlib.util
 import inspect
 import pathlib
 import re
 import subprocess
 import sys
+import tomllib
 
 import keras
 import pytest
@@ -15,8 +17,11 @@ import keras_attention as ka
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
 
+from api_pages import PACKAGES  # noqa: E402
 from call_arguments import explain_arguments, spell_out, split_section  # noqa: E402
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT_PACKAGES = PROJECT["tool"]["setuptools"]["packages"]
 LAYERS = [
     one
     for one in map(ka.__dict__.get, ka.__all__)
@@ -40,6 +45,42 @@ def test_every_call_argument_is_explained_on_the_page_of_its_layer(layer):
     assert {name for name, one in explained.items() if one} <= items.keys()
 
 
+def _list_public_names():
+    """Yields each public object of the library with a name of it; checks of arguments are ours."""
+    for package in PROJECT_PACKAGES:
+        if package not in ("keras_attention.validation", "keras_attention._utils"):
+            module = importlib.import_module(package)
+            for name in module.__all__:
+                if not inspect.ismodule(getattr(module, name)):
+                    yield f"{package}.{name}", getattr(module, name)
+
+
+def test_every_public_name_has_a_page():
+    listed = [importlib.import_module(package) for package in PACKAGES]
+    documented = {id(getattr(module, name)) for module in listed for name in module.__all__}
+    assert [name for name, value in _list_public_names() if id(value) not in documented] == []
+
+
+#: Base classes, and pieces that no paper defines alone.
+WITHOUT_PAPER = {
+    "AttentionMechanism",
+    "ContextAdd",
+    "Decoder",
+    "LearnedQueries",
+    "Normalizer",
+    "RecurrentDecoder",
+    "ScalarShift",
+    "Scorer",
+    "SoftmaxShift",
+    "UniformScorer",
+}
+
+
+def test_every_layer_links_to_its_paper():
+    found = {one.__name__ for one in LAYERS if not re.search("https?://", inspect.getdoc(one))}
+    assert found <= WITHOUT_PAPER
+
+
 def test_an_argument_of_a_base_class_is_spelled_out():
     lines = inspect.getdoc(ka.BahdanauAttention).splitlines()
     spell_out(None, "class", "", ka.BahdanauAttention, None, lines)
@@ -59,6 +100,7 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     done = subprocess.run([*command, tmp_path], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     page = (tmp_path / "docs" / "api" / "keras_attention.BahdanauAttention.html").read_text()
-    for word in ("units", "position_offset", "previous_weights", "arxiv.org/abs/1409.0473"):
+    source = "_modules/keras_attention/attention/bahdanau.html"
+    for word in ("units", "position_offset", "previous_weights", "arxiv.org/abs/1409.0473", source):
         assert word in page
     assert "BahdanauAttention" in (tmp_path / "searchindex.js").read_text()

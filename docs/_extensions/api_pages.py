@@ -13,6 +13,13 @@ PACKAGES = {
     "keras_attention.plotting": "Figures",
     "keras_attention.export": "Export and serving",
     "keras_attention.export.tokenizers": "Tokenizers",
+    "keras_attention.export.serving": "Clients and the development server",
+    "keras_attention.ntm": "Functions of the Neural Turing Machine",
+    "keras_attention.decoders": "Functions for decoders of your own",
+    "keras_attention.scorers": "Scorers by name",
+    "keras_attention.normalizers": "Normalizers by name",
+    "keras_attention.recurrent": "Functions of recurrent layers",
+    "keras_attention.convolutional": "Functions of convolutional layers",
 }
 
 
@@ -57,6 +64,10 @@ def _make_page(package, name, value):
     else:
         directive, options = "data", ["", f"   ``{value!r}``"]
     lines = [name, "=" * len(name), "", f".. currentmodule:: {package}", ""]
+    if package != "keras_attention":
+        # A page of sources links to all of its names as if they were in one package.
+        anchor = f'<span id="keras_attention.{name}"></span>'
+        lines += [".. raw:: html", "", f"   {anchor}", ""]
     return "\n".join([*lines, f".. {directive}:: {name}", *options, ""])
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from chromium import Browser, find_chromium
+from chromium import AXE, NO_AXE, Browser, find_chromium
 
 from keras_attention.plotting import (
     explore_alignments,
@@ -16,7 +16,7 @@ from keras_attention.plotting import (
 
 CHROMIUM = find_chromium()
 pytestmark = [
-    pytest.mark.thorough,
+    pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="NOT RUN: there is no Chromium (or Chrome)"),
 ]
 SOURCE, TARGET = ["das", "<b>alte</b>", "Haus"], ["the", "house"]
@@ -85,6 +85,19 @@ def test_a_page_works_without_errors_and_needs_no_network(show, kind, width, sch
     assert browser.run("document.documentElement.scrollWidth") <= width
     paper = browser.run("getComputedStyle(document.body).backgroundColor")
     assert paper == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(21, 23, 28)")
+
+
+@pytest.mark.skipif(AXE is None, reason=NO_AXE)
+@pytest.mark.parametrize("kind", PAGES)
+@pytest.mark.parametrize("width, scheme", [(1440, "dark"), (390, "light")])
+def test_a_page_is_accessible_before_and_after_a_click(show, kind, width, scheme):
+    browser = show(PAGES[kind](), width=width, scheme=scheme)
+    assert browser.list_violations() == []
+    for control in ("[role=option]", ".tree button", "canvas.map"):
+        if browser.run(f"document.querySelector({control!r}) !== null"):
+            browser.move_to(control, click=True)
+            break
+    assert browser.list_violations() == []
 
 
 def test_the_policy_refuses_what_is_foreign(browser, tmp_path):

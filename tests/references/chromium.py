@@ -1,7 +1,9 @@
 """A headless Chromium, driven through two pipes by the DevTools protocol: no package is needed."""
 
+import importlib.util
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import tempfile
@@ -18,9 +20,22 @@ OPTIONS = (
 )
 
 
+AXE = importlib.util.find_spec("axe_playwright_python")  # for its script; Playwright is not used
+NO_AXE = "NOT RUN: axe-playwright-python is missing; `make test-browser` installs it"
+
+
 def find_chromium():
-    """Returns the path of an installed Chromium or Chrome, or None."""
-    return next(filter(None, map(shutil.which, NAMES)), None)
+    """Returns the path of an installed Chromium or Chrome, or None.
+
+    Raises:
+        FileNotFoundError: If there is none and the environment asks for one, as CI does.
+    """
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if not found and os.environ.get("KERAS_ATTENTION_REQUIRE_BROWSER"):
+        raise FileNotFoundError(
+            f"KERAS_ATTENTION_REQUIRE_BROWSER is set, and none of {NAMES} found"
+        )
+    return found
 
 
 class Browser:
@@ -69,13 +84,14 @@ class Browser:
         return json.loads(text)
 
     def open(self, path, width=1440, height=900, scheme="light"):
-        """Opens a file in a window of this size and color scheme."""
+        """Opens a file, or a URL as str, in a window of this size and color scheme."""
         self.events.clear()
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         self.send("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": scheme}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
-        self.send("Page.navigate", url=path.resolve().as_uri())
+        url = path if isinstance(path, str) else path.resolve().as_uri()
+        self.send("Page.navigate", url=url)
         while not any(one.get("method") == "Page.loadEventFired" for one in self.events):
             self.events.append(self._read())
 
@@ -135,6 +151,15 @@ class Browser:
             elif not url.startswith(("file:", "data:")):
                 found.append(url)
         return found
+
+    def list_violations(self):
+        """Returns the rules of axe-core that the open page violates, and the elements."""
+        script = pathlib.Path(AXE.origin).with_name("axe.min.js").read_text("utf-8")
+        self.run(f"{script}; 0")
+        return self.run(
+            "axe.run({resultTypes: ['violations']}).then(found => found.violations.map(one =>"
+            " [one.id, ...one.nodes.slice(0, 3).map(node => node.html.slice(0, 120))]))"
+        )
 
     def close(self):
         self._process.terminate()

@@ -11,4 +11,5 @@ page.views.forEach((view, number) => {
   else main.firstChild.id = `view-${number}`;
   main.append(section);
   VIEWS[view.kind](view, section);
+  if (isOnly) for (const heading of section.querySelectorAll("h3")) heading.ariaLevel = 2;
 });
