@@ -3,6 +3,7 @@
     KERAS_BACKEND=jax python -m benchmarks gpu --json gpu.json
     python -m benchmarks gpu --only additive "decoding Transformer" --max-seconds 100
     python -m benchmarks gpu --small                                        # on a CPU, in a minute
+    python -m benchmarks gpu --compile           # what an H100 would launch; no GPU is needed
 
 Two ceilings come first, a copy and matrix products on random data; the share of a row is its floor
 on these ceilings over its time, with F where the floor is that of the products, B that of the
@@ -23,6 +24,7 @@ import time
 
 from benchmarks import report as reports
 from benchmarks.arguments import add_number
+from benchmarks.gpu import compile
 from benchmarks.gpu.cases import all_cases
 from benchmarks.gpu.client import Worker
 from benchmarks.harness import BenchmarkError, summary
@@ -36,6 +38,9 @@ UNEQUAL = 0.02  # relative difference of two forms of one function that is noted
 
 def add_arguments(parser) -> None:
     """Adds this suite's flags to its parser; the shared ones are there already."""
+    parser.add_argument(
+        "--compile", action="store_true", help="compile for an H100, without one, and run nothing"
+    )
     parser.add_argument("--small", action="store_true", help="tiny sizes, nothing to quote")
     parser.add_argument(
         "--only", nargs="+", metavar="NAME", help="cases whose name contains one of these"
@@ -57,6 +62,8 @@ def add_arguments(parser) -> None:
 
 def run(arguments, command: str, progress) -> dict:
     """Measures case by case, prints each at once, and returns the filled report."""
+    if arguments.compile:
+        return compile.run(arguments, command, progress)
     end = time.monotonic() + arguments.max_seconds
     settings = {"small": arguments.small, "only": arguments.only}
     title = f"On a GPU, medians of {arguments.repeats} rounds"

@@ -23,11 +23,13 @@ class Program:
         function: Callable of `arguments`.
         arguments: Its arguments, on the device.
         carries: Whether it returns `(first argument of the next call, result)`.
+        turns: Turns of a loop whose end depends on data.
     """
 
     function: Callable
     arguments: tuple
     carries: bool = False
+    turns: int = 1
 
 
 SIDES = ("source", "target")
@@ -215,7 +217,8 @@ def search(system, batch, beam, source_length, length, width, layers, vocabulary
             ids, log_probs = find(ids)
         return log_probs, ids
 
-    return Program(run, (values, jnp.asarray(example_sources(batch, source_length, vocabulary))))
+    ids = jnp.asarray(example_sources(batch, source_length, vocabulary))
+    return Program(run, (values, ids), turns=length)
 
 
 def naive_search(batch, beam, source_length, length, width, layers, vocabulary, dtype):
@@ -228,7 +231,7 @@ def naive_search(batch, beam, source_length, length, width, layers, vocabulary, 
     def run(weights, memory):
         return naive_loop.decode(weights, memory, beam, length)
 
-    return Program(run, (weights, memory))
+    return Program(run, (weights, memory), turns=length)
 
 
 def ntm(batch, length, memory_size, word_size, units):

@@ -19,6 +19,8 @@ import os
 import sys
 import time
 
+from benchmarks.gpu.h100 import H100Library
+
 #: A burst repeats a call until it takes about so long; calls that take longer run alone.
 BURST_SECONDS = 0.02
 MAX_CALLS = 200
@@ -27,8 +29,7 @@ MAX_CALLS = 200
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    library = sys.argv[1]
-    library = JaxLibrary() if library == "jax" else TorchLibrary()
+    library = {"jax": JaxLibrary, "torch": TorchLibrary, "h100": H100Library}[sys.argv[1]]()
     sides = {}
     for line in sys.stdin:
         request = json.loads(line)
@@ -36,7 +37,7 @@ def main() -> None:
             if request["do"] == "build":
                 answer = _build(library, request["sides"], sides, request["warmup"])
             elif request["do"] == "describe":
-                answer = importlib.import_module(f"benchmarks.gpu.{library.name}_sides").describe()
+                answer = library.describe()
             elif request["do"] == "call":
                 answer = _burst(library, *sides[request["side"]])
             else:
@@ -66,6 +67,8 @@ def _build(library, requested, sides, warmup):
             continue
         call, built = result
         found[name].update(built)
+        if call is None:
+            continue
         try:
             found[name].update(_first_calls(library, call, warmup))
             sides[name] = call, found[name]["calls"]
@@ -109,7 +112,11 @@ def _text(error):
 class JaxLibrary:
     """How programs of JAX are compiled, awaited and read."""
 
-    name = "jax"
+    def describe(self):
+        """Returns what it runs on."""
+        from benchmarks.gpu import jax_sides
+
+        return jax_sides.describe()
 
     def prepare(self, program):
         """Returns the program, lowered."""
@@ -183,7 +190,11 @@ class JaxLibrary:
 class TorchLibrary:
     """How calls of PyTorch are awaited and read."""
 
-    name = "torch"
+    def describe(self):
+        """Returns what it runs on."""
+        from benchmarks.gpu import torch_sides
+
+        return torch_sides.describe()
 
     def prepare(self, call):
         return call
