@@ -20,7 +20,7 @@ COLUMNS = [
     *("extra memory", "floor, ms"),
 ]
 COMPILE_SECONDS = 600
-INSTALL = 'python -m pip install "jax[cuda12]==0.7.*" "keras>=3.15,<4"'
+INSTALL = 'python -m pip install "keras>=3.15,<4" "jax[cuda12]==0.7.*"'
 FLOORS = {"L": "launches", "F": "products", "B": "bytes"}
 
 

@@ -117,4 +117,4 @@ def test_cases_are_skipped_once_the_time_is_used(faked, capsys):
 def test_the_compiler_must_be_installed(monkeypatch, capsys):
     monkeypatch.setattr(compile.importlib.util, "find_spec", lambda name: None)
     assert main(["gpu", "--compile", "--small"]) == 1
-    assert 'pip install "jax[cuda12]' in capsys.readouterr().err
+    assert '"jax[cuda12]==0.7' in capsys.readouterr().err
