@@ -69,13 +69,14 @@ class Browser:
         return json.loads(text)
 
     def open(self, path, width=1440, height=900, scheme="light"):
-        """Opens a file in a window of this size and color scheme."""
+        """Opens a file, or a URL as str, in a window of this size and color scheme."""
         self.events.clear()
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         self.send("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": scheme}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
-        self.send("Page.navigate", url=path.resolve().as_uri())
+        url = path if isinstance(path, str) else path.resolve().as_uri()
+        self.send("Page.navigate", url=url)
         while not any(one.get("method") == "Page.loadEventFired" for one in self.events):
             self.events.append(self._read())
 
