@@ -65,11 +65,8 @@ function readField(control, name, isText, isNumber, count) {
   }
 }
 
-/** Returns the inputs by name; throws a `FieldError`. */
-function readFields(fields, hasTexts) {
-  const inputs = {};
-  const text = hasTexts ? fields.find(({ name }) => name === hasTexts) : null;
-  const count = text?.read(0).length;
-  for (const { name, read } of fields) inputs[name] = read(count);
-  return inputs;
+/** Returns the inputs by name; the field `textName`, if any, has a text for each example. */
+function readFields(fields, textName) {
+  const count = fields.find(({ name }) => name === textName)?.read().length;
+  return Object.fromEntries(fields.map(({ name, read }) => [name, read(count)]));
 }

@@ -3,12 +3,14 @@
 import base64
 import hashlib
 import http.client
+import pathlib
 import re
+import tomllib
 
 import pytest
 
 from keras_attention.export import serve
-from keras_attention.export.serving import Server
+from keras_attention.export.serving import Server, _playground
 from keras_attention.export.serving._playground import Playground, is_loopback
 
 
@@ -53,7 +55,7 @@ def test_the_policy_allows_the_scripts_and_styles_of_the_page_alone(server):
         "frame-ancestors 'none'"
     )
     assert len(hashes) == 2 and " style=" not in body
-    assert not re.search(r"""(src|href)=["']?(?!data:,)\S""", body.split("<script>")[0])
+    assert re.findall(r"(?:src|href)=(\S+)", body.split("<script>")[0]) == ['"data:,">']
 
 
 def test_queries_do_not_matter_and_other_paths_and_methods_are_not_found(server):
@@ -65,11 +67,18 @@ def test_queries_do_not_matter_and_other_paths_and_methods_are_not_found(server)
         assert response.getheader("content-security-policy") is None
 
 
+def test_all_files_of_the_page_are_used_and_packaged():
+    root = pathlib.Path(__file__).parents[3]
+    files = {path.name for path in (root / "export" / "serving" / "playground").iterdir()}
+    assert files == {*_playground.SCRIPTS, "page.html", "style.css"}
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    data = project["tool"]["setuptools"]["package-data"]
+    assert data["keras_attention.export.serving"] == ["playground/*"]
+
+
 def test_a_name_of_a_model_cannot_end_the_data():
     page = Playground(["</script><b>"], None).body.decode()
-    assert "</script><b>" not in page and "\\u003c/script>\\u003cb>" in page.replace(
-        "u003cb", "u003cb"
-    )
+    assert "</script><b>" not in page and '["\\u003c/script>\\u003cb>"]' in page
     assert '"grpcPort": null' in page
 
 
