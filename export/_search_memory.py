@@ -7,6 +7,7 @@ for each beam,
     16 min(V, 2 beams) the candidates; 3 beams with two EOS tokens, and so on
     12 T               the tokens of every step, their parents, the output
     24 T               in addition, with an n-gram size, a repetition penalty or a processor
+    48 T               in addition, with the tree: its ids, parents, log-probabilities, and packed
     12 T S             alignments, as written by the steps and as returned
     16 V               in addition, with a language model: its logits, log-probabilities, their
                        terms, and the sums
@@ -54,6 +55,7 @@ def check_search_ram(pipeline, search, xla_buckets=None):
     def check(state):
         per_beam = (12 if fusion is None else 28) * vocabulary + 16 * min(vocabulary, compared)
         per_beam += (36 if needs_ids else 12) * length
+        per_beam += 48 * length if search.options.return_tree else 0
         per_beam += 12 * length * source + 24 * source + 2 * state
         total = rows * beam_width * per_beam
         if total > MAX_SEARCH_BYTES:

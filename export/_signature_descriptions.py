@@ -83,4 +83,16 @@ TRANSLATOR_SIGNATURES = {
         },
         "outputs": {"text": "translations", "log_prob": LOG_PROB, "length": SINGLE_LENGTH},
     },
+    "beam_tree": {
+        "description": "The hypotheses of each step of the search of `serving_default`.",
+        "inputs": {"text": TEXT},
+        "outputs": {
+            "tokens": 'last token of each hypothesis; "" in padding',
+            "parent": "place, from 0, that the hypothesis had in the step before; 0 in padding and "
+            "in the first step",
+            "log_prob": "log-probability of the translator alone so far; -1e9 in padding",
+            "state": "0 padding, 1 alive, 2 ended",
+            "length": "number of steps",
+        },
+    },
 }

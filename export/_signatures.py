@@ -21,6 +21,7 @@ from keras_attention.export._tf_functions import (
 )
 from keras_attention.export._unknown_words import UnknownWordReplacer
 from keras_attention.search import beam_search, greedy_search, sample_search, score_sequences
+from keras_attention.search.beam import PADDING_SCORE
 
 LENGTH = tf.TensorSpec([None], tf.int32, name="length")
 TEXT = tf.TensorSpec([None], tf.string, name="text")
@@ -39,7 +40,9 @@ INPUTS = {
     "score": (TEXT, TARGET),
     "search": (TEXT, LENGTH_PENALTY, MAX_LENGTH),
     "sample": (TEXT, SEED, TEMPERATURE),
+    "beam_tree": (TEXT,),  # with `return_tree` alone
 }
+PADDING, ALIVE, ENDED = 0, 1, 2  # states of the hypotheses of a tree
 
 
 class TranslatorSignatures:
@@ -49,7 +52,8 @@ class TranslatorSignatures:
         model: A translator with children `encoder` and `decoder`.
         source: Tokenizer of the source side.
         target: Tokenizer of the target side.
-        search: The `SearchOptions`, as `resolve_search_options` returns them.
+        search: The `SearchOptions`, as `resolve_search_options` returns them. With their
+            `return_tree` there is the signature `beam_tree`; the other searches do not use it.
         xla_buckets: An `XLABuckets` whose programs run the searches; None for graphs without XLA.
 
     Attributes:
@@ -61,7 +65,9 @@ class TranslatorSignatures:
         self.pipeline = TranslationPipeline(
             model, source, target, search.max_source_length, search.max_length
         )
-        self._search, self._compilation = search, xla_buckets
+        self._has_tree = search.options.return_tree
+        options = dataclasses.replace(search.options, return_tree=False)
+        self._search, self._compilation = dataclasses.replace(search, options=options), xla_buckets
         self.unknown_words = None
         if search.replace_unknown is not False:
             dictionary = search.replace_unknown if search.replace_unknown is not True else None
@@ -92,6 +98,10 @@ class TranslatorSignatures:
         return run_in_chunks(self._sample_search, IDS, LENGTH, SEED, TEMPERATURE)
 
     @functools.cached_property
+    def _search_tree(self):
+        return run_in_chunks(self._beam_search_with_tree, IDS, LENGTH)
+
+    @functools.cached_property
     def _score_ids(self):
         return run_in_chunks(self._score_sequences, IDS, LENGTH, TARGET_IDS)
 
@@ -103,7 +113,9 @@ class TranslatorSignatures:
     def signatures(self) -> dict:
         """Returns the `tf.function` of each signature, by name."""
         return {
-            name: make_tf_function(getattr(self, name), *inputs) for name, inputs in INPUTS.items()
+            name: make_tf_function(getattr(self, name), *inputs)
+            for name, inputs in INPUTS.items()
+            if name != "beam_tree" or self._has_tree
         }
 
     def serving_default(self, text):
@@ -133,6 +145,10 @@ class TranslatorSignatures:
     def sample(self, text, seed, temperature):
         """`text`, `seed`, `temperature`, all `(B,)` -> `text`, `log_prob` and `length`, `(B,)`."""
         return call_with_any_batch(self._compute_sample, text, seed, temperature)
+
+    def beam_tree(self, text):
+        """`text (B,)` -> the hypotheses of each step: `tokens`, `parent`, ..., `(B, T, 2 N)`."""
+        return call_with_any_batch(self._compute_beam_tree, text)
 
     def _compute_serving_default(self, text):
         search = self._search_with_alignment if self.unknown_words else self._search_n_best
@@ -214,6 +230,12 @@ class TranslatorSignatures:
         ids = self.pipeline.encode_target(target, text, longest)[:, :longest]
         return self._score_ids(*self.pipeline.encode_source(text), ids)
 
+    def _compute_beam_tree(self, text):
+        found = self._search_tree(*self.pipeline.encode_source(text))
+        longest = max_or_zero(found["length"])
+        found |= {name: found[name][:, :longest] for name in ("ids", "parent", "log_prob", "state")}
+        return {"tokens": self.pipeline.get_target_tokens(found.pop("ids"), text), **found}
+
     def _score_sequences(self, ids, length, target_ids):
         state, memory = self.pipeline.encode(ids, length)
         found = score_sequences(
@@ -258,6 +280,23 @@ class TranslatorSignatures:
         """Searches for sources that end with EOS, with alignments."""
         return _format_hypotheses(self._run_beam_search(ids, length, return_alignments=True))
 
+    def _beam_search_with_tree(self, ids, length):
+        """Searches for sources that end with EOS; returns the tree instead of the n-best."""
+        options = dataclasses.replace(self._search.options, return_tree=True)
+        found = self._run_beam_search(ids, length, options=options)
+        log_prob = tf.cast(found["tree_log_probs"], tf.float32)
+        is_padding = log_prob <= PADDING_SCORE
+        place = tf.range(2 * self._search.beam_width)
+        state = tf.where(place < self._search.beam_width, ALIVE, ENDED)
+        is_step = tf.logical_not(tf.reduce_all(is_padding, axis=2))
+        return {
+            "ids": tf.cast(found["tree_ids"], tf.int32),
+            "parent": tf.cast(found["tree_parents"], tf.int32),
+            "log_prob": log_prob,
+            "state": tf.where(is_padding, PADDING, state),
+            "length": tf.reduce_sum(tf.cast(is_step, tf.int32), axis=1),
+        }
+
     def _greedy_search(self, ids, length):
         state, memory = self.pipeline.encode(ids, length)
         found = greedy_search(
@@ -277,6 +316,7 @@ class TranslatorSignatures:
         arguments = {
             "length_penalty": self._search.length_penalty,
             "constraints": self._search.constraints,
+            "options": self._search.options,
             "return_alignments": False,
         }
         return beam_search(
@@ -285,7 +325,6 @@ class TranslatorSignatures:
             memory,
             max_length=self._search.max_length,
             beam_width=self._search.beam_width,
-            options=self._search.options,
             fusion=self._search.fusion,
             memory_mask=make_source_mask(ids, length),
             **arguments | changes,

@@ -1,5 +1,7 @@
 """Makes the warm-up requests of a translator from its tokenizers; needs no data."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from keras_attention.export._signatures import INPUTS
@@ -19,12 +21,13 @@ COMPILED_SIGNATURES = ("serving_default", "translate_with_alignment", "ids", "gr
 
 
 def make_translator_requests(
-    pipeline, xla_buckets: XLABuckets | None = None
+    pipeline, signatures: Iterable[str], xla_buckets: XLABuckets | None = None
 ) -> list[WarmupRequest]:
     """Returns requests for every signature and for every program of a compiled export.
 
     Args:
         pipeline: A `TranslationPipeline`.
+        signatures: Names of the signatures.
         xla_buckets: The `XLABuckets` of a compiled export, else None.
 
     Returns:
@@ -33,7 +36,7 @@ def make_translator_requests(
     """
     compiled = COMPILED_SIGNATURES if xla_buckets else ()
     requests = []
-    for name in INPUTS:
+    for name in signatures:
         shapes = [(batch, TYPICAL_LENGTH) for batch in WARMUP_BATCH_SIZES]
         if name in compiled:
             shapes = xla_buckets.shapes()

@@ -37,14 +37,13 @@ def parse_length_penalty(text: str) -> AverageLengthPenalty | GNMTLengthPenalty:
         ) from None
 
 
-def add_search_arguments(
-    parser: argparse.ArgumentParser, *, add_max_source_length: bool = True
-) -> None:
+def add_search_arguments(parser: argparse.ArgumentParser, *, for_export: bool = True) -> None:
     """Adds the flags of the search options to a parser.
 
     Args:
         parser: The parser.
-        add_max_source_length: Whether `--max-source-length` is one of them.
+        for_export: Whether the flags of exports alone, `--max-source-length` and `--return-tree`,
+            are among them.
 
     Example:
 
@@ -114,13 +113,18 @@ def add_search_arguments(
     add("--suppress-tokens", str, "TOKEN", text, (), nargs="+")
     text = "target tokens that end an output, beside EOS"
     add("--end-tokens", str, "TOKEN", text, (), nargs="+")
-    if add_max_source_length:
+    if for_export:
         add(
             "--max-source-length",
             positive_int_up_to(MAX_SOURCE_LENGTH),
             "N",
             "maximum source length in tokens; longer sources are truncated (default: 512, or the "
             "positions that the encoder has learned, if that is less)",
+        )
+        group.add_argument(
+            "--return-tree",
+            action="store_true",
+            help="write the signature beam_tree too, which returns the hypotheses of each step",
         )
 
 
@@ -157,7 +161,10 @@ def make_search_options(arguments: argparse.Namespace, run: Run) -> SearchOption
             ),
             repetition_penalty=arguments.repetition_penalty,
         ),
-        options=BeamOptions(coverage_penalty=arguments.coverage_penalty),
+        options=BeamOptions(
+            coverage_penalty=arguments.coverage_penalty,
+            return_tree=getattr(arguments, "return_tree", False),
+        ),
         replace_unknown=_read_dictionary(arguments.replace_unknown),
     )
 

@@ -50,7 +50,7 @@ class SearchOptions:
             a scored target ends there. An export traces a `logits_processor` into its graph; it
             is a function without weights.
         options: The `BeamOptions` of the beam search. Without a `reorder_cache` the search uses
-            the decoder's.
+            the decoder's. With `return_tree` an export has the signature `beam_tree` too.
         fusion: None, or a `ShallowFusion`: a language model of the target side that ranks the
             outputs of the greedy and the beam search too. It has as many logits as the decoder.
             An export stores its weights; `sample` and `score` are of the decoder alone.

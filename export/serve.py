@@ -53,6 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
             max_request_bytes=int(options.max_request_mib * 2**20),
             max_response_bytes=int(options.max_response_mib * 2**20),
             seconds=options.timeout,
+            playground=options.playground,
         )
     except ValueError as error:
         parser.error(str(error))
@@ -145,6 +146,8 @@ def _add(bases, name, directory):
 def _list_addresses(host, server):
     if server.grpc_port:
         yield f"gRPC  grpc://{format_address(host, server.grpc_port)}"
+    if server.has_playground:
+        yield f"Page  http://{format_address(host, server.rest_api_port)}/"
     for name in server.service.models if server.rest_api_port else ():
         yield f"REST  http://{format_address(host, server.rest_api_port)}/v1/models/{name}"
 
@@ -218,6 +221,12 @@ def _make_parser():
     )
     option(
         "--timeout", seconds, "SECONDS", 30.0, "deadline of a REST request (default: %(default)g)"
+    )
+    parser.add_argument(
+        "--playground",
+        action=argparse.BooleanOptionalAction,
+        help="whether there is a page at / to try the models in a browser (default: only if "
+        "--host is an address that other machines cannot reach)",
     )
     return parser
 

@@ -25,7 +25,8 @@ from keras_attention.export.search_options import SearchOptions, resolve_search_
 from keras_attention.export.tokenizers import Tokenizer
 
 OWNER = "export_translator"
-# What the search options hold, the tokenizers determine, or an export cannot have.
+# What the search options hold, the tokenizers determine, the signatures show, or an export cannot
+# have.
 NOT_IN_CARD = {
     *("constraints", "options", "special_ids", "reorder_cache"),
     *("max_lengths", "prefix", "prefix_lengths", "phrases", "return_tree"),
@@ -69,6 +70,12 @@ def export_translator(
         sample                    text (B,), seed (B,), temperature (B,)
             -> text (B,), log_prob (B,), length (B,)
 
+    With `BeamOptions(return_tree=True)` there is one more, for `plotting.explore_beam_search`:
+
+        beam_tree                 text (B,)
+            -> tokens (B, T, 2 N), parent (B, T, 2 N), log_prob (B, T, 2 N),
+               state (B, T, 2 N), length (B,)
+
     With `replace_unknown` every `text` but not `tokens` and `ids` has source words in place of
     unknown ones. A `PointerGeneratorDecoder` copies words; in `ids` the k-th unknown word of a
     source, from 0, is the vocabulary size plus k. `score` is the log-probability after the
@@ -83,6 +90,9 @@ def export_translator(
       and to [1, `max_length`].
     * `sample` takes a seed for each example. Temperature 0 takes the most probable token; higher
       temperatures are clipped to 100.
+    * `beam_tree` returns the hypotheses of each step of the search of `serving_default`: the last
+      token of each, the place that its parent has in the step before, its log-probability so far,
+      and its state: 0 padding, 1 alive, 2 ended. `length` is the number of steps.
 
     The folder `assets.extra/` of the version holds warm-up requests, a model card and example
     configurations of the server. The function runs the warm-up requests once before it renames
@@ -160,7 +170,7 @@ def export_translator(
         module,
         functions,
         card,
-        make_translator_requests(translator_signatures.pipeline, xla),
+        make_translator_requests(translator_signatures.pipeline, functions, xla),
         batch_sizes=xla.batch_sizes if xla else (1, 2, 4, 8, 16, 32),
         pad_inputs=True,
     )

@@ -15,11 +15,9 @@ from keras_attention.search import RecurrentLanguageModel, ShallowFusion
 DEFAULT_WEIGHT = 0.2
 
 
-def add_fused_search_arguments(
-    parser: argparse.ArgumentParser, *, add_max_source_length: bool = True
-) -> None:
+def add_fused_search_arguments(parser: argparse.ArgumentParser, *, for_export: bool = True) -> None:
     """Adds the flags of the search options, and those of a language model."""
-    add_search_arguments(parser, add_max_source_length=add_max_source_length)
+    add_search_arguments(parser, for_export=for_export)
     group = parser.add_argument_group("language model")
     group.add_argument(
         "--language-model",

@@ -52,7 +52,7 @@ Format = Literal[tuple(FORMATS)]
 Search = typing.Annotated[
     SearchOptions,
     FlagGroup(
-        functools.partial(add_fused_search_arguments, add_max_source_length=False),
+        functools.partial(add_fused_search_arguments, for_export=False),
         make_fused_search_options,
     ),
 ]

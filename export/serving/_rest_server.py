@@ -35,6 +35,8 @@ JSON_OPTIONS = {"always_print_fields_with_no_presence": True}
 LOG = logging.getLogger(__name__)
 GRACE_SECONDS = 5
 LARGE_REQUEST_BYTES = 2**20  # bytes, more of which are read one body at a time
+JSON_HEADERS = [(b"content-type", b"application/json")]
+NO_PAGE = "There is no page to try the models here; see --playground of the server."
 
 
 class RestApplication:
@@ -44,10 +46,13 @@ class RestApplication:
         service: A `RequestHandler`.
         max_request_bytes: Maximum size of a body; a larger one gets the status 413.
         seconds: Time limit for reading a body, and for the response.
+
+    Attributes:
+        playground: The `Playground` at `/`, or None.
     """
 
     def __init__(self, service, max_request_bytes: int, seconds: float = 30.0):
-        self._service = service
+        self._service, self.playground = service, None
         self.max_request_bytes, self.seconds = max_request_bytes, seconds
         self._threads = concurrent.futures.ThreadPoolExecutor(
             service.request_queue.capacity, thread_name_prefix="rest"
@@ -59,16 +64,19 @@ class RestApplication:
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
             raise ValueError(f"RestApplication serves HTTP only. Received: {scope['type']}")
+        headers = JSON_HEADERS
         try:
-            status, body = 200, await self._handle_request(scope, receive)
+            body = await self._handle_request(scope, receive)
+            status = 200
+            if body is None:
+                headers, body = self.playground.headers, [self.playground.body]
         except ServingError as error:
             status, body = error.http_status, [_json_responses.dump_json({"error": error.message})]
         except Exception:
             LOG.exception("A request failed.")
             status, body = 500, [b'{"error": "The request failed; see the server\'s log."}']
         size = sum(map(len, body))
-        headers = [(b"content-type", b"application/json")]
-        headers.append((b"content-length", str(size).encode()))
+        headers = [*headers, (b"content-length", str(size).encode())]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         try:
             await self._send(body, send)
@@ -93,10 +101,15 @@ class RestApplication:
         self._threads.shutdown()
 
     async def _handle_request(self, scope, receive):
+        """Returns the pieces of a response, or None for the page to try the models."""
         method, path = scope["method"], scope.get("raw_path") or scope["path"].encode()
         path = path.partition(b"?")[0].decode("latin-1")
         if not path.lower().startswith("/v1/"):
-            raise ServingError("NOT_FOUND", f"Not found: {method} {path}")
+            if (method, path) != ("GET", "/"):
+                raise ServingError("NOT_FOUND", f"Not found: {method} {path}")
+            if self.playground is None:
+                raise ServingError("NOT_FOUND", NO_PAGE)
+            return None
         pattern = {"POST": PREDICT, "GET": STATUS}.get(method)
         found = pattern and pattern.fullmatch(path)
         if not found:
@@ -203,6 +216,9 @@ class RestServer:
         host: Address to listen on.
         port: Port, 0 for a free one.
 
+    Attributes:
+        address: The address that it listens on, without the port.
+
     Raises:
         OSError: If the address is not available.
     """
@@ -215,7 +231,7 @@ class RestServer:
         except ImportError as error:
             raise missing_package_error(error.name or "uvicorn") from None
         self._socket = _sockets.listen("REST", host, port)
-        self.port = self._socket.getsockname()[1]
+        self.address, self.port = self._socket.getsockname()[:2]
         self._application = application
         config = uvicorn.Config(
             application,

@@ -44,6 +44,8 @@ class Server:
             or 413.
         seconds: Time limit of a REST request. A gRPC request has its own deadline.
         poll_seconds: Time between two polls of the directories.
+        playground: Whether REST has a page at `/` to try the models in a browser; None for
+            whether `host` is an address that other machines cannot reach.
 
     Raises:
         ImportError: If a package of the extra `serve` is missing.
@@ -74,6 +76,7 @@ class Server:
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         seconds: float = 30.0,
         poll_seconds: float = 1.0,
+        playground: bool | None = False,
     ) -> None:
         if isinstance(models, dict):
             models = [ServedModel(name, base) for name, base in models.items()]
@@ -92,6 +95,7 @@ class Server:
         self._watch_thread = threading.Thread(
             target=self._watch_versions, name="versions", daemon=True
         )
+        self._playground = playground
         self._grpc = self._http = None
         self.grpc_port = self.rest_api_port = None
 
@@ -104,7 +108,7 @@ class Server:
     def listen(self) -> None:
         """Opens the ports; reports states, but predictions are UNAVAILABLE until `load` is done."""
         try:
-            from keras_attention.export.serving import _grpc_server, _rest_server
+            from keras_attention.export.serving import _grpc_server, _playground, _rest_server
         except ImportError as error:
             raise missing_package_error(error.name or "tensorflow-serving-api") from error
         grpc_port, rest_api_port = self._ports
@@ -121,6 +125,12 @@ class Server:
                 )
                 self._http = _rest_server.RestServer(application, self._host, rest_api_port)
                 self.rest_api_port = self._http.port
+                if self._playground is None:
+                    self._playground = _playground.is_loopback(self._http.address)
+                if self._playground:
+                    application.playground = _playground.Playground(
+                        self.service.models, self.grpc_port
+                    )
         except BaseException:
             self.stop()
             raise
@@ -146,6 +156,11 @@ class Server:
         if self._watch_thread.is_alive():
             self._watch_thread.join()
         self.service.close()
+
+    @property
+    def has_playground(self) -> bool:
+        """Whether there is a page at `/`, known once the server listens."""
+        return bool(self._playground) and self.rest_api_port is not None
 
     def __enter__(self) -> Self:
         return self.start()

@@ -18,7 +18,7 @@ function showAlignments(view, section) {
     update();
   };
   const linesControl = makeControl("Lines", lines, () => pair.setLines(lines.checked));
-  if (view.examples.length > 1) section.append(make("div", { class: "controls" }, makeControl("Sentence pair", select, fill)));
+  if (view.examples.length > 1) section.append(make("div", { class: "controls" }, makeControl(view.label ?? "Sentence pair", select, fill)));
   section.append(place);
   redraws.push(() => pair.redraw());
   fill();

@@ -39,8 +39,9 @@ function decodeBytes(text) {
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 
-/** Returns the weights, from 0 to 1, of base64 as `encode_weights` in Python writes it. */
+/** Returns the weights, from 0 to 1, of base64 as `encode_weights` in Python writes it, or of numbers. */
 function decodeWeights(text) {
+  if (typeof text !== "string") return Float32Array.from(text);
   return Float32Array.from(new Uint16Array(decodeBytes(text).buffer), (whole) => whole / 65535);
 }
 

@@ -54,7 +54,7 @@ def test_the_search_is_given_what_was_asked(tmp_path, monkeypatch):
     model = rnnsearch.build(WORDS.vocabulary_size, WORDS.vocabulary_size, 4, 3)
     run = runs.write_run(tmp_path / "run", model, {"model": "rnnsearch"}, WORDS, WORDS)
     parser = argparse.ArgumentParser()
-    add_search_arguments(parser, add_max_source_length=False)
+    add_search_arguments(parser, for_export=False)
     line = "--beam-width 3 --max-length 5 --length-penalty average"
     recipe = load_recipe(run)
     recipe.make_translator(make_search_options(parser.parse_args(line.split()), recipe.run))
@@ -76,7 +76,7 @@ def test_both_commands_that_export_have_the_same_flags_of_the_search():
         ]
         for one in (parser, command._make_parser())
     )
-    assert first == second and len(first) == 11
+    assert first == second and len(first) == 12
 
 
 def build(module, options):
