@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import pytest
-from chromium import Browser, find_chromium
+from chromium import AXE, NO_AXE, Browser, find_chromium
 from toy_export import BEAM_WIDTH, MAX_LENGTH, SOURCE_LIMIT, toy_parts
 
 from keras_attention.export import SearchOptions, _warmup_requests, export_translator
@@ -16,7 +16,7 @@ from keras_attention.search import BeamOptions
 
 CHROMIUM = find_chromium()
 pytestmark = [
-    pytest.mark.thorough,
+    pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="NOT RUN: there is no Chromium (or Chrome)"),
 ]
 MARKUP = "<img src=x onerror=alert(1)> & <b>abc</b> '\"\\"
@@ -125,6 +125,16 @@ def test_a_text_gets_outputs_alignment_and_tree(browser, server, width, scheme):
     origin = f"http://127.0.0.1:{server.rest_api_port}/"
     urls = [url for url in browser.list_errors() if isinstance(url, str)]
     assert urls and all(url.startswith(origin) for url in urls)
+
+
+@pytest.mark.skipif(AXE is None, reason=NO_AXE)
+@pytest.mark.parametrize("width, scheme", [(1440, "dark"), (390, "light")])
+def test_the_page_is_accessible_before_and_after_an_answer(browser, server, width, scheme):
+    open_page(browser, server, width=width, scheme=scheme)
+    assert browser.list_violations() == []
+    fill(browser, "Text", "abc def\nhij")
+    ask(browser)
+    assert browser.list_violations() == []
 
 
 def test_options_change_the_answer(browser, server):
