@@ -168,7 +168,6 @@ class RestApplication:
             return await asyncio.wrap_future(self._threads.submit(next, events, None))
 
         is_gone = asyncio.ensure_future(receive())  # arrives once the connection is lost
-        deadline = time.monotonic() + self.seconds
         with self._admit(), contextlib.closing(events):
             try:
                 event = await take_event()  # an error before the first event has a status
@@ -177,7 +176,7 @@ class RestApplication:
                 while event is not None and not is_gone.done():
                     if event:
                         message = {"type": "http.response.body", "body": event, "more_body": True}
-                        await asyncio.wait_for(send(message), deadline - time.monotonic())
+                        await asyncio.wait_for(send(message), self.seconds)
                     event = await self._take_or_report(take_event)
                 await send({"type": "http.response.body"})
             except TimeoutError:

@@ -74,7 +74,7 @@ def greedy_search(
     >>> keras.ops.convert_to_numpy(result["ids"]).tolist()
     [[4, 5, 6, 3, 0, 0]]
     """
-    loop = make_greedy_loop(
+    loop = _make_greedy_loop(
         step,
         state,
         memory,
@@ -86,7 +86,7 @@ def greedy_search(
     return loop.run()
 
 
-def make_greedy_loop(
+def _make_greedy_loop(
     step, state, memory, *, max_length, constraints, fusion, return_alignments
 ) -> SingleLoop:
     """Returns the loop of `greedy_search`, whose arguments it takes."""

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import keras
 from keras import ops
@@ -11,14 +11,22 @@ from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention._utils.tensor_types import Step, Structure, Tensor, TensorLike
 from keras_attention.search._beam_loop import BeamLoop
 from keras_attention.search.beam import beam_search
-from keras_attention.search.greedy import greedy_search, make_greedy_loop
-from keras_attention.search.sampling import make_sample_loop, sample_search
+from keras_attention.search.beam_options import BeamOptions
+from keras_attention.search.constraints import Constraints
+from keras_attention.search.greedy import _make_greedy_loop, greedy_search
+from keras_attention.search.penalties import LengthPenalty
+from keras_attention.search.sampling import _make_sample_loop, sample_search
+from keras_attention.search.shallow_fusion import ShallowFusion
 
+#: Any argument of a search.
+SearchArgument: TypeAlias = (
+    int | TensorLike | LengthPenalty | Constraints | BeamOptions | ShallowFusion | None
+)
 #: The loop of each search.
 LOOPS = {
     beam_search: BeamLoop,
-    greedy_search: make_greedy_loop,
-    sample_search: make_sample_loop,
+    greedy_search: _make_greedy_loop,
+    sample_search: _make_sample_loop,
 }
 
 
@@ -30,9 +38,10 @@ class ResumableSearch:
     change. All parts run the code of the search.
 
     A state is a named tuple of tensors `(batch, ...)`. Its field `active`, boolean `(batch,)`,
-    is True for batch elements whose search goes on. The other fields are not documented. A state
-    may leave a compiled function and enter another one, which creates its own `ResumableSearch`
-    with the same arguments: only the structure of `state` counts there.
+    is True for batch elements whose search goes on; `time`, int32 `(batch,)`, is the number of
+    steps, the same for all. The other fields are not documented. A state may leave a compiled
+    function and enter another one, which creates its own `ResumableSearch` with the same arguments:
+    only the structure of `state` counts there.
 
     Args:
         search: `greedy_search`, `beam_search` or `sample_search`.
@@ -64,7 +73,12 @@ class ResumableSearch:
     """
 
     def __init__(
-        self, search: Callable, step: Step, state: Structure, memory: Structure, **options
+        self,
+        search: Callable,
+        step: Step,
+        state: Structure,
+        memory: Structure,
+        **options: SearchArgument,
     ) -> None:
         if search not in LOOPS:
             raise ValueError(

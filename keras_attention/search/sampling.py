@@ -85,7 +85,7 @@ def sample_search(
     >>> sample(7, 11, 7)[0] == sample(7)[0] == sample(11, 7)[1] != sample(11)[0]
     True
     """
-    loop = make_sample_loop(
+    loop = _make_sample_loop(
         step,
         state,
         memory,
@@ -100,7 +100,7 @@ def sample_search(
     return loop.run()
 
 
-def make_sample_loop(
+def _make_sample_loop(
     step,
     state,
     memory,
