@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from keras_attention.export._length_penalties import PerExampleLengthPenalty
 from keras_attention.export._pipeline import IDS, TranslationPipeline
+from keras_attention.export._streamed_signatures import make_streamed_signatures
 from keras_attention.export._tf_functions import (
     call_with_any_batch,
     make_source_mask,
@@ -112,11 +113,42 @@ class TranslatorSignatures:
 
     def signatures(self) -> dict:
         """Returns the `tf.function` of each signature, by name."""
-        return {
+        functions = {
             name: make_tf_function(getattr(self, name), *inputs)
             for name, inputs in INPUTS.items()
             if name != "beam_tree" or self._has_tree
         }
+        return functions | (make_streamed_signatures(self) if self._search.stream else {})
+
+    def get_search(self, name, mask):
+        """Returns the search of `serving_default` or `greedy`, and its arguments.
+
+        Args:
+            name: Name of the signature.
+            mask: The mask of the source.
+        """
+        needs_alignments = self.unknown_words is not None
+        shared = {
+            "max_length": self._search.max_length,
+            "constraints": self._search.constraints,
+            "fusion": self._search.fusion,
+            "return_alignments": needs_alignments,
+        }
+        if name == "greedy":
+            return greedy_search, shared
+        return beam_search, shared | {
+            "beam_width": self._search.beam_width,
+            "length_penalty": self._search.length_penalty,
+            "options": self._search.options,
+            "memory_mask": mask,
+        }
+
+    def format_found(self, name, found, text):
+        """Returns the results of the search of a signature as its outputs."""
+        if name == "greedy":
+            return self._format_text(_format_single_hypothesis(found), text)
+        found = _trim_columns(_format_hypotheses(found))
+        return {"text": self.decode(found, text), "score": found["score"]}
 
     def serving_default(self, text):
         """`text (B,)` -> n-best `text (B, N)` and `score (B, N)`, best first."""
@@ -153,7 +185,7 @@ class TranslatorSignatures:
     def _compute_serving_default(self, text):
         search = self._search_with_alignment if self.unknown_words else self._search_n_best
         found = _trim_columns(search(*self.pipeline.encode_source(text)))
-        return {"text": self._decode(found, text), "score": found["score"]}
+        return {"text": self.decode(found, text), "score": found["score"]}
 
     def _compute_translate_with_alignment(self, text):
         source = self.pipeline.encode_source(text)
@@ -170,7 +202,7 @@ class TranslatorSignatures:
         """Returns the outputs of a search, with tokens and attention weights over the source."""
         found = _trim_columns(found)
         return {
-            "text": self._decode(found, text),
+            "text": self.decode(found, text),
             "score": found["score"],
             "tokens": self.pipeline.get_target_tokens(found["ids"], text),
             "length": found["length"],
@@ -207,7 +239,7 @@ class TranslatorSignatures:
         )
         return _format_single_hypothesis(found)
 
-    def _decode(self, found, text):
+    def decode(self, found, text):
         """Returns the texts of a search's hypotheses for the sources `text`."""
         if self.unknown_words is not None:
             return self.unknown_words.decode(found["ids"], found["alignment"], text)
@@ -220,7 +252,7 @@ class TranslatorSignatures:
     def _format_text(self, found, text):
         """Returns the outputs of a search with one hypothesis for each example, as text."""
         return {
-            "text": self._decode(found, text),
+            "text": self.decode(found, text),
             "log_prob": found["log_prob"],
             "length": found["length"],
         }
@@ -256,7 +288,7 @@ class TranslatorSignatures:
         source = self.pipeline.encode_source(text)
         found = _trim_columns(self._search_per_example(*source, length_penalty, max_length))
         return {
-            "text": self._decode(found, text),
+            "text": self.decode(found, text),
             "score": found["score"],
             "length": found["length"],
         }
@@ -299,36 +331,17 @@ class TranslatorSignatures:
 
     def _greedy_search(self, ids, length):
         state, memory = self.pipeline.encode(ids, length)
-        found = greedy_search(
-            self.pipeline.step,
-            state,
-            memory,
-            max_length=self._search.max_length,
-            constraints=self._search.constraints,
-            fusion=self._search.fusion,
-            return_alignments=self.unknown_words is not None,
-        )
+        search, arguments = self.get_search("greedy", None)
+        found = search(self.pipeline.step, state, memory, **arguments)
         return _format_single_hypothesis(found)
 
     def _run_beam_search(self, ids, length, **changes):
         """Returns the results of `beam_search`; `changes` are arguments to use instead."""
         state, memory = self.pipeline.encode(ids, length)
-        arguments = {
-            "length_penalty": self._search.length_penalty,
-            "constraints": self._search.constraints,
-            "options": self._search.options,
-            "return_alignments": False,
-        }
-        return beam_search(
-            self.pipeline.step,
-            state,
-            memory,
-            max_length=self._search.max_length,
-            beam_width=self._search.beam_width,
-            fusion=self._search.fusion,
-            memory_mask=make_source_mask(ids, length),
-            **arguments | changes,
-        )
+        mask = make_source_mask(ids, length)
+        search, arguments = self.get_search("serving_default", mask)
+        arguments |= {"return_alignments": False} | changes
+        return search(self.pipeline.step, state, memory, **arguments)
 
 
 def _format_hypotheses(found):

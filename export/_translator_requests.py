@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 
 import numpy as np
+import tensorflow as tf
 
 from keras_attention.export._signatures import INPUTS
+from keras_attention.export._streamed_signatures import STREAMED
 from keras_attention.export._warmup_requests import (
     WARMUP_BATCH_SIZES,
     WarmupRequest,
@@ -27,7 +29,7 @@ def make_translator_requests(
 
     Args:
         pipeline: A `TranslationPipeline`.
-        signatures: Names of the signatures.
+        signatures: Names of the signatures; `make_streamed_requests` has those of streams.
         xla_buckets: The `XLABuckets` of a compiled export, else None.
 
     Returns:
@@ -36,7 +38,7 @@ def make_translator_requests(
     """
     compiled = COMPILED_SIGNATURES if xla_buckets else ()
     requests = []
-    for name in signatures:
+    for name in filter(INPUTS.__contains__, signatures):
         shapes = [(batch, TYPICAL_LENGTH) for batch in WARMUP_BATCH_SIZES]
         if name in compiled:
             shapes = xla_buckets.shapes()
@@ -45,6 +47,27 @@ def make_translator_requests(
         for outputs in FETCHED_ALONE.get(name, ()):
             inputs = _make_inputs(name, pipeline, *shapes[0])
             requests.append(WarmupRequest(name, inputs, outputs))
+    return requests
+
+
+def make_streamed_requests(pipeline, functions) -> list[WarmupRequest]:
+    """Returns a request for each part of the streamed signatures among `functions`.
+
+    Args:
+        pipeline: A `TranslationPipeline`.
+        functions: The `tf.function`s by signature name; `start` is run to have a state.
+    """
+    requests = []
+    for name in STREAMED:
+        if f"{name}_start" not in functions:
+            continue
+        inputs = _make_inputs("greedy", pipeline, 1, TYPICAL_LENGTH)
+        found = functions[f"{name}_start"](tf.constant(inputs["text"]))
+        state = {key: array.numpy() for key, array in found.items() if key.startswith("state_")}
+        requests.append(WarmupRequest(f"{name}_start", inputs))
+        steps = {"steps": np.ones((1,), np.int32)}
+        requests.append(WarmupRequest(f"{name}_advance", steps | state))
+        requests.append(WarmupRequest(f"{name}_finish", state))
     return requests
 
 

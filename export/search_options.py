@@ -57,6 +57,9 @@ class SearchOptions:
         replace_unknown: Whether an unknown word of an output is written as the source word that it
             attended to most. A mapping holds translations of source words; the others are
             copied. It takes word tokenizers on both sides.
+        stream: Whether an export has signatures that run `serving_default` and `greedy` a few
+            steps at a time, with which the development server sends text as it becomes certain.
+            `Translator.stream` needs no option.
 
     Raises:
         ValueError: If an option is out of range. `Translator` and `export_translator` compare the
@@ -84,6 +87,7 @@ class SearchOptions:
     options: BeamOptions = BeamOptions()
     fusion: ShallowFusion | None = None
     replace_unknown: bool | Mapping[str, str] = False
+    stream: bool = False
 
     def __post_init__(self) -> None:
         owner = "SearchOptions"
@@ -116,6 +120,10 @@ class SearchOptions:
                 )
         self.options.check_beam_width(owner, self.beam_width)
         check_fusion(owner, self.fusion)
+        if not isinstance(self.stream, bool):
+            raise ValueError(
+                f"{owner} expects `stream` to be True or False. Received: stream={self.stream!r}"
+            )
         self._check_dictionary(owner)
 
     def _check_dictionary(self, owner):

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import keras
 import numpy as np
@@ -14,6 +14,7 @@ from keras_attention.export._model_checks import connect_encoder_decoder
 from keras_attention.export._phrase_ids import encode_phrases
 from keras_attention.export._search_memory import check_search_ram
 from keras_attention.export._signatures import INPUTS, MAX_TEMPERATURE, TEXT, TranslatorSignatures
+from keras_attention.export._streamed_signatures import StreamedSignature
 from keras_attention.export._tf_functions import make_tf_function
 from keras_attention.export._type_aliases import JSONValue
 from keras_attention.export.compilation import XLABuckets
@@ -134,7 +135,7 @@ class Translator:
         self.model, self.source, self.target = model, source, target
         self._functions = TranslatorSignatures(model, source, target, self._search, xla)
         check_search_ram(self._functions.pipeline, self._search, xla)
-        self._scoring_signatures, self._compiled = {}, {}
+        self._scoring_signatures, self._compiled, self._streamed = {}, {}, {}
 
     def encode_pairs(
         self, texts: list[str], targets: list[str]
@@ -241,6 +242,38 @@ class Translator:
         )
         samples = [row["text"].decode() for row in found]
         return [samples[i : i + num_samples] for i in range(0, len(samples), num_samples)]
+
+    def stream(self, text: str, *, greedy: bool = False) -> Iterator[str]:
+        """Yields the translation of a text in pieces, as they become certain.
+
+        The pieces together are the first text of `beam([text])`, or that of `greedy([text])`. A
+        piece never changes. XLA programs are not used.
+
+        Args:
+            text: The source text.
+            greedy: Whether to search greedily: then each token is certain once it is chosen. A
+                beam search releases tokens in bursts.
+
+        Example:
+
+            for piece in translator.stream("ein Mann läuft"):
+                print(piece, end="", flush=True)
+        """
+        if not isinstance(text, (str, bytes)):
+            raise ValueError(f"Translator.stream expects one text. Received: {text!r}")
+        name = "greedy" if greedy else "serving_default"
+        if name not in self._streamed:
+            self._streamed[name] = StreamedSignature(self._functions, name).functions
+        functions, sent = self._streamed[name], b""
+        found = functions["start"](_make_string_tensor([text]))
+        while True:
+            certain = found.pop("text").numpy()[0]
+            if len(certain) > len(sent):
+                yield certain[len(sent) :].decode()
+                sent = certain
+            if not found.pop("active").numpy()[0]:
+                return
+            found = functions["advance"](tf.ones([1], tf.int32), *map(found.get, sorted(found)))
 
     def score(
         self, texts: list[str], targets: list[str], batch_size: int = 64

@@ -11,7 +11,11 @@ from keras_attention import validation
 from keras_attention.export import _model_card, _signature_descriptions
 from keras_attention.export._search_memory import check_search_ram
 from keras_attention.export._signatures import TranslatorSignatures
-from keras_attention.export._translator_requests import make_translator_requests
+from keras_attention.export._streamed_signatures import describe_streamed_signatures
+from keras_attention.export._translator_requests import (
+    make_streamed_requests,
+    make_translator_requests,
+)
 from keras_attention.export._type_aliases import JSONValue
 from keras_attention.export._version_writer import (
     ServedModule,
@@ -146,6 +150,7 @@ def export_translator(
     translator_signatures = TranslatorSignatures(model, source, target, search, xla)
     check_search_ram(translator_signatures.pipeline, search, xla)
     functions = translator_signatures.signatures()
+    descriptions = _signature_descriptions.TRANSLATOR_SIGNATURES
     tokenizers = {"source": source, "target": target}
     language_model = getattr(search.fusion, "language_model", None)
     more_variables = list(getattr(language_model, "variables", ()))
@@ -158,7 +163,7 @@ def export_translator(
         "translator",
         model,
         tokenizers,
-        _signature_descriptions.TRANSLATOR_SIGNATURES,
+        descriptions | describe_streamed_signatures(functions, descriptions),
         options=options,
         xla=dataclasses.asdict(xla) if xla else None,
         run=run,
@@ -170,7 +175,8 @@ def export_translator(
         module,
         functions,
         card,
-        make_translator_requests(translator_signatures.pipeline, functions, xla),
+        make_translator_requests(translator_signatures.pipeline, functions, xla)
+        + make_streamed_requests(translator_signatures.pipeline, functions),
         batch_sizes=xla.batch_sizes if xla else (1, 2, 4, 8, 16, 32),
         pad_inputs=True,
     )

@@ -54,6 +54,28 @@ class RestClient:
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
             raise _make_mismatch_error(signature) from None
 
+    def stream(self, client, signature, text, seconds):
+        """Yields the events of the development server for one text; ends its search if closed."""
+        body = {"signature_name": signature, "instances": [text]}
+        deadline = time.monotonic() + seconds
+        connection = http.client.HTTPConnection(self._target, timeout=seconds)
+        with contextlib.closing(connection):
+            try:
+                connection.request("POST", f"{_make_path(client)}:stream", json.dumps(body))
+                response = connection.getresponse()
+                if response.status != 200:
+                    raise _parse_error(response.status, response.read(self._max_bytes))
+                while line := response.readline(self._max_bytes):
+                    if line.startswith(b"data: "):
+                        with self._reject_malformed("events"):
+                            yield json.loads(line.removeprefix(b"data: "))
+                    _seconds_left(deadline)
+            except TimeoutError:
+                raise ServingError("DEADLINE_EXCEEDED", "No answer in time.") from None
+            except (OSError, http.client.HTTPException) as error:
+                message = f"{self._target}: {error or type(error).__name__}"
+                raise ServingError("UNAVAILABLE", message) from None
+
     def signatures(self, client, seconds):
         """Returns the `SignatureDef`s by name."""
         from google.protobuf import json_format

@@ -14,6 +14,7 @@ import urllib.parse
 from google.protobuf import json_format
 
 from keras_attention.export.serving import (
+    _event_stream,
     _json_requests,
     _json_responses,
     _response_messages,
@@ -29,7 +30,7 @@ from keras_attention.export.serving.errors import (
 )
 
 _MODEL = r"/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?"
-PREDICT = re.compile(_MODEL + r":(predict|classify|regress)", re.IGNORECASE)
+PREDICT = re.compile(_MODEL + r":(predict|classify|regress|stream)", re.IGNORECASE)
 STATUS = re.compile(_MODEL + r"(/metadata)?", re.IGNORECASE)
 JSON_OPTIONS = {"always_print_fields_with_no_presence": True}
 LOG = logging.getLogger(__name__)
@@ -66,10 +67,11 @@ class RestApplication:
             raise ValueError(f"RestApplication serves HTTP only. Received: {scope['type']}")
         headers = JSON_HEADERS
         try:
-            body = await self._handle_request(scope, receive)
-            status = 200
-            if body is None:
-                headers, body = self.playground.headers, [self.playground.body]
+            status, body = 200, await self._handle_request(scope, receive, send)
+            if body is None:  # it has been sent
+                return
+            if body is self.playground:
+                headers, body = body.headers, [body.body]
         except ServingError as error:
             status, body = error.http_status, [_json_responses.dump_json({"error": error.message})]
         except Exception:
@@ -100,8 +102,8 @@ class RestApplication:
         """Ends the threads after their current requests."""
         self._threads.shutdown()
 
-    async def _handle_request(self, scope, receive):
-        """Returns the pieces of a response, or None for the page to try the models."""
+    async def _handle_request(self, scope, receive, send):
+        """Returns the pieces of a response, the page to try the models, or None if it was sent."""
         method, path = scope["method"], scope.get("raw_path") or scope["path"].encode()
         path = path.partition(b"?")[0].decode("latin-1")
         if not path.lower().startswith("/v1/"):
@@ -109,7 +111,7 @@ class RestApplication:
                 raise ServingError("NOT_FOUND", f"Not found: {method} {path}")
             if self.playground is None:
                 raise ServingError("NOT_FOUND", NO_PAGE)
-            return None
+            return self.playground
         pattern = {"POST": PREDICT, "GET": STATUS}.get(method)
         found = pattern and pattern.fullmatch(path)
         if not found:
@@ -118,10 +120,14 @@ class RestApplication:
         version = _parse_version(found[2])
         label = urllib.parse.unquote(found[3]) if found[3] else None
         if method == "POST":
-            if found[4].lower() != "predict":
+            verb = found[4].lower()
+            if verb not in ("predict", "stream"):
                 raise ServingError("UNIMPLEMENTED", f"{found[4]} is not served here, only predict.")
             body = await self._read_body(scope, receive)
             deadline = compute_deadline(self.seconds)
+            if verb == "stream":
+                events = self._generate_events(model, version, label, body, deadline)
+                return await self._send_events(events, scope, receive, send)
             return await self._run_in_thread(
                 self._run_predict, model, version, label, body, deadline
             )
@@ -151,19 +157,74 @@ class RestApplication:
             more = message.get("more_body", False)
         return b"".join(chunks)
 
-    async def _run_in_thread(self, function, *arguments):
+    @contextlib.contextmanager
+    def _admit(self):
         # The queue of the threads is unbounded, so requests that would wait there are refused.
         if self._num_active >= self._service.request_queue.capacity:
             raise ServingError("UNAVAILABLE", "Too many requests; try again later.")
         self._num_active += 1
         try:
-            # Without a name: an error would hold the future and so itself, and what it was about.
-            return await asyncio.wrap_future(self._threads.submit(function, *arguments))
+            yield
         finally:
             self._num_active -= 1
 
+    async def _run_in_thread(self, function, *arguments):
+        with self._admit():
+            # Without a name: an error would hold the future and so itself, and what it was about.
+            return await asyncio.wrap_future(self._threads.submit(function, *arguments))
+
+    async def _send_events(self, events, scope, receive, send):
+        """Sends the events of a generator; ends it where the client goes away."""
+
+        async def take_event():
+            return await asyncio.wrap_future(self._threads.submit(next, events, None))
+
+        is_gone = asyncio.ensure_future(receive())  # arrives once the connection is lost
+        with self._admit(), contextlib.closing(events):
+            try:
+                event = await take_event()  # an error before the first event has a status
+                start = {"type": "http.response.start", "status": 200}
+                await send(start | {"headers": list(_event_stream.HEADERS)})
+                while event is not None and not is_gone.done():
+                    if event:
+                        message = {"type": "http.response.body", "body": event, "more_body": True}
+                        await asyncio.wait_for(send(message), self.seconds)
+                    event = await self._take_or_report(take_event)
+                await send({"type": "http.response.body"})
+            except TimeoutError:
+                LOG.warning("A client did not read its events in %g s.", self.seconds)
+                scope["extensions"]["abort"]()
+            finally:
+                is_gone.cancel()
+
+    async def _take_or_report(self, take_event):
+        """Returns the next event, the last one if it reports an error."""
+        try:
+            return await take_event()
+        except ServingError as error:
+            message = error.message
+        except Exception:
+            LOG.exception("A stream failed.")
+            message = "The request failed; see the server's log."
+        return _event_stream.make_event(_json_responses.dump_json({"error": message}))
+
     def _run_predict(self, model, version, label, body, deadline):
-        is_large = len(body) > LARGE_REQUEST_BYTES
+        with self._open_request(model, version, label, body, deadline) as request:
+            loaded, signature, inputs, writer, _ = request
+            return self._service.run(loaded, signature, inputs, (), deadline, writer)
+
+    def _generate_events(self, model, version, label, body, deadline):
+        find = _event_stream.find_streamed_signature
+        with self._open_request(model, version, label, body, deadline, find) as request:
+            loaded, signature, inputs, writer, steps = request
+            yield from _event_stream.generate_events(
+                loaded, signature, inputs, steps, writer, self._service.request_queue, deadline
+            )
+
+    @contextlib.contextmanager
+    def _open_request(self, model, version, label, body, deadline, find_streamed=None):
+        """Yields the loaded version, signature, inputs, writer and steps of a request."""
+        is_large, steps = len(body) > LARGE_REQUEST_BYTES, None
         try:
             with contextlib.ExitStack() as stack:
                 turn = self._large_bodies.acquire_slot(deadline)
@@ -172,16 +233,20 @@ class RestApplication:
                     signature = _json_requests.signature_name(document) or "serving_default"
                     # Held from here on: a version that comes up meanwhile may have other inputs.
                     _, loaded = stack.enter_context(self._service.acquire(model, version, label))
-                    if signature not in loaded.signatures:
+                    first = signature
+                    if find_streamed is not None:
+                        first = find_streamed(loaded, signature)
+                        steps = _event_stream.read_steps(document)
+                    if first not in loaded.signatures:
                         raise invalid_argument(
                             f'Serving signature name: "{signature}" not found in signature def'
                         )
-                    infos = loaded.signatures[signature].inputs
+                    infos = loaded.signatures[first].inputs
                     max_rows = self._service.max_batch_size
                     inputs, rows = _json_requests.parse_inputs(document, infos, max_rows, deadline)
                     del document
                 writer = _json_responses.JsonWriter(rows, self._service.max_response_bytes)
-                return self._service.run(loaded, signature, inputs, (), deadline, writer)
+                yield loaded, signature, inputs, writer, steps
         finally:
             if is_large:
                 schedule_trim()

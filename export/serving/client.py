@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -157,6 +157,32 @@ class Client:
             [(text, float(score)) for text, score in zip(*row, strict=True) if score > -1e9]
             for row in zip(found["text"], found["score"], strict=True)
         ]
+
+    def stream(self, text: str, signature: str = "serving_default") -> Iterator[str]:
+        """Yields the translation of a text in pieces, as they become certain, over REST.
+
+        The development server streams, TensorFlow Serving does not. If you stop reading, the
+        server stops searching. There are no retries.
+
+        Args:
+            text: The source text.
+            signature: `"serving_default"`, for the best translation of the beam search, or
+                `"greedy"`.
+
+        Raises:
+            ServingError: If the server returns an error, is unreachable or is too slow.
+            ValueError: If the client uses gRPC, or is closed.
+        """
+        if not isinstance(self._transport, RestClient) or self._is_closed:
+            raise ValueError(
+                "stream expects an open client of REST, http://host:8501. "
+                f"Received: url={self.url!r}"
+            )
+        for event in self._transport.stream(self, signature, text, self._timeout):
+            if "error" in event:
+                raise ServingError("ABORTED", str(event["error"]))
+            if "text" in event and event["text"][0]:
+                yield event["text"][0]
 
     def signatures(self) -> dict[str, "SignatureDef"]:
         """Returns the model's `SignatureDef` messages by name, from the server."""

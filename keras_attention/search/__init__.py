@@ -14,6 +14,7 @@ from keras_attention.search.penalties import (
     GNMTLengthPenalty,
 )
 from keras_attention.search.recurrent_language_model import RecurrentLanguageModel
+from keras_attention.search.resumable import ResumableSearch
 from keras_attention.search.sampling import sample_search
 from keras_attention.search.scoring import score_sequences
 from keras_attention.search.shallow_fusion import ShallowFusion
@@ -26,6 +27,7 @@ __all__ = [
     "EagerSearchWarning",
     "GNMTLengthPenalty",
     "RecurrentLanguageModel",
+    "ResumableSearch",
     "ShallowFusion",
     "SpecialIds",
     "beam_search",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from keras import ops
 
-from keras_attention._utils.shapes import get_shape
+from keras_attention._utils.shapes import get_shape, reduce_rows
 from keras_attention.search._hypotheses import unflatten_beams
 from keras_attention.search._indexing import gather_per_row, write_at
 from keras_attention.search._log_probs import IMPOSSIBLE, POSSIBLE_THRESHOLD
@@ -91,26 +91,13 @@ def trace_back(backpointers, finished, num_steps, pad_id):
         Ids and the log-probabilities of the tokens, `(batch, beam, target)`, and alignments
         `(batch, beam, target, source)` or None.
     """
-    max_length, _, beam_width = backpointers.token_and_parent.shape
-
-    def body(time, place, path):
-        here = ops.take(backpointers.token_and_parent, time, axis=0)
-        packed = ops.where(
-            time == finished.lengths - 1, finished.token_and_parent, gather_per_row(here, place)
-        )
-        inside = time < finished.lengths
-        place = ops.where(inside, packed % beam_width, place)
-        return time - 1, place, write_at(path, time, ops.where(inside, packed, pad_id * beam_width))
-
-    path = ops.full(get_shape(backpointers.token_and_parent), pad_id * beam_width, dtype="int32")
-    loop = (num_steps - 1, ops.zeros_like(finished.lengths), path)
-    _, _, path = ops.while_loop(lambda time, place, path: time >= 0, body, loop)
-    path = ops.transpose(path, (1, 2, 0))
-    ids = path // beam_width
-    batch = get_shape(path)[0]
-    times = ops.expand_dims(ops.arange(max_length, dtype="int32"), (0, 1))  # (1, 1, target)
-    rows = ops.expand_dims(ops.arange(batch, dtype="int32"), (1, 2))  # (batch, 1, 1)
-    places = (times * batch + rows) * beam_width + path % beam_width
+    path = ops.full(
+        get_shape(backpointers.token_and_parent),
+        pad_id * backpointers.token_and_parent.shape[2],
+        dtype="int32",
+    )
+    ends = (finished.lengths, finished.token_and_parent)
+    ids, places, times = _trace_path(backpointers, *ends, num_steps, pad_id, path)
     lengths = ops.expand_dims(finished.lengths, 2)
     before = ops.take(ops.reshape(backpointers.log_probs, (-1,)), places, axis=0)
     after = ops.concatenate([before[:, :, 1:], before[:, :, :1]], axis=2)
@@ -119,11 +106,80 @@ def trace_back(backpointers, finished, num_steps, pad_id):
     if isinstance(backpointers.alignments, tuple):
         return ids, token_log_probs, None
 
-    source = get_shape(backpointers.alignments)[3]
-    flat = ops.reshape(backpointers.alignments, (max_length * batch * beam_width, source))
-    alignments = ops.take(flat, places, axis=0)
+    alignments = _take_alignments(backpointers, places)
     inside = ops.expand_dims(times < lengths, 3)
     return ids, token_log_probs, ops.where(inside, alignments, 0.0)
+
+
+def trace_common_beginning(backpointers, lengths, token_and_parent, num_steps, pad_id):
+    """Returns the tokens that all of some hypotheses begin with.
+
+    Args:
+        backpointers: The `Backpointers` so far.
+        lengths: Int32 `(batch, any)`, the lengths of the hypotheses, -1 for those that do not
+            count. Without any, no token is common.
+        token_and_parent: Int32 `(batch, any)`, the end of each hypothesis.
+        num_steps: Scalar int tensor, the number of stored steps.
+        pad_id: Id for positions past the end, which no hypothesis contains.
+
+    Returns:
+        Ids `(batch, target)`, their number `(batch,)`, and alignments `(batch, target, source)` or
+        None.
+    """
+    max_length, _, beam_width = backpointers.token_and_parent.shape
+    batch, count = get_shape(lengths)
+    path = ops.full((max_length, batch, count), pad_id * beam_width, dtype="int32")
+    ends = (lengths, token_and_parent)
+    ids, places, times = _trace_path(backpointers, *ends, num_steps, pad_id, path)
+    counts = ops.expand_dims(lengths >= 0, 2)
+    counted = ids * ops.cast(counts, "int32")
+    ids = ops.where(counts, ids, reduce_rows(ops.max, counted, axis=1, keepdims=True))
+    is_common = ops.all(ids == ids[:, :1], axis=1) & (ids[:, 0] != pad_id) & ops.any(counts, axis=1)
+    lengths = ops.sum(ops.cumprod(ops.cast(is_common, "int32"), axis=1), axis=1)
+    is_common = times[0] < ops.expand_dims(lengths, 1)
+    ids = ops.where(is_common, ids[:, 0], pad_id)
+    if isinstance(backpointers.alignments, tuple):
+        return ids, lengths, None
+    first = ops.cast(ops.argmax(ops.cast(counts, "int32"), axis=1, keepdims=True), "int32")
+    places = ops.take_along_axis(places, ops.broadcast_to(first, (batch, 1, max_length)), axis=1)
+    alignments = _take_alignments(backpointers, places[:, 0])
+    return ids, lengths, ops.where(ops.expand_dims(is_common, 2), alignments, 0.0)
+
+
+def _trace_path(backpointers, lengths, token_and_parent, num_steps, pad_id, path):
+    """Returns ids and places in the flat backpointers, `(batch, any, target)`, and the times.
+
+    Args:
+        backpointers: The `Backpointers` so far.
+        lengths, token_and_parent: Int32 `(batch, any)`, the end of each hypothesis.
+        num_steps: Scalar int tensor, the number of stored steps.
+        pad_id: Id for positions past the end.
+        path: Int32 `(target, batch, any)` to write to, filled with `pad_id * beam`.
+    """
+    max_length, _, beam_width = backpointers.token_and_parent.shape
+
+    def body(time, place, path):
+        here = ops.take(backpointers.token_and_parent, time, axis=0)
+        packed = ops.where(time == lengths - 1, token_and_parent, gather_per_row(here, place))
+        inside = time < lengths
+        place = ops.where(inside, packed % beam_width, place)
+        return time - 1, place, write_at(path, time, ops.where(inside, packed, pad_id * beam_width))
+
+    loop = (num_steps - 1, ops.zeros_like(lengths), path)
+    _, _, path = ops.while_loop(lambda time, place, path: time >= 0, body, loop)
+    path = ops.transpose(path, (1, 2, 0))
+    batch = get_shape(path)[0]
+    times = ops.expand_dims(ops.arange(max_length, dtype="int32"), (0, 1))  # (1, 1, target)
+    rows = ops.expand_dims(ops.arange(batch, dtype="int32"), (1, 2))  # (batch, 1, 1)
+    places = (times * batch + rows) * beam_width + path % beam_width
+    return path // beam_width, places, times
+
+
+def _take_alignments(backpointers, places):
+    """Returns the alignments at `places` of the flat backpointers, `(..., source)`."""
+    max_length, batch, beam_width, source = get_shape(backpointers.alignments)
+    flat = ops.reshape(backpointers.alignments, (max_length * batch * beam_width, source))
+    return ops.take(flat, places, axis=0)
 
 
 def make_tree(backpointers, alive, finished, time, num_steps):

@@ -64,6 +64,14 @@ class Ranking:
         bounds = self._score_now if now else self._bound_scores
         return self._best_bound(alive.log_probs, bounds(alive.log_probs, length, limits)) > worst
 
+    def find_contenders(self, alive, finished, length, limits):
+        """Returns which live hypotheses may still precede the best finished one, `(batch, beam)`.
+
+        A superset where the search stops earlier than at its limit, or with coverage.
+        """
+        bounds = ops.maximum(self._bound_scores(alive.log_probs, length, limits), pools.MIN_SCORE)
+        return (alive.log_probs > POSSIBLE_THRESHOLD) & (bounds >= finished.scores[:, :1])
+
     def _bound_scores(self, log_probs, length, limits):
         """Returns an upper bound of the final score of each live hypothesis, `(batch, beam)`."""
         if self.length_penalty is None:

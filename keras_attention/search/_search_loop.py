@@ -1,9 +1,10 @@
-"""The loop of every search, and the warning about a search that runs eagerly.
+"""The loop of every search, its parts, and the warning about a search that runs eagerly.
 
 An eager search starts every operation of every step from Python, and on JAX every call traces and
 compiles the loop again. A compiled search does neither.
 """
 
+import abc
 import inspect
 import itertools
 import warnings
@@ -34,6 +35,60 @@ class EagerSearchWarning(UserWarning):
     >>> from keras_attention.search import EagerSearchWarning
     >>> warnings.simplefilter("ignore", EagerSearchWarning)
     """
+
+
+class SearchLoop(abc.ABC):
+    """A search in parts: `run` calls them one after another, `ResumableSearch` one at a time.
+
+    Attributes:
+        owner: Name of the function the user called.
+        state_type: The named tuple of a loop state. Its first field is `time`, the number of
+            steps, a scalar; `active` `(batch,)` are the batch elements whose search goes on.
+        time_major: Names of its fields of shape `(target, batch, ...)`.
+        flat_beams: Names of its fields of shape `(batch * beam_width, ...)`.
+        beam_width: Int, the number of hypotheses of a batch element.
+    """
+
+    owner: str
+    state_type: type
+    time_major: frozenset
+    flat_beams: frozenset
+    beam_width: int = 1
+
+    @abc.abstractmethod
+    def start(self):
+        """Returns the loop state after the first step, and arguments fitted to its outputs."""
+
+    @abc.abstractmethod
+    def run_step(self, loop_state, fitted=None):
+        """Returns the loop state after one more step; without `fitted` it fits the arguments."""
+
+    @abc.abstractmethod
+    def finish(self, loop_state):
+        """Returns the result of the search as a dict."""
+
+    @abc.abstractmethod
+    def find_certain(self, loop_state):
+        """Returns the tokens that are certain, a dict of `ids`, `lengths` and `alignments`."""
+
+    def advance(self, loop_state, num_steps=None, fitted=None):
+        """Returns the loop state after `num_steps` more steps, or once no element is active."""
+        last = None if num_steps is None else loop_state.time + num_steps
+
+        def goes_on(*loop_state):
+            loop_state = self.state_type(*loop_state)
+            is_active = ops.any(loop_state.active)
+            return is_active if last is None else is_active & (loop_state.time < last)
+
+        def body(*loop_state):
+            return tuple(self.run_step(self.state_type(*loop_state), fitted))
+
+        return self.state_type(*run_search_loop(self.owner, goes_on, body, tuple(loop_state)))
+
+    def run(self):
+        """Returns the result of the whole search."""
+        loop_state, fitted = self.start()
+        return self.finish(self.advance(loop_state, fitted=fitted))
 
 
 def run_search_loop(owner, condition, body, loop_state):

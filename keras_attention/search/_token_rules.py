@@ -8,6 +8,7 @@ before the softmax. The searches themselves apply the special ids and the minimu
 cost. Any other constraint costs one pass over the logits.
 """
 
+import copy
 from typing import NamedTuple
 
 import keras
@@ -73,8 +74,12 @@ class TokenRules:
         self.needs_ids = constraints.needs_ids(max_length)
         self.is_unconstrained = not (self.suppressed_ids or self.ngram_size or self.prefix)
 
-    def check_vocabulary(self, logits):
-        """Raises unless all ids of the constraints lie below the vocabulary size."""
+    def fit_vocabulary(self, logits):
+        """Returns the rules without ids that the logits lack.
+
+        Raises:
+            ValueError: If such an id is known, outside of a compiled graph.
+        """
         check_special_ids_in_vocabulary(self.owner, logits, self.special_ids)
         vocabulary = logits.shape[1]
         if self.suppressed_ids and self.suppressed_ids[-1] >= vocabulary:
@@ -82,10 +87,12 @@ class TokenRules:
                 f"{self.owner} expects `suppress_ids` below {vocabulary}, the vocabulary of the "
                 f"logits. Received: suppress_ids with {self.suppressed_ids[-1]}"
             )
+        fitted = copy.copy(self)
         if self.prefix is not None:
-            self.prefix = self.prefix.truncate_to_vocabulary(vocabulary)
+            fitted.prefix = self.prefix.truncate_to_vocabulary(vocabulary)
         if self.phrases is not None:
-            self.phrases = self.phrases.mask_unknown_ids(vocabulary)
+            fitted.phrases = self.phrases.mask_unknown_ids(vocabulary)
+        return fitted
 
     def start(self, batch):
         """Returns the initial record of ids, `(batch, max_length)`, or () if none is needed."""

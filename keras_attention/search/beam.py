@@ -11,27 +11,15 @@ among the best `beam` (fairseq, Hugging Face) or among the best `2 * beam` (tens
 finished ones. At its length limit the live ones are ranked too.
 """
 
-from typing import NamedTuple
-
-from keras import ops
-
-from keras_attention import validation
-from keras_attention._utils.flat_beams import gather_beams
-from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Step,
     Structure,
     Tensor,
     TensorLike,
 )
-from keras_attention.search import _backpointers
-from keras_attention.search import _hypotheses as pools
-from keras_attention.search._groups import BeamGroups
+from keras_attention.search._beam_loop import BeamLoop
 from keras_attention.search._log_probs import IMPOSSIBLE
-from keras_attention.search._ranking import Ranking
-from keras_attention.search._search_loop import run_search_loop
-from keras_attention.search._search_spec import SearchSpec
-from keras_attention.search.beam_options import FINISHED_CANDIDATES, BeamOptions
+from keras_attention.search.beam_options import BeamOptions
 from keras_attention.search.constraints import Constraints
 from keras_attention.search.penalties import LengthPenalty
 from keras_attention.search.shallow_fusion import ShallowFusion
@@ -131,194 +119,17 @@ def beam_search(
 
     Source: Wu et al. 2016 (https://arxiv.org/abs/1609.08144), section 7.
     """
-    owner = "beam_search"
-    validation.check_positive_int(owner, "beam_width", beam_width)
-    if not isinstance(options, BeamOptions):
-        raise ValueError(
-            f"{owner} expects `options` to be a `BeamOptions`, such as "
-            f"BeamOptions(stopping='first'). Received: options={options!r}"
-        )
-    stopping = options.stopping
-    options.check_beam_width(owner, beam_width)
-    ranking = Ranking(owner, length_penalty, options.coverage_penalty, beam_width)
-    checked_step, _, limits, rules, special_ids = SearchSpec.from_arguments(
-        owner, step, state, memory, max_length, constraints, fusion
+    loop = BeamLoop(
+        step,
+        state,
+        memory,
+        max_length=max_length,
+        beam_width=beam_width,
+        length_penalty=length_penalty,
+        constraints=constraints,
+        options=options,
+        fusion=fusion,
+        memory_mask=memory_mask,
+        return_alignments=return_alignments,
     )
-    if rules.phrases is not None:
-        rules.phrases.check_search(options, limits, rules.prefix)
-    groups = BeamGroups(
-        beam_width, options.num_groups, options.diversity_penalty, len(special_ids.end_ids)
-    )
-    max_finished_rank = groups.width * FINISHED_CANDIDATES[options.finished_candidates]
-
-    def advance(loop_state, logits, leaves, alignment, fusion_terms=None):
-        """Runs one step: from the decoder's outputs to the updated pools."""
-        length = loop_state.time + 1
-        is_at_limit = length >= limits
-        batch, beams = get_shape(loop_state.alive.token_and_parent)
-        logits = rules.process_logits(logits, loop_state.ids_so_far, loop_state.time)
-        restricted = rules.restrict(logits, loop_state.ids_so_far, loop_state.time, beams)
-        restricted = restricted._replace(fusion_terms=fusion_terms)
-        coverage = () if options.coverage_penalty is None else loop_state.coverage + alignment
-        penalties = ranking.penalize_coverage(coverage, memory_mask, batch, beams)
-        alive, finished, undecided, earlier, phrase_step = [], [], None, None, None
-        if rules.phrases is not None:
-            remaining = limits - length
-            phrase_step = rules.phrases.begin_step(loop_state.matched, batch, beams, remaining)
-        for group_index in range(groups.count):
-            group_step = groups.slice_group(
-                group_index, loop_state, logits, restricted, beams, earlier
-            )
-            candidates = pools.expand_beams(
-                group_step.alive,
-                group_step.logits,
-                group_step.restricted,
-                beam_width,
-                special_ids.end_ids,
-                group_step.group_slice,
-                phrase_step,
-            )
-            is_duplicate = groups.find_earlier_finished(candidates, loop_state.duplicates, earlier)
-            has_place = None
-            if stopping == "shrinking":
-                has_place = pools.find_free_places(group_step.finished, candidates, is_duplicate)
-            is_finished = pools.select_finished(
-                candidates,
-                groups.width,
-                max_finished_rank,
-                loop_state.active,
-                is_at_limit,
-                has_place,
-                is_duplicate,
-            )
-            scores = ranking(candidates, length, penalties)
-            ended = pools.add_finished(group_step.finished, candidates, scores, length, is_finished)
-            growing = pools.select_alive(candidates, groups.width, has_place)
-            may_change = ranking.find_undecided(stopping, growing, ended, length, limits)
-            undecided = may_change if undecided is None else undecided | may_change
-            earlier = groups.extend_earlier(
-                earlier, candidates, is_finished, growing, loop_state.duplicates
-            )
-            alive.append(growing)
-            finished.append(ended)
-        alive, finished = groups.join_groups(alive), groups.join_groups(finished)
-        active = loop_state.active & ops.logical_not(is_at_limit)
-        active = active if undecided is None else active & undecided
-        num_steps = loop_state.num_steps
-        if options.return_tree:
-            num_steps = ops.where(loop_state.active, length, num_steps)
-        duplicates = groups.find_duplicates(loop_state.duplicates, alive)
-        backpointers = _backpointers.append_step(
-            loop_state.backpointers,
-            loop_state.time,
-            alive.token_and_parent,
-            pools.drop_fusion_terms(loop_state.alive).log_probs,
-            alignment,
-        )
-        parents = alive.token_and_parent % beam_width
-        coverage, ids_so_far = gather_beams((coverage, loop_state.ids_so_far), parents, beams)
-        matched = ()
-        if rules.phrases is not None:
-            tokens = alive.token_and_parent // beam_width
-            matched = rules.phrases.append_step(loop_state.matched, tokens, parents, beams)
-        if options.reorder_cache is None or beams == 1:
-            leaves = gather_beams(leaves, parents, beams)
-        else:
-            leaves = checked_step.reorder_leaves(options.reorder_cache, leaves, parents)
-        ids_so_far = rules.append_step(
-            ids_so_far, loop_state.time, alive.token_and_parent, beam_width
-        )
-        return _BeamSearchState(
-            length,
-            active,
-            alive,
-            duplicates,
-            finished,
-            backpointers,
-            leaves,
-            coverage,
-            ids_so_far,
-            matched,
-            num_steps,
-        )
-
-    def body(*loop_state):
-        loop_state = _BeamSearchState(*loop_state)
-        batch = get_shape(loop_state.alive.token_and_parent)[0]
-        ids = ops.reshape(loop_state.alive.token_and_parent // beam_width, (batch * beam_width,))
-        return tuple(advance(loop_state, *checked_step(ids, loop_state.leaves)))
-
-    ids = ops.full((checked_step.batch,), special_ids.start_id, dtype="int32")
-    logits, leaves, alignment, *fusion_terms = checked_step(ids, checked_step.leaves)
-    rules.check_vocabulary(logits)
-    axes = "(batch, source)"
-    if isinstance(memory_mask, (list, tuple)):
-        memory_mask = ops.convert_to_tensor(memory_mask)
-    sizes = tuple(alignment.shape)
-    memory_mask = validation.convert_mask(owner, "memory_mask", memory_mask, sizes, axes)
-    root = ops.zeros_like(ids[:, None])  # the single hypothesis from which all others grow
-    nothing, is_fused = ops.cast(root, "float32"), bool(fusion_terms)
-    loop_state = _BeamSearchState(
-        time=ops.zeros((), dtype="int32"),
-        active=ops.ones_like(ids, dtype="bool"),
-        alive=pools.AliveHypotheses(nothing, root, nothing if is_fused else ()),
-        duplicates=groups.allocate_duplicates(root),
-        finished=pools.allocate_finished(checked_step.batch, beam_width, is_fused),
-        backpointers=_backpointers.allocate(
-            max_length, checked_step.batch, beam_width, alignment, return_alignments
-        ),
-        leaves=(),
-        coverage=() if options.coverage_penalty is None else ops.zeros_like(alignment),
-        ids_so_far=rules.start(checked_step.batch),
-        matched=() if rules.phrases is None else rules.phrases.start(checked_step.batch),
-        num_steps=ops.zeros_like(ids) if options.return_tree else (),
-    )
-    loop_state = advance(loop_state, logits, leaves, alignment, *fusion_terms)
-    loop_state = run_search_loop(
-        owner, lambda *s: ops.any(_BeamSearchState(*s).active), body, tuple(loop_state)
-    )
-    loop_state = _BeamSearchState(*loop_state)
-    finished = pools.drop_fusion_terms(groups.sort_finished(loop_state.finished))
-    if rules.prefix is not None:
-        counts = _backpointers.count_tokens(loop_state.backpointers, finished, loop_state.time)
-        rules.prefix.check_forced(counts, limits)
-    ids, token_log_probs, alignments = _backpointers.trace_back(
-        loop_state.backpointers, finished, loop_state.time, special_ids.pad_id
-    )
-    result = {
-        "ids": ids,
-        "lengths": finished.lengths,
-        "log_probs": finished.log_probs,
-        "scores": finished.scores,
-        "token_log_probs": token_log_probs,
-    }
-    if return_alignments:
-        result["alignments"] = alignments
-    if options.return_tree:
-        result |= _backpointers.make_tree(
-            loop_state.backpointers,
-            pools.drop_fusion_terms(loop_state.alive),
-            finished,
-            loop_state.time,
-            loop_state.num_steps,
-        )
-    return result
-
-
-class _BeamSearchState(NamedTuple):
-    """The loop state. `leaves`, `coverage`, `ids_so_far` and `matched` have `batch * beam` rows.
-
-    `num_steps` are the steps of each batch element, `(batch,)`, if the tree is returned.
-    """
-
-    time: object
-    active: object
-    alive: pools.AliveHypotheses
-    duplicates: object
-    finished: pools.FinishedHypotheses
-    backpointers: _backpointers.Backpointers
-    leaves: tuple
-    coverage: object
-    ids_so_far: object
-    matched: object
-    num_steps: object
+    return loop.run()

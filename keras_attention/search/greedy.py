@@ -15,7 +15,7 @@ from keras_attention.search._log_probs import (
     softmax_denominator,
 )
 from keras_attention.search._search_spec import SearchSpec
-from keras_attention.search._single_hypothesis import ChosenTokens, search_single_hypothesis
+from keras_attention.search._single_hypothesis import ChosenTokens, SingleLoop
 from keras_attention.search.chunked_top_k import chunked_top_k
 from keras_attention.search.constraints import Constraints
 from keras_attention.search.shallow_fusion import ShallowFusion
@@ -74,6 +74,22 @@ def greedy_search(
     >>> keras.ops.convert_to_numpy(result["ids"]).tolist()
     [[4, 5, 6, 3, 0, 0]]
     """
+    loop = _make_greedy_loop(
+        step,
+        state,
+        memory,
+        max_length=max_length,
+        constraints=constraints,
+        fusion=fusion,
+        return_alignments=return_alignments,
+    )
+    return loop.run()
+
+
+def _make_greedy_loop(
+    step, state, memory, *, max_length, constraints, fusion, return_alignments
+) -> SingleLoop:
+    """Returns the loop of `greedy_search`, whose arguments it takes."""
     search_spec = SearchSpec.from_arguments(
         "greedy_search", step, state, memory, max_length, constraints, fusion
     )
@@ -87,7 +103,7 @@ def greedy_search(
         log_probs = gather_per_row(log_probs, ids)[:, 0]
         return ChosenTokens(ids[:, 0], (log_probs,), best[:, 0] > POSSIBLE_THRESHOLD)
 
-    return search_single_hypothesis(search_spec, choose, ("log_probs",), return_alignments)
+    return SingleLoop(search_spec, choose, ("log_probs",), return_alignments)
 
 
 def select_most_probable(logits: TensorLike, restricted: TensorLike) -> tuple[Tensor, Tensor]:

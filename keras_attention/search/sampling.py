@@ -14,7 +14,7 @@ from keras_attention.search._log_probs import (
     softmax_denominator,
 )
 from keras_attention.search._search_spec import SearchSpec
-from keras_attention.search._single_hypothesis import ChosenTokens, search_single_hypothesis
+from keras_attention.search._single_hypothesis import ChosenTokens, SingleLoop
 from keras_attention.search._token_sampling import TokenSampler
 from keras_attention.search.constraints import Constraints
 
@@ -85,6 +85,35 @@ def sample_search(
     >>> sample(7, 11, 7)[0] == sample(7)[0] == sample(11, 7)[1] != sample(11)[0]
     True
     """
+    loop = _make_sample_loop(
+        step,
+        state,
+        memory,
+        seed=seed,
+        max_length=max_length,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        constraints=constraints,
+        return_alignments=return_alignments,
+    )
+    return loop.run()
+
+
+def _make_sample_loop(
+    step,
+    state,
+    memory,
+    *,
+    seed,
+    max_length,
+    temperature,
+    top_k,
+    top_p,
+    constraints,
+    return_alignments,
+) -> SingleLoop:
+    """Returns the loop of `sample_search`, whose arguments it takes."""
     owner = "sample_search"
     search_spec = SearchSpec.from_arguments(owner, step, state, memory, max_length, constraints)
     seeds = _stateless_random.split_seeds(owner, seed, search_spec.checked_step.batch)
@@ -98,6 +127,4 @@ def sample_search(
             sampled.ids, (log_probs, sampled.log_probs), log_probs > POSSIBLE_THRESHOLD
         )
 
-    return search_single_hypothesis(
-        search_spec, choose, ("log_probs", "sample_log_probs"), return_alignments
-    )
+    return SingleLoop(search_spec, choose, ("log_probs", "sample_log_probs"), return_alignments)

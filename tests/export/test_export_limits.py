@@ -107,7 +107,7 @@ def test_sources_fit_the_learned_positions_of_the_encoder(build, limits, tmp_pat
         *("min_length", "suppress_ids", "no_repeat_ngram_size", "end_id"),
         *("repetition_penalty", "logits_processor"),
         *("coverage_penalty", "stopping", "finished_candidates", "num_groups"),
-        *("diversity_penalty", "fusion", "replace_unknown"),
+        *("diversity_penalty", "fusion", "replace_unknown", "stream"),
     }
     export(model, tmp_path, max_source_length=9)
     assert limits[2] == (9, 128)

@@ -24,10 +24,10 @@ from keras_attention.search import (
     BeamOptions,
     CoveragePenalty,
     GNMTLengthPenalty,
+    _beam_loop,
     beam_search,
     greedy_search,
 )
-from keras_attention.search import beam as beam_module
 
 each_rule = pytest.mark.parametrize("rule", list(RULES))
 
@@ -407,7 +407,7 @@ def test_nothing_the_loop_carries_is_ever_infinite(monkeypatch):
         assert steps > 0
         return loop_vars
 
-    monkeypatch.setattr(beam_module.ops, "while_loop", checked_loop)
+    monkeypatch.setattr(_beam_loop.ops, "while_loop", checked_loop)
     options = {"stopping": "limit", "length_penalty": GNMTLengthPenalty(-2.0)}
     result = search(TableModel(tables), beam_width=3, max_length=9, **options)
     assert hypotheses(result, 0)[0] == (END,)
