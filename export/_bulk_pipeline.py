@@ -7,12 +7,14 @@ import dataclasses
 import gzip
 import json
 import posixpath
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 
 import tensorflow as tf
 
 from keras_attention.export import _bulk_records
 from keras_attention.export.serving._loaded_version import LoadedVersion
+from keras_attention.export.serving.errors import convert_tensorflow_error
 
 try:
     import apache_beam as beam
@@ -146,7 +148,8 @@ def _read_lines(path, job) -> Iterator:
     is_record = ".tfrecord" in posixpath.basename(path)
     parse = _bulk_records.parse_example if is_record else _bulk_records.parse_text
     number = 0
-    for number, content in enumerate(_read_records(path) if is_record else _read_text(path), 1):
+    for content in _read_records(path) if is_record else _read_text(path):
+        number += 1
         try:
             values = parse(content, job.columns, job.max_line_bytes)
         except ValueError as error:
@@ -158,14 +161,22 @@ def _read_lines(path, job) -> Iterator:
 
 
 def _read_text(path):
+    """Yields the lines of a text file, with their ends."""
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        yield from gzip.open(file) if path.endswith(".gz") else file
+        try:
+            yield from gzip.open(file) if path.endswith(".gz") else file
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise ValueError(f"{path} is damaged: {error}") from error
 
 
 def _read_records(path):
-    compression = "GZIP" if path.endswith(".gz") else ""
-    for records in tf.data.TFRecordDataset(path, compression).batch(CHUNK).as_numpy_iterator():
-        yield from records
+    """Yields the records of a TFRecord file."""
+    dataset = tf.data.TFRecordDataset(path, "GZIP" if path.endswith(".gz") else "")
+    try:
+        for records in dataset.batch(CHUNK).as_numpy_iterator():
+            yield from records
+    except tf.errors.OpError as error:
+        raise ValueError(f"{path} is damaged: {convert_tensorflow_error(error).message}") from error
 
 
 def _count_bytes(line):

@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         job = make_job(options)
         with create_output(options.output) as folder:
             counts = _run(job, folder, options.processes, beam_options)
-    except Exception as error:  # of any kind in a pipeline; the log of Beam has the traceback
+    except (OSError, RuntimeError, ValueError) as error:
         print(f"error: {summarize_error(error)}", file=sys.stderr)
         return 1
     failures = f"; see {posixpath.join(options.output, 'failed-*.jsonl')}" * bool(counts["failed"])
@@ -73,10 +73,11 @@ def make_job(options: argparse.Namespace) -> _bulk_pipeline.BulkJob:
         ValueError: If the version is damaged, or has no signature of this name for lines.
     """
     version = _find_version(options.export)
-    signatures = dict(_loaded_model.read_meta_graph(version).signature_def)
-    signatures.pop(INITIALIZATION_SIGNATURE, None)
+    _loaded_model.read_bytes(version)
     if problems := find_manifest_problems(version):
         raise ValueError(f"{version} is damaged: {'; '.join(problems)}")
+    signatures = dict(_loaded_model.read_meta_graph(version).signature_def)
+    signatures.pop(INITIALIZATION_SIGNATURE, None)
     name = options.signature
     if name not in signatures:
         known = ", ".join(sorted(signatures))
@@ -132,7 +133,11 @@ def create_output(path: str) -> Iterator[str]:
 
 
 def _run(job, folder, processes, beam_options):
-    """Runs the pipeline and returns the numbers of lines."""
+    """Runs the pipeline and returns the numbers of lines.
+
+    Raises:
+        RuntimeError: If the pipeline fails, for example because a worker process was killed.
+    """
     import apache_beam as beam
     from apache_beam.io.filesystems import FileSystems
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -140,8 +145,13 @@ def _run(job, folder, processes, beam_options):
     flags = ["--runner=FnApiRunner", "--default_sdk_harness_log_level=WARNING"]
     if processes > 1:
         flags += [f"--direct_num_workers={processes}", "--direct_running_mode=multi_processing"]
-    with beam.Pipeline(options=PipelineOptions([*flags, *beam_options])) as pipeline:
-        _bulk_pipeline.add_steps(pipeline, job, folder)
+    try:
+        with beam.Pipeline(options=PipelineOptions([*flags, *beam_options])) as pipeline:
+            _bulk_pipeline.add_steps(pipeline, job, folder)
+    except Exception as error:  # a runner raises errors of any kind
+        raise RuntimeError(
+            f"The pipeline failed and the output is not complete: {summarize_error(error)}"
+        ) from error
     summary = posixpath.join(folder, SUMMARY)
     FileSystems.rename([posixpath.join(folder, _bulk_pipeline.COUNTS_FILE)], [summary])
     with FileSystems.open(summary) as file:
@@ -165,7 +175,7 @@ def _make_parser():
     def option(name, kind, metavar, default, text):
         parser.add_argument(name, type=kind, metavar=metavar, default=default, help=text)
 
-    text = "signature to call, such as greedy, translate_with_alignment or score (default: %(default)s)"
+    text = "signature, such as greedy, translate_with_alignment or score (default: %(default)s)"
     option("--signature", str, "NAME", "serving_default", text)
     option("--n-best", positive_int, "N", None, "hypotheses to write (default: all)")
     text = "worker processes on this machine, each with a model of its own (default: %(default)s)"
