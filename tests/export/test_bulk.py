@@ -247,8 +247,7 @@ def list_workers(group):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("seconds", [0, 6])
-def test_a_killed_worker_ends_the_job_and_leaves_no_output(toy, many, tmp_path, seconds):
+def test_a_killed_worker_ends_the_job_and_leaves_no_output(toy, many, tmp_path):
     with open(many, "a") as file:
         file.write(many.read_text() * 50)  # it takes longer than until the kill
     process = start(toy, many, tmp_path / "out", "--processes", 2)
@@ -257,7 +256,7 @@ def test_a_killed_worker_ends_the_job_and_leaves_no_output(toy, many, tmp_path, 
         while len(workers := list_workers(process.pid)) < 2:
             assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.1)
-        time.sleep(seconds)
+        time.sleep(6)  # until the workers are connected; see the design notes
         os.kill(workers[0], signal.SIGKILL)
         output, _ = process.communicate(timeout=60)
     finally:
