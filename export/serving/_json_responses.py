@@ -115,7 +115,7 @@ def _row_pieces(outputs):
         if step == 1:
             yield from _object_pieces({name: array[0, ...] for name, array in block.items()})
             continue
-        values = [_make_lists(name, array) for name, array in block.items()]
+        values = [make_lists(name, array) for name, array in block.items()]
         rows = [dict(zip(block, row, strict=True)) for row in zip(*values, strict=True)]
         yield _dump_text(rows)[1:-1]
     yield "]"
@@ -131,7 +131,7 @@ def _object_pieces(outputs):
 def _array_pieces(name, array):
     """Yields the nested lists of an array in pieces of about `MAX_PIECE_VALUES` values."""
     if array.size <= MAX_PIECE_VALUES:
-        yield _dump_text(_make_lists(name, array))
+        yield _dump_text(make_lists(name, array))
         return
     step = max(1, MAX_PIECE_VALUES * len(array) // array.size)
     yield "["
@@ -141,7 +141,7 @@ def _array_pieces(name, array):
         if step == 1:
             yield from _array_pieces(name, array[start])
         else:
-            yield _dump_text(_make_lists(name, array[start : start + step]))[1:-1]
+            yield _dump_text(make_lists(name, array[start : start + step]))[1:-1]
     yield "]"
 
 
@@ -164,10 +164,10 @@ def _estimate_size(name, array):
         factor = 4 / 3 if name.endswith("_bytes") else 1
         return int(factor * count_string_bytes(array)) + 4 * array.size
     sample = array.ravel()[:: max(1, array.size // SAMPLE_SIZE)]
-    return len(_dump_text(_make_lists(name, sample))) * array.size // max(1, sample.size)
+    return len(_dump_text(make_lists(name, sample))) * array.size // max(1, sample.size)
 
 
-def _make_lists(name, array):
+def make_lists(name, array):
     """Returns an output as nested lists for JSON."""
     if array.dtype.kind != "O":
         if array.dtype.name not in SUPPORTED_DTYPES:
