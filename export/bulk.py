@@ -5,7 +5,9 @@ import contextlib
 import json
 import pathlib
 import posixpath
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 
 from keras_attention import validation
@@ -146,7 +148,10 @@ def _run(job, folder, processes, beam_options):
     if processes > 1:
         flags += [f"--direct_num_workers={processes}", "--direct_running_mode=multi_processing"]
     try:
-        with beam.Pipeline(options=PipelineOptions([*flags, *beam_options])) as pipeline:
+        with (
+            _end_with_workers(),
+            beam.Pipeline(options=PipelineOptions([*flags, *beam_options])) as pipeline,
+        ):
             _bulk_pipeline.add_steps(pipeline, job, folder)
     except Exception as error:  # a runner raises errors of any kind
         raise RuntimeError(
@@ -156,6 +161,37 @@ def _run(job, folder, processes, beam_options):
     FileSystems.rename([posixpath.join(folder, _bulk_pipeline.COUNTS_FILE)], [summary])
     with FileSystems.open(summary) as file:
         return json.load(file)
+
+
+@contextlib.contextmanager
+def _end_with_workers():
+    """Raises the error of the thread that waits for a worker process, once that has ended.
+
+    Beam only notices a worker that had connected. For any other it would wait for ever.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread can be interrupted
+        return
+    errors, has_ended, hook_before = [], threading.Event(), threading.excepthook
+
+    def hook(arguments):
+        hook_before(arguments)
+        if "Worker subprocess exited" in str(arguments.exc_value):
+            errors.append(arguments.exc_value)
+            while not has_ended.wait(1):  # Beam's own cleaning up may wait for the worker too
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+
+    def interrupt(number, frame):
+        raise RuntimeError(str(errors[0])) from errors[0]
+
+    handler_before = signal.signal(signal.SIGUSR1, interrupt)
+    threading.excepthook = hook
+    try:
+        yield
+    finally:
+        has_ended.set()
+        threading.excepthook = hook_before
+        signal.signal(signal.SIGUSR1, handler_before)
 
 
 def _make_parser():

@@ -247,7 +247,8 @@ def list_workers(group):
 
 
 @pytest.mark.thorough
-def test_a_killed_worker_ends_the_job_and_leaves_no_output(toy, many, tmp_path):
+@pytest.mark.parametrize("seconds", [0, 6], ids=["not connected", "connected"])
+def test_a_killed_worker_ends_the_job_and_leaves_no_output(toy, many, tmp_path, seconds):
     with open(many, "a") as file:
         file.write(many.read_text() * 50)  # it takes longer than until the kill
     process = start(toy, many, tmp_path / "out", "--processes", 2)
@@ -256,7 +257,7 @@ def test_a_killed_worker_ends_the_job_and_leaves_no_output(toy, many, tmp_path):
         while len(workers := list_workers(process.pid)) < 2:
             assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.1)
-        time.sleep(6)  # until the workers are connected; see the design notes
+        time.sleep(seconds)
         os.kill(workers[0], signal.SIGKILL)
         output, _ = process.communicate(timeout=60)
     finally:
