@@ -4,7 +4,6 @@
 """
 
 import argparse
-import dataclasses
 import pathlib
 import sys
 
@@ -100,7 +99,7 @@ def _export(options, given):
         options.base,
         source=run.source_tokenizer,
         target=run.target_tokenizer,
-        search=dataclasses.replace(make_search_options(options, run), stream=options.stream),
+        search=make_search_options(options, run),
         xla=_make_xla_buckets(options),
         **shared,
     )
@@ -159,11 +158,6 @@ def _make_parser():
         action="store_true",
         help="compile the searches with XLA: faster, but the server needs "
         "--xla_cpu_compilation_enabled",
-    )
-    parser.add_argument(
-        "--stream",
-        action="store_true",
-        help="add signatures that return text as it becomes certain, for the development server",
     )
     defaults = XLABuckets()
     for name, sizes, text in (

@@ -42,8 +42,8 @@ def add_search_arguments(parser: argparse.ArgumentParser, *, for_export: bool = 
 
     Args:
         parser: The parser.
-        for_export: Whether the flags of exports alone, `--max-source-length` and `--return-tree`,
-            are among them.
+        for_export: Whether the flags of exports alone, `--max-source-length`, `--return-tree` and
+            `--stream`, are among them.
 
     Example:
 
@@ -126,6 +126,12 @@ def add_search_arguments(parser: argparse.ArgumentParser, *, for_export: bool = 
             action="store_true",
             help="write the signature beam_tree too, which returns the hypotheses of each step",
         )
+        group.add_argument(
+            "--stream",
+            action="store_true",
+            help="write signatures too that return text as it becomes certain, for the development "
+            "server",
+        )
 
 
 def make_search_options(arguments: argparse.Namespace, run: Run) -> SearchOptions:
@@ -165,6 +171,7 @@ def make_search_options(arguments: argparse.Namespace, run: Run) -> SearchOption
             coverage_penalty=arguments.coverage_penalty,
             return_tree=getattr(arguments, "return_tree", False),
         ),
+        stream=getattr(arguments, "stream", False),
         replace_unknown=_read_dictionary(arguments.replace_unknown),
     )
 

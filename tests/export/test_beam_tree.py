@@ -112,18 +112,20 @@ def test_other_exports_have_no_tree():
 
 
 @pytest.mark.parametrize("for_export", [True, False])
-def test_only_commands_that_export_ask_for_it(for_export):
+def test_only_commands_that_export_ask_for_it_and_for_streams(for_export):
     parser = argparse.ArgumentParser()
     add_search_arguments(parser, for_export=for_export)
     translator = toy()
     run = types.SimpleNamespace(model=translator.model, settings={}, target_tokenizer=None)
-    assert not make_search_options(parser.parse_args([]), run).options.return_tree
-    if for_export:
-        arguments = parser.parse_args(["--return-tree"])
-        assert make_search_options(arguments, run).options.return_tree
-    else:
-        with pytest.raises(SystemExit):
-            parser.parse_args(["--return-tree"])
+    search = make_search_options(parser.parse_args([]), run)
+    assert (search.options.return_tree, search.stream) == (False, False)
+    for flag, expected in (("--return-tree", (True, False)), ("--stream", (False, True))):
+        if for_export:
+            search = make_search_options(parser.parse_args([flag]), run)
+            assert (search.options.return_tree, search.stream) == expected
+        else:
+            with pytest.raises(SystemExit):
+                parser.parse_args([flag])
 
 
 def test_a_tree_counts_in_the_memory(monkeypatch):
