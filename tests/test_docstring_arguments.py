@@ -39,7 +39,7 @@ def _parameters(function):
     }
 
 
-@pytest.mark.parametrize("member", _public_callables())
+@pytest.mark.parametrize("member", list(_public_callables()))
 def test_arguments_in_a_docstring_are_those_of_the_signature(member):
     text = inspect.cleandoc(member.__doc__) + "\n"
     known = set(_parameters(member.__init__ if inspect.isclass(member) else member))
