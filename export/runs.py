@@ -19,7 +19,7 @@ import keras
 import keras_attention  # noqa: F401  registers the classes of model files
 from keras_attention.export import atomic_files, tokenizers
 from keras_attention.export._exception_summary import summarize_error
-from keras_attention.export._model_checks import check_translator, check_vocabularies
+from keras_attention.export._translator_checks import check_translator, check_vocabularies
 from keras_attention.export._type_aliases import JSONValue
 from keras_attention.export.tokenizers import _storage
 from keras_attention.export.tokenizers.base import SPECIAL_IDS

@@ -15,8 +15,8 @@ from keras_attention.export._argument_types import (
     quote,
     seconds,
 )
+from keras_attention.export.serving._listening_socket import format_address
 from keras_attention.export.serving._request_handler import MAX_RESPONSE_BYTES
-from keras_attention.export.serving._sockets import format_address
 from keras_attention.export.serving.served_model import ServedModel
 from keras_attention.export.serving.server import MAX_REQUEST_BYTES, Server
 

@@ -290,7 +290,11 @@ def test_what_stands_outside_the_library_imports_its_public_names_alone(folder):
         ("import keras_attention.search._log_probs", True, True),
         ("def function():\n    from keras_attention.search import _ranking", True, True),
         ("from keras_attention.export import _manifest", False, True),
-        ("from keras_attention.export.serving._sockets import format_address", False, True),
+        (
+            "from keras_attention.export.serving._listening_socket import format_address",
+            False,
+            True,
+        ),
         ("from keras_attention.search import beam_search", False, False),
         ("from tensorflow import _private", False, False),
     ],

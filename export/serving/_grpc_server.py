@@ -11,7 +11,7 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from keras_attention.export.serving import _response_messages, _sockets, _tensor_protos
+from keras_attention.export.serving import _listening_socket, _response_messages, _tensor_protos
 from keras_attention.export.serving._loaded_version import DEFAULT_SIGNATURE, check_input_names
 from keras_attention.export.serving.errors import ServingError, invalid_argument
 
@@ -93,8 +93,8 @@ def start(service, host: str, port: int, max_request_bytes: int):
         OSError: If the address is not available.
     """
     # A socket reports the reason if an address is not available; gRPC does not.
-    with _sockets.listen("gRPC", host, port) as listener:
-        address = _sockets.format_address(*listener.getsockname()[:2])
+    with _listening_socket.listen("gRPC", host, port) as listener:
+        address = _listening_socket.format_address(*listener.getsockname()[:2])
     threads = service.request_queue.capacity + SPARE_THREADS
     server = grpc.server(
         concurrent.futures.ThreadPoolExecutor(threads, thread_name_prefix="grpc"),

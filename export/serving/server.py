@@ -108,7 +108,7 @@ class Server:
     def listen(self) -> None:
         """Opens the ports; reports states, but predictions are UNAVAILABLE until `load` is done."""
         try:
-            from keras_attention.export.serving import _grpc_server, _playground, _rest_server
+            from keras_attention.export.serving import _grpc_server, _playground, _rest_application
         except ImportError as error:
             raise missing_package_error(error.name or "tensorflow-serving-api") from error
         grpc_port, rest_api_port = self._ports
@@ -120,10 +120,10 @@ class Server:
                     self.service, self._host, grpc_port, self._max_request_bytes
                 )
             if rest_api_port is not None:
-                application = _rest_server.RestApplication(
+                application = _rest_application.RestApplication(
                     self.service, self._max_request_bytes, self._seconds
                 )
-                self._http = _rest_server.RestServer(application, self._host, rest_api_port)
+                self._http = _rest_application.RestServer(application, self._host, rest_api_port)
                 self.rest_api_port = self._http.port
                 if self._playground is None:
                     self._playground = _playground.is_loopback(self._http.address)

@@ -23,7 +23,7 @@ from keras_attention.export.serving import (
     Server,
     ServingError,
     _json_requests,
-    _rest_server,
+    _rest_application,
     _tensor_protos,
 )
 from keras_attention.export.serving._allocator import pause_garbage_collection
@@ -101,7 +101,7 @@ def test_large_bodies_are_read_one_at_a_time_and_in_time(tiny_base, monkeypatch)
         return parse(body, deadline)
 
     monkeypatch.setattr(_json_requests, "parse", wait_and_parse)
-    monkeypatch.setattr(_rest_server, "schedule_trim", lambda: trims.append(1))
+    monkeypatch.setattr(_rest_application, "schedule_trim", lambda: trims.append(1))
     with Server({"tiny": tiny_base}, grpc_port=None, rest_api_port=0, seconds=1.0) as server:
         with concurrent.futures.ThreadPoolExecutor(2) as threads:
             large = [threads.submit(post, server, body) for _ in range(2)]

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from keras_attention.export import serve
-from keras_attention.export.serving import Client, Server, _sockets
+from keras_attention.export.serving import Client, Server, _listening_socket
 
 
 def models(*arguments):
@@ -130,13 +130,13 @@ def test_why_a_socket_cannot_be_bound_is_told(monkeypatch, number, message):
 
     monkeypatch.setattr(socket, "socket", Refusing)
     with pytest.raises(OSError, match=f"REST cannot listen on 127.0.0.1:80: {message}"):
-        _sockets.listen("REST", "127.0.0.1", 80)
+        _listening_socket.listen("REST", "127.0.0.1", 80)
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
 def test_an_address_of_ipv6_may_stand_in_brackets(tiny_base):
     try:
-        _sockets.listen("REST", "::1", 0).close()
+        _listening_socket.listen("REST", "::1", 0).close()
     except OSError as error:
         pytest.skip(f"this machine has no address of IPv6: {error}")
     options = serve._make_parser().parse_args([str(tiny_base), "--host", "[::1]"])

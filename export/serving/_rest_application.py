@@ -17,8 +17,8 @@ from keras_attention.export.serving import (
     _event_stream,
     _json_requests,
     _json_responses,
+    _listening_socket,
     _response_messages,
-    _sockets,
 )
 from keras_attention.export.serving._allocator import schedule_trim
 from keras_attention.export.serving._request_handler import LARGE_RESPONSE_BYTES, compute_deadline
@@ -295,7 +295,7 @@ class RestServer:
             from keras_attention.export.serving._http_protocol import BoundedProtocol
         except ImportError as error:
             raise missing_package_error(error.name or "uvicorn") from None
-        self._socket = _sockets.listen("REST", host, port)
+        self._socket = _listening_socket.listen("REST", host, port)
         self.address, self.port = self._socket.getsockname()[:2]
         self._application = application
         config = uvicorn.Config(
