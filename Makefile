@@ -66,8 +66,12 @@ test: $(STAMP)
 	"$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist loadscope
 	@echo "NOT RUN: tests in a browser; make test-browser runs them"
 
+# In two parts: a process keeps what it compiled, 10 GB after all of them.
 test-thorough: $(STAMP)
-	"$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist worksteal -m "thorough and not slow and not variant"
+	"$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist worksteal -m "thorough and not slow and not variant" \
+	  --ignore=tests/examples --ignore=tests/export
+	"$(BIN)/python" -m pytest -n auto --maxprocesses 4 --dist worksteal -m "thorough and not slow and not variant" \
+	  tests/examples tests/export
 
 test-jax:
 	PYTHON="$(PYTHON)" sh .ci/jax
