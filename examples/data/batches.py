@@ -5,9 +5,8 @@ import hashlib
 import numpy as np
 import tensorflow as tf
 
-from examples.data.buckets import split_into_buckets
+from examples.data.batch_plan import BatchPlan
 from examples.data.encoding import EncodedPairs, encode_pairs
-from examples.data.order import frozen_draw
 from keras_attention.export.tokenizers.base import BOS_ID
 
 
@@ -27,6 +26,9 @@ class Batches:
         seed: Int of at least 0, the seed of the order.
         decoder_start_id: Int, what the decoder reads first;
             `keras_attention.decoders.get_decoder_start_id` asks it.
+
+    Attributes:
+        plan: The `BatchPlan` of its pairs.
 
     Raises:
         ValueError: If an argument is not a positive int, or `batch_tokens` is less than the
@@ -68,13 +70,8 @@ class Batches:
                 f"limit the lengths. Received: batch_tokens={batch_tokens}"
             )
 
-        def rows_of_shape(source_length, target_length):
-            longer = np.maximum(source_length, target_length)
-            return batch_size + 0 * longer if batch_tokens is None else batch_tokens // longer
-
-        self._buckets = split_into_buckets(source, target, rows_of_shape, max_shapes)
-        lengths = [(int(source[b].max()), int(target[b].max())) for b in self._buckets]
-        self._shapes = [(int(rows_of_shape(s, t)), s, t) for s, t in lengths]
+        self.plan = BatchPlan(source, target, batch_size, batch_tokens, max_shapes, seed)
+        self._shapes = self.plan.shapes
         with tf.device("CPU"):  # the pipeline runs there, whatever the model runs on
             self._tensors = [
                 (tf.constant(side.values), tf.constant(side.starts))
@@ -120,7 +117,7 @@ class Batches:
         """The share of source and target positions of an epoch that hold padding."""
         positions = sum(
             count * rows * (source + target)
-            for count, (rows, source, target) in zip(self._counts(), self._shapes, strict=True)
+            for count, (rows, source, target) in zip(self.plan.counts(), self._shapes, strict=True)
         )
         return 1.0 - (len(self.encoded.source.values) + len(self.encoded.target.values)) / positions
 
@@ -130,7 +127,7 @@ class Batches:
 
     def batches_per_epoch(self, epoch: int = 0) -> int:
         """Returns the number of batches, the same in every epoch."""
-        return sum(self._counts())
+        return sum(self.plan.counts())
 
     def epoch(self, epoch: int, start: int = 0) -> tf.data.Dataset:
         """Returns the batches of an epoch in its order, from batch `start` on.
@@ -146,10 +143,8 @@ class Batches:
         """
         _check_int("epoch", epoch, 0)
         _check_int("start", start, 0)
-        random = frozen_draw(self.seed, epoch)
-        plan = self._plan([random.permutation(bucket) for bucket in self._buckets])
-        order = random.permutation(len(plan))[start:]
-        return self._dataset([plan[n] for n in order], lambda inputs, labels, _: (inputs, labels))
+        plan = self.plan.epoch(epoch)[start:]
+        return self._dataset(plan, lambda inputs, labels, _: (inputs, labels))
 
     def evaluation(self) -> tf.data.Dataset:
         """Returns every pair once, not shuffled, with its place in the text pairs.
@@ -159,7 +154,7 @@ class Batches:
             place of each pair in what was encoded, -1 for an empty row. Bucket by bucket,
             in each bucket in the order of the pairs; sort by `index` for that of the text.
         """
-        return self._dataset(self._plan(self._buckets), lambda *batch: batch)
+        return self._dataset(self.plan.in_order(), lambda *batch: batch)
 
     def digest(self) -> str:
         """Returns the SHA-256 of the encoded pairs."""
@@ -174,17 +169,6 @@ class Batches:
             f"{len(self.encoded):,} pairs in {self.batches_per_epoch():,} batches of "
             f"{len(self._shapes)} shapes, {100 * self.padding_share:.1f} % padding"
         )
-
-    def _counts(self):
-        sizes = [len(bucket) for bucket in self._buckets]
-        return [-(-size // rows) for size, (rows, _, _) in zip(sizes, self._shapes, strict=True)]
-
-    def _plan(self, buckets):
-        """Returns (number of the shape, rows of the batch), one bucket after another."""
-        plan = []
-        for number, (bucket, shape) in enumerate(zip(buckets, self._shapes, strict=True)):
-            plan += [(number, bucket[n : n + shape[0]]) for n in range(0, len(bucket), shape[0])]
-        return plan
 
     def _dataset(self, plan, select):
         width = max(rows for rows, _, _ in self._shapes)

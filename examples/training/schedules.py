@@ -1,8 +1,7 @@
 """Learning rates over time.
 
 They are Keras schedules: pass them to the optimizer. They count updates from 0, as Keras does;
-the papers count steps from 1, so step = updates done + 1. None of them reaches a `.keras` file,
-which holds no optimizer here.
+the papers count steps from 1, so step = updates done + 1.
 """
 
 import keras
@@ -11,6 +10,7 @@ from keras import ops
 from keras_attention import validation
 
 
+@keras.saving.register_keras_serializable("examples")
 class InverseSqrtSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """Warms up linearly, then falls with the square root of the step.
 
@@ -44,6 +44,7 @@ class InverseSqrtSchedule(keras.optimizers.schedules.LearningRateSchedule):
         return {"units": self.units, "warmup": self.warmup, "scale": self.scale}
 
 
+@keras.saving.register_keras_serializable("examples")
 class HalvingSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """Stays constant, then halves at `first_step` and again every `interval` steps.
 
@@ -96,6 +97,7 @@ def halving_after_epoch(
     )
 
 
+@keras.saving.register_keras_serializable("examples")
 class CoolDownSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """Follows another schedule, and at the end brings its rate down to nothing in a line.
 
@@ -129,3 +131,10 @@ class CoolDownSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self):
         return {"base": self.base, "total": self.total, "cooling": self.cooling}
+
+    @classmethod
+    def from_config(cls, config):
+        base = config["base"]
+        if isinstance(base, dict):
+            base = keras.saving.deserialize_keras_object(base)
+        return cls(**{**config, "base": base})
