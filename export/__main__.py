@@ -10,17 +10,18 @@ import sys
 import tensorflow as tf
 
 from keras_attention.export import runs
-from keras_attention.export._argument_types import positive_int
 from keras_attention.export._exception_summary import summarize_error
 from keras_attention.export._manifest import MANIFEST_FILE, write_manifest
-from keras_attention.export.compilation import XLABuckets
+from keras_attention.export.export_arguments import (
+    add_version_arguments,
+    add_xla_arguments,
+    make_xla_buckets,
+)
 from keras_attention.export.model_export import export_model
 from keras_attention.export.search_arguments import add_search_arguments, make_search_options
 from keras_attention.export.translator_export import export_translator
 from keras_attention.export.validate import validate_export
-from keras_attention.kernels.products import PRECISIONS
 
-XLA_OPTIONS = {"--xla-batch-sizes", "--xla-source-lengths", "--xla-precision", "--parallel-splits"}
 ANY_MODEL_OPTIONS = ("--version", "--name", "--dtype", "--quantization")  # not of translators alone
 DESCRIPTION = """\
 Exports a trained run as a SavedModel version for TensorFlow Serving, BASE_DIR/<version>.
@@ -40,15 +41,14 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("the following arguments are required: RUN_DIR, BASE_DIR")
     if alone and (options.run is not None or given != alone[:1]):
         parser.error(f"argument {alone[0]}: not allowed with other arguments")
-    if not options.xla:
-        for name in XLA_OPTIONS.intersection(given):
-            parser.error(f"argument {name}: requires --xla")
     try:
         if options.validate is not None:
             return _validate(options.validate)
         if options.write_manifest is not None:
             return _write_manifest(options.write_manifest)
         path = _export(options, given)
+    except argparse.ArgumentError as error:
+        parser.error(str(error))
     except (OSError, ValueError, tf.errors.OpError) as error:
         print(f"error: {summarize_error(error)}", file=sys.stderr)
         return 1
@@ -82,6 +82,7 @@ def _write_manifest(path):
 
 
 def _export(options, given):
+    xla = make_xla_buckets(options)
     run = runs.read_run(options.run, options.dtype)
     if options.quantization is not None:
         runs.quantize_model(run.model, options.quantization)
@@ -100,19 +101,8 @@ def _export(options, given):
         source=run.source_tokenizer,
         target=run.target_tokenizer,
         search=make_search_options(options, run),
-        xla=_make_xla_buckets(options),
+        xla=xla,
         **shared,
-    )
-
-
-def _make_xla_buckets(options):
-    if not options.xla:
-        return None
-    return XLABuckets(
-        tuple(options.xla_batch_sizes),
-        tuple(options.xla_source_lengths),
-        options.xla_precision,
-        options.parallel_splits,
     )
 
 
@@ -136,57 +126,9 @@ def _make_parser():
         type=pathlib.Path,
         help="write the manifest of a version without one, or with files changed on purpose",
     )
-
-    parser.add_argument(
-        "--dtype",
-        choices=("float32",),
-        help="compute in this dtype instead of the dtype of the training (faster with --xla)",
-    )
-
-    parser.add_argument(
-        "--quantization",
-        choices=runs.QUANTIZATIONS,
-        help="store kernels and embeddings in this dtype: files of about a quarter of the size",
-    )
-    text = "version to write (default: the next one)"
-    parser.add_argument("--version", type=positive_int, metavar="N", help=text)
-    text = "name in the server (default: the name of BASE_DIR)"
-    parser.add_argument("--name", metavar="NAME", help=text)
+    add_version_arguments(parser)
     add_search_arguments(parser)
-    parser.add_argument(
-        "--xla",
-        action="store_true",
-        help="compile the searches with XLA: faster, but the server needs "
-        "--xla_cpu_compilation_enabled",
-    )
-    defaults = XLABuckets()
-    for name, sizes, text in (
-        ("--xla-batch-sizes", defaults.batch_sizes, "batch sizes"),
-        ("--xla-source-lengths", defaults.source_lengths, "source lengths, EOS included,"),
-    ):
-        parser.add_argument(
-            name,
-            type=positive_int,
-            metavar="N",
-            nargs="+",
-            default=sizes,
-            help=f"{text} to compile for (default: {' '.join(map(str, sizes))})",
-        )
-    parser.add_argument(
-        "--xla-precision",
-        choices=PRECISIONS,
-        default=defaults.precision,
-        help="precision of products with kernels; bfloat16 is faster on processors that have it, "
-        "and its scores are accurate to about three digits (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--parallel-splits",
-        type=positive_int,
-        metavar="N",
-        default=defaults.split,
-        help="parts of a batch to search in parallel, of at least 16 examples each; 2 is faster on "
-        "two cores (default: %(default)s)",
-    )
+    add_xla_arguments(parser)
     return parser
 
 

@@ -22,19 +22,6 @@ def add_run(parser) -> None:
     parser.add_argument("run", metavar="RUN", help="directory that `train --run` wrote")
 
 
-def add_version(parser) -> None:
-    """Adds where an export goes."""
-    parser.add_argument(
-        "base", metavar="BASE", help="base directory; the version is a folder in it"
-    )
-    parser.add_argument(
-        "--version",
-        type=positive_int,
-        metavar="N",
-        help="number of the version (default: the next one)",
-    )
-
-
 def check_writable(path: str | None) -> pathlib.Path | None:
     """Returns the path of a file to be written, its folder made, before the long work.
 

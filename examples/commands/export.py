@@ -2,9 +2,9 @@
 
 import sys
 
-from examples.commands import arguments as shared
 from examples.commands import by_run
 from keras_attention.export import runs, versions
+from keras_attention.export.export_arguments import add_version_arguments
 
 SUMMARY = "write a SavedModel version that a model server loads"
 NOTE = "What can be chosen depends on the run: `python -m examples export RUN --help`."
@@ -17,18 +17,18 @@ def for_arguments(text_arguments):
 
 def add_arguments(parser) -> None:
     """Adds the options of every run."""
-    shared.add_version(parser)
     parser.add_argument(
-        "--quantization",
-        choices=runs.QUANTIZATIONS,
-        help="store kernels and embeddings in this dtype (default: as trained)",
+        "base", metavar="BASE", help="base directory; the version is a folder in it"
     )
+    add_version_arguments(parser)
 
 
 def finish(recipe, options, arguments) -> None:
     """Writes the version and says where."""
+    if arguments.dtype == "float32":
+        recipe.model = runs.convert_to_float32(recipe.model)
     if arguments.quantization is not None:
         runs.quantize_model(recipe.model, arguments.quantization)
     served = recipe.export(**options)
     versions.make_version_path(arguments.base, arguments.version)  # refused before the long work
-    print(served.write(arguments.base, arguments.version, recipe.run.settings))
+    print(served.write(arguments.base, arguments.version, arguments.name, recipe.run.settings))

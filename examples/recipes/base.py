@@ -41,13 +41,16 @@ class Served:
     descriptions: Mapping[str, str]
     tokenizers: Mapping[str, TextInput] = dataclasses.field(default_factory=dict)
 
-    def write(self, base: str, version: int | None, settings: dict) -> pathlib.Path:
+    def write(
+        self, base: str, version: int | None, name: str | None, settings: dict
+    ) -> pathlib.Path:
         """Writes a version below `base`, the next one if None; returns its folder."""
         return export_model(
             self.model,
             base,
             tokenizers=self.tokenizers,
             version=version,
+            name=name,
             descriptions=self.descriptions,
             run=settings,
         )

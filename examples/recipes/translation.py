@@ -38,7 +38,7 @@ from examples.recipes.guided_alignment import (
 from examples.recipes.learned_positions import report_cut_sources
 from examples.recipes.predicted_positions import load_aligned_by
 from examples.recipes.reference_metrics import make_token_metrics, measure_references
-from examples.recipes.translator import ServedTranslator, TextTranslator
+from examples.recipes.translator import Compilation, ServedTranslator, TextTranslator
 from examples.training.settings import Measure
 from keras_attention import TokenCrossentropy, plotting
 from keras_attention.decoders import get_decoder_start_id
@@ -575,7 +575,9 @@ class Translation(GuidedRecipe):
             which = "all" if is_whole else f"the first {MOST_IN_ONE_FIGURE}"
             yield "alignments.png", figure, f"{which} in one"
 
-    def export(self, *, search: ExportedSearch | None = None) -> ServedTranslator:
+    def export(
+        self, *, search: ExportedSearch | None = None, xla: Compilation | None = None
+    ) -> ServedTranslator:
         """Writes a SavedModel version that a model server loads.
 
         examples:
@@ -587,11 +589,12 @@ class Translation(GuidedRecipe):
 
         Args:
             search: The search.
+            xla: The compilation.
 
         Returns:
             What is written.
         """
-        return ServedTranslator(self.model, self.tokenizers, search or SearchOptions())
+        return ServedTranslator(self.model, self.tokenizers, search or SearchOptions(), xla)
 
     # Parts of the above.
 

@@ -1,13 +1,34 @@
 """Translates texts with a trained model, by the very functions that are exported."""
 
+import argparse
 import dataclasses
 import pathlib
+import typing
 
 import keras
 
+from examples.commands.arguments import UsageError
+from examples.commands.options import FlagGroup
 from examples.recipes.learned_positions import check_pairs, find_source_limit
-from keras_attention.export import SearchOptions, Translation, Translator, export_translator
+from keras_attention.export import (
+    SearchOptions,
+    Translation,
+    Translator,
+    XLABuckets,
+    export_translator,
+)
+from keras_attention.export.export_arguments import add_xla_arguments, make_xla_buckets
 from keras_attention.export.tokenizers import Tokenizer
+
+
+def _make_compilation(arguments, run):
+    try:
+        return make_xla_buckets(arguments)
+    except argparse.ArgumentError as error:
+        raise UsageError(str(error)) from None
+
+
+Compilation = typing.Annotated[XLABuckets, FlagGroup(add_xla_arguments, _make_compilation)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,15 +38,20 @@ class ServedTranslator:
     model: keras.Model
     tokenizers: dict[str, Tokenizer]
     search: SearchOptions
+    xla: XLABuckets | None = None
 
-    def write(self, base: str, version: int | None, settings: dict) -> pathlib.Path:
+    def write(
+        self, base: str, version: int | None, name: str | None, settings: dict
+    ) -> pathlib.Path:
         """Writes a version below `base`, the next one if None; returns its folder."""
         return export_translator(
             self.model,
             base,
             **self.tokenizers,
             version=version,
+            name=name,
             search=self.search,
+            xla=self.xla,
             run=settings,
         )
 

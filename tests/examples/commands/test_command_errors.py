@@ -35,7 +35,7 @@ def assert_one_line(err, told):
             "translate x --length-penalty 11",
             "expected average or a number from -10 to 10, got '11'",
         ),
-        ("export x y --version 0", "--version: expected a positive whole number, got '0'"),
+        ("export x y --version 0", "--version: expected a positive integer, got '0'"),
     ],
 )
 def test_wrong_usage_ends_with_status_2(command, line, told):

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from translation_commands import call, read_options
 
+from examples.__main__ import main
 from examples.commands.arguments import UsageError
 from examples.commands.by_run import RunCommand, load_recipe
 from examples.models import convs2s, mixed, rnn_encoder_decoder, rnnsearch, seq2seq, transformer
+from examples.recipes import translator
 from examples.recipes.translation import Translation
+from keras_attention.export import XLABuckets, runs, text_translator
 from keras_attention.export import __main__ as command
-from keras_attention.export import runs, text_translator
 from keras_attention.export.length_limits import choose_max_length, count_learned_positions
 from keras_attention.export.search_arguments import (
     add_search_arguments,
@@ -63,20 +65,36 @@ def test_the_search_is_given_what_was_asked(tmp_path, monkeypatch):
     assert isinstance(options.length_penalty, AverageLengthPenalty)
 
 
-def test_both_commands_that_export_have_the_same_flags_of_the_search():
+def test_both_commands_that_export_have_the_same_flags():
     parser = argparse.ArgumentParser()
     export = importlib.import_module("examples.commands.export")
     RunCommand(export, Translation).add_arguments(parser)
     first, second = (
-        [
-            (action.option_strings, action.default, action.help)
-            for group in one._action_groups
-            if group.title == "search"
-            for action in group._group_actions
-        ]
+        {
+            action.option_strings[0]: (action.default, action.choices, action.nargs, action.help)
+            for action in one._actions
+            if action.option_strings
+        }
         for one in (parser, command._make_parser())
     )
-    assert first == second and len(first) == 13
+    assert first.keys() - second.keys() == {"--language-model", "--language-model-weight"}
+    assert second.keys() - first.keys() == {"--validate", "--write-manifest"}
+    common = first.keys() & second.keys()
+    assert len(common) == 23 and all(first[flag] == second[flag] for flag in common)
+
+
+def test_a_compiled_export_needs_xla(tmp_path, capsys):
+    model = rnnsearch.build(WORDS.vocabulary_size, WORDS.vocabulary_size, 4, 3)
+    run = str(runs.write_run(tmp_path / "run", model, {"model": "rnnsearch"}, WORDS, WORDS))
+    words = ["export", run, str(tmp_path / "base"), "--parallel-splits", "2"]
+    assert main(words) == 2
+    assert "--parallel-splits: requires --xla" in capsys.readouterr().err
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translator, "export_translator", lambda *_, **options: seen.append(options))
+        assert main([*words, "--xla", "--xla-batch-sizes", "4", "--name", "dates"]) == 0
+    (options,) = seen
+    assert options["xla"] == XLABuckets(batch_sizes=(4,), split=2) and options["name"] == "dates"
 
 
 def build(module, options):

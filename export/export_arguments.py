@@ -1,0 +1,100 @@
+"""The options of every export on a command line: of the version, and of the compilation."""
+
+import argparse
+
+from keras_attention.export import runs
+from keras_attention.export._argument_types import positive_int
+from keras_attention.export.compilation import XLABuckets
+from keras_attention.kernels.products import PRECISIONS
+
+
+def add_version_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of the version that any export writes.
+
+    Example:
+
+    >>> parser = argparse.ArgumentParser()
+    >>> add_version_arguments(parser)
+    >>> parser.parse_args(["--version", "7"]).version
+    7
+    """
+    parser.add_argument(
+        "--dtype",
+        choices=("float32",),
+        help="compute in this dtype instead of the dtype of the training (faster with --xla)",
+    )
+    parser.add_argument(
+        "--quantization",
+        choices=runs.QUANTIZATIONS,
+        help="store kernels and embeddings in this dtype: files of about a quarter of the size",
+    )
+    text = "version to write (default: the next one)"
+    parser.add_argument("--version", type=positive_int, metavar="N", help=text)
+    text = "name in the server (default: the name of the base directory)"
+    parser.add_argument("--name", metavar="NAME", help=text)
+
+
+def add_xla_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of a translator that is compiled with XLA.
+
+    Example:
+
+    >>> parser = argparse.ArgumentParser()
+    >>> add_xla_arguments(parser)
+    >>> make_xla_buckets(parser.parse_args(["--xla", "--xla-batch-sizes", "1", "8"])).batch_sizes
+    (1, 8)
+    """
+    parser.add_argument(
+        "--xla",
+        action="store_true",
+        help="compile the searches with XLA: faster, but the server needs "
+        "--xla_cpu_compilation_enabled",
+    )
+    defaults = XLABuckets()
+    for name, sizes, text in (
+        ("--xla-batch-sizes", defaults.batch_sizes, "batch sizes"),
+        ("--xla-source-lengths", defaults.source_lengths, "source lengths, EOS included,"),
+    ):
+        parser.add_argument(
+            name,
+            type=positive_int,
+            metavar="N",
+            nargs="+",
+            help=f"{text} to compile for (default: {' '.join(map(str, sizes))})",
+        )
+    parser.add_argument(
+        "--xla-precision",
+        choices=PRECISIONS,
+        help="precision of products with kernels; bfloat16 is faster on processors that have it, "
+        f"and its scores are accurate to about three digits (default: {defaults.precision})",
+    )
+    parser.add_argument(
+        "--parallel-splits",
+        type=positive_int,
+        metavar="N",
+        help="parts of a batch to search in parallel, of at least 16 examples each; 2 is faster on "
+        f"two cores (default: {defaults.split})",
+    )
+
+
+def make_xla_buckets(arguments: argparse.Namespace) -> XLABuckets | None:
+    """Returns the shapes that the flags of `add_xla_arguments` ask for, None without `--xla`.
+
+    Raises:
+        argparse.ArgumentError: If another flag is given without `--xla`.
+        ValueError: If the sizes are invalid.
+    """
+    given = {
+        "batch_sizes": arguments.xla_batch_sizes,
+        "source_lengths": arguments.xla_source_lengths,
+        "precision": arguments.xla_precision,
+        "split": arguments.parallel_splits,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    if arguments.xla:
+        return XLABuckets(**given)
+    flags = {"split": "--parallel-splits"}
+    for name in given:
+        flag = flags.get(name, f"--xla-{name.replace('_', '-')}")
+        raise argparse.ArgumentError(None, f"argument {flag}: requires --xla")
+    return None
