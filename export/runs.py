@@ -11,7 +11,9 @@ checkpoints/         written by the training; this module ignores it
 import json
 import os
 import pathlib
+import tempfile
 import warnings
+import zipfile
 from collections.abc import Mapping
 
 import keras
@@ -172,10 +174,17 @@ def convert_to_float32(model: keras.Model) -> keras.Model:
     Args:
         model: A Keras model of serializable layers.
     """
-    config = _replace_mixed_policies(keras.saving.serialize_keras_object(model))
-    copy = keras.saving.deserialize_keras_object(config)
-    copy.set_weights(model.get_weights())
-    return copy
+    # By a file: configurations alone do not say that encoder and decoder share a table.
+    with tempfile.TemporaryDirectory() as folder:
+        saved, converted = pathlib.Path(folder, "saved.keras"), pathlib.Path(folder, "copy.keras")
+        model.save(saved)
+        with zipfile.ZipFile(saved) as source, zipfile.ZipFile(converted, "w") as target:
+            for name in source.namelist():
+                content = source.read(name)
+                if name == "config.json":
+                    content = json.dumps(_replace_mixed_policies(json.loads(content)))
+                target.writestr(name, content)
+        return keras.saving.load_model(converted, compile=False)
 
 
 def quantize_model(model: keras.Model, mode: str) -> keras.Model:

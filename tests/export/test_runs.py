@@ -78,6 +78,18 @@ def test_a_run_of_mixed_precision_may_be_read_in_float32(dtype, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
+def test_a_table_that_encoder_and_decoder_share_is_shared_in_float32(tmp_path):
+    words = tokenizers.WordTokenizer(["a", "b", "c"])
+    sizes = {"units": 8, "heads": 2, "layers": 1, "share_embeddings": True}
+    mixed = transformer.build(7, 7, **sizes, dtype="mixed_bfloat16")
+    runs.write_run(tmp_path / "run", mixed, SETTINGS, words, words)
+    widened = runs.read_run(tmp_path / "run", dtype="float32").model
+    assert widened.count_params() == mixed.count_params()
+    exact = transformer.build(7, 7, **sizes)
+    exact.set_weights(mixed.get_weights())
+    np.testing.assert_allclose(logits_of(widened), logits_of(exact), rtol=1e-6, atol=1e-6)
+
+
 def test_a_run_is_replaced_only_on_request_and_training_files_stay(pieces, tmp_path):
     write(tmp_path, pieces)
     (tmp_path / "history.csv").write_text("epoch,loss\n")
