@@ -2,6 +2,7 @@
 
 import argparse
 import pathlib
+import shutil
 
 import keras
 import numpy as np
@@ -68,14 +69,32 @@ def pack(given: argparse.Namespace, directory: pathlib.Path) -> PackedTraining:
     """Writes tokenizers, `arguments.json` and `training.npz` into a new folder.
 
     Raises:
+        UsageError: If the model shares a table between encoder and decoder.
         ValueError: If the folder holds something.
     """
     if directory.exists() and any(directory.iterdir()):
         raise ValueError(f"{directory} is not empty. Name another directory with --run.")
     directory.mkdir(parents=True, exist_ok=True)
-    plan = prepare(given, directory, is_new=True)
+    try:
+        plan = prepare(given, directory, is_new=True)
+        packed = _describe(plan)
+        packed.write(directory / FILE)
+    except BaseException:
+        shutil.rmtree(directory)
+        raise
+    resuming.write_record(directory, {**resuming.plain(given), "data": plan.digests})
+    return packed
+
+
+def _describe(plan):
+    text = plan.model.to_json()
+    if keras.models.model_from_json(text).count_params() != plan.model.count_params():
+        raise UsageError(
+            "`pack` takes models that Keras' JSON holds, which does not know of tables that two "
+            "parts share. Leave --share-embeddings out."
+        )
     settings = {
-        "model": plan.model.to_json(),
+        "model": text,
         "optimizer": keras.saving.serialize_keras_object(plan.optimizer),
         "label_smoothing": plan.loss.label_smoothing,
         "epochs": plan.settings.epochs,
@@ -87,7 +106,4 @@ def pack(given: argparse.Namespace, directory: pathlib.Path) -> PackedTraining:
             ids = getattr(batches.encoded, side)
             arrays[f"{part}_{side}"] = ids.values.astype(np.min_scalar_type(int(ids.values.max())))
             arrays[f"{part}_{side}_lengths"] = ids.lengths
-    packed = PackedTraining(settings, arrays)
-    packed.write(directory / FILE)
-    resuming.write_record(directory, {**resuming.plain(given), "data": plan.digests})
-    return packed
+    return PackedTraining(settings, arrays)

@@ -85,6 +85,29 @@ def test_what_fit_does_not_know_is_refused(files, capsys, more, said):
     assert not run.exists()
 
 
+@pytest.mark.parametrize(
+    ("model", "options", "said"),
+    [
+        (
+            "transformer",
+            "--tokenizer characters --joint-vocabulary --share-embeddings --units 8 --heads 2",
+            "Leave --share-embeddings out.",
+        ),
+        (
+            "rnnsearch",
+            "--tokenizer words --joint-vocabulary --copied-words 2 --shards x",
+            "A training on JAX has no --shards.",
+        ),
+    ],
+)
+def test_models_that_do_not_fit_leave_nothing(files, capsys, model, options, said):
+    run, given = files
+    data = given[3:7]
+    assert main(["pack", model, "--run", str(run), *data, *options.split()]) == 2
+    assert said in capsys.readouterr().err
+    assert not run.exists()
+
+
 def test_bad_files_are_told(files, capsys):
     run, options = files
     assert main(["finish", str(run)]) == 1
