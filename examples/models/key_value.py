@@ -9,10 +9,10 @@ after "walk twice" and "jump" alone, "jump twice" can be right. Russin et al. 20
 (https://arxiv.org/abs/1904.09708) separate syntax and semantics in this way too.
 
 The sizes are those of the authors' program (github.com/yli1/CGPS), as are the standard deviation 1
-of the noise, gradients clipped at a norm of 1, and Adam. What differs: its penalty is 0.1 times
-the mean square of the embeddings at each source position, here it is the squares of both tables,
-every word alike; its loss is the sum over a target, here the mean over tokens; it attends with the
-general score and, for the output, with a matrix row for each source position, here both scores are
+of the noise, gradients clipped at a norm of 1, and Adam, and the penalty: 0.1 times the mean square
+of the embeddings at each source position beside a loss that is the sum over a target. Here the loss
+is the mean over tokens, of which SCAN has 13.7 a target: 0.1 / 13.7. What differs: it attends with
+the general score and, for the output, with a matrix row for each source position, here both scores are
 additive; it trains on 5,000 batches of 4,096 commands.
 """
 
@@ -34,7 +34,7 @@ def build(
     embedding_dim: int = 8,
     value_dim: int = 16,
     noise: NonNegativeFloat = 1.0,
-    embedding_l2: NonNegativeFloat = 0.0005,
+    embedding_l2: NonNegativeFloat = 0.0073,
     dropout: Fraction = 0.0,
     seed: int | None = None,
     dtype=None,
@@ -48,7 +48,7 @@ def build(
         embedding_dim: Size of the functional embedding, from which the keys are made.
         value_dim: Size of the primitive embedding, the value.
         noise: Standard deviation of the Gaussian noise on both embeddings while training.
-        embedding_l2: Factor of the squares of both embeddings in the loss.
+        embedding_l2: Factor of the mean square of both embeddings at each source position.
         dropout: Fraction dropped from the decoder's states before they are compared with the keys.
         seed: Optional int, the seed of the noise and the dropout.
         dtype: Optional dtype policy, such as "mixed_bfloat16".

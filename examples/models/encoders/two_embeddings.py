@@ -23,7 +23,8 @@ def build(
         embedding_dim: Size of the functional embedding.
         value_dim: Size of the primitive embedding.
         noise: Standard deviation of the Gaussian noise.
-        l2: Factor of the sum of the squares of both embeddings in the loss.
+        l2: Factor of the mean square of each embedding in the loss, summed over the positions of a
+            source. So frequent words are drawn to 0 more than rare ones.
         seed: Optional int, the seed of the noise.
         dtype: Optional dtype policy.
 
@@ -47,7 +48,8 @@ def build(
             vocabulary_size,
             size,
             embeddings_initializer=keras.initializers.RandomUniform(-1.0, 1.0),
-            embeddings_regularizer=keras.regularizers.L2(l2) if l2 else None,
+            # Keras divides its sum by the sources of the batch.
+            activity_regularizer=keras.regularizers.L2(l2 / size) if l2 else None,
             mask_zero=True,
             dtype=dtype,
             name=f"{name}_embedding",

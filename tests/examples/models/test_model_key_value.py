@@ -71,14 +71,18 @@ def test_noise_acts_in_training_only_on_both_embeddings():
     np.testing.assert_array_equal(quiet(inputs, training=True), quiet(inputs))
 
 
-def test_both_embeddings_are_penalized():
+def test_both_embeddings_are_penalized_at_each_position():
     model = build(embedding_l2=0.25)
     encoder = model.get_layer("encoder")
     tables = [encoder.get_layer(f"{n}_embedding").embeddings for n in ("primitive", "functional")]
     assert [tuple(table.shape) for table in tables] == [(11, 3), (11, 5)]
-    expected = sum(0.25 * np.sum(np.square(table)) for table in tables)
+    model({"source": SOURCE, "target": TARGET})
+    read = [np.array(table)[SOURCE] for table in tables]
+    expected = sum(0.25 * np.square(x).mean(axis=-1).sum(axis=1).mean() for x in read)
     assert float(sum(model.losses)) == pytest.approx(expected, rel=1e-5)
-    assert build(embedding_l2=0.0).losses == []
+    quiet = build(embedding_l2=0.0)
+    quiet({"source": SOURCE, "target": TARGET})
+    assert quiet.losses == []
 
 
 def test_an_odd_number_of_units_is_refused():
