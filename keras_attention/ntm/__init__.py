@@ -13,7 +13,7 @@ from keras_attention.ntm.memory_access import (
     write_memory,
 )
 from keras_attention.ntm.ntm import NTM
-from keras_attention.ntm.shifts import (
+from keras_attention.ntm.shift_types import (
     ScalarShift,
     SoftmaxShift,
 )

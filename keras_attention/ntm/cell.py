@@ -46,7 +46,7 @@ from keras_attention.ntm._initial_state import NTMInitialState
 from keras_attention.ntm._state import pack, state_sizes, unpack
 from keras_attention.ntm.addressing import content_weights, interpolate, sharpen
 from keras_attention.ntm.memory_access import read_memory, write_memory
-from keras_attention.ntm.shifts import Shift
+from keras_attention.ntm.shift_types import Shift
 from keras_attention.validation import check_ready
 
 

@@ -33,7 +33,7 @@ from keras_attention._utils.tensor_types import (
     TensorLike,
 )
 from keras_attention.attention._key_value_cache import should_gather
-from keras_attention.attention._shared_cache import (
+from keras_attention.attention._beam_ancestry import (
     attend_with_ancestry,
     reorder_ancestry,
     start_ancestry,
