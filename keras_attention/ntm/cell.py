@@ -40,7 +40,7 @@ from keras_attention._utils.tensor_types import (
 )
 from keras_attention.kernels.ntm_controllers import matmul_float32
 from keras_attention.ntm import _controller as controllers
-from keras_attention.ntm import shifts
+from keras_attention.ntm import shift_types
 from keras_attention.ntm._heads import HeadLayout
 from keras_attention.ntm._initial_state import NTMInitialState
 from keras_attention.ntm._state import pack, state_sizes, unpack
@@ -156,7 +156,7 @@ class NTMCell(Cell):
         self.num_write_heads: int = validation.check_positive_int(
             owner, "num_write_heads", num_write_heads
         )
-        self.shift: Shift = shifts.get(shift)
+        self.shift: Shift = shift_types.get(shift)
         self.shift.check_memory_size(owner, self.memory_size)
         self.read_from: str = validation.check_one_of(
             owner, "read_from", read_from, ("written", "previous")
