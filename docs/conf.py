@@ -18,6 +18,7 @@ extensions = [
     "api_pages",
     "call_arguments",
     "gallery",
+    "linked_names",
 ]
 # The root of the repository is the source, so that relative links are right here and there.
 root_doc = "docs/index"
@@ -44,6 +45,7 @@ autodoc_typehints = "none"  # shapes and dtypes stand in the docstrings, types i
 autodoc_member_order = "bysource"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
+python_maximum_signature_line_length = 88  # longer ones have a line for each argument
 napoleon_use_ivar = True  # a property may stand among the attributes and have its own entry
 default_role = "code"  # `name` in a docstring
 napoleon_custom_sections = [
