@@ -45,7 +45,6 @@ autodoc_typehints = "none"  # shapes and dtypes stand in the docstrings, types i
 autodoc_member_order = "bysource"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
-python_maximum_signature_line_length = 88  # longer ones have a line for each argument
 napoleon_use_ivar = True  # a property may stand among the attributes and have its own entry
 default_role = "code"  # `name` in a docstring
 napoleon_custom_sections = [
