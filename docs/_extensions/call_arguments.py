@@ -57,15 +57,18 @@ def explain_arguments(layer: type) -> dict[str, list[str]]:
 def format_signature(layer: type) -> str:
     """Returns the signature of a layer's `call`, without `self` and types.
 
+    A loss that takes more arguments than Keras' has a `__call__` of its own, which is shown.
+
     Example:
 
     >>> import keras
     >>> format_signature(keras.layers.Dropout)
     'call(inputs, training=False)'
     """
-    arguments = list(inspect.signature(layer.call).parameters.values())[1:]
+    function = vars(layer).get("__call__", layer.call)
+    arguments = list(inspect.signature(function).parameters.values())[1:]
     shown = [one.replace(annotation=one.empty) for one in arguments]
-    return f"call{inspect.Signature(shown)}"
+    return f"{function.__name__}{inspect.Signature(shown)}"
 
 
 def spell_out(app, what, name, value, options, lines: list[str]) -> None:
