@@ -18,6 +18,7 @@ extensions = [
     "api_pages",
     "call_arguments",
     "gallery",
+    "linked_names",
 ]
 # The root of the repository is the source, so that relative links are right here and there.
 root_doc = "docs/index"

@@ -238,9 +238,12 @@ def test_the_loop_in_onnx_runtime(run):
 @pytest.mark.thorough
 def test_the_served_model(run, tmp_path, capsys):
     text = (FOLDER / "serve_a_model.md").read_text()
-    serve, curl = re.findall(r"^```sh\n(.*?)\n^```", text, re.MULTILINE | re.DOTALL)
+    serve, docker, curl = re.findall(r"^```sh\n(.*?)\n^```", text, re.MULTILINE | re.DOTALL)
     train, ask = read_blocks("serve_a_model")
     exec(compile(train, "serve_a_model.md", "exec"), {})
+    folder, name = re.search(r'"\$PWD/(\S+):/models/(\S+):ro"', docker).groups()
+    assert (tmp_path / folder / "1" / "saved_model.pb").is_file()
+    assert f"/v1/models/{name}:predict" in curl
     command = [sys.executable, *shlex.split(serve)[1:], "--port", "0", "--rest-api-port", "0"]
     server = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     try:

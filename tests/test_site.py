@@ -19,6 +19,7 @@ sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
 
 from api_pages import PACKAGES  # noqa: E402
 from call_arguments import explain_arguments, spell_out, split_section  # noqa: E402
+from linked_names import link_names  # noqa: E402
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT_PACKAGES = PROJECT["tool"]["setuptools"]["packages"]
@@ -30,19 +31,16 @@ LAYERS = [
 
 
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.__name__)
-def test_every_call_argument_is_explained_on_the_page_of_its_layer(layer):
-    explained = explain_arguments(layer)
-    # Keras passes the mask attached to `x` as `x_mask`; the explanation of `x` may say so.
-    silent = [
-        name
-        for name, lines in explained.items()
-        if not lines and name.removesuffix("_mask") not in explained
-    ]
-    assert not silent
+def test_the_page_of_a_layer_has_the_signature_of_call_and_explains_each_argument(layer):
+    names = list(inspect.signature(layer.call).parameters)[1:]
+    assert [name for name, lines in explain_arguments(layer).items() if not lines] == []
     lines = inspect.getdoc(layer).splitlines()
     spell_out(None, "class", layer.__name__, layer, None, lines)
-    *_, items = split_section(lines)
-    assert {name for name, one in explained.items() if one} <= items.keys()
+    begin, *_, items = split_section(lines)
+    assert set(names) <= items.keys()
+    (place,) = (n for n, line in enumerate(lines) if line.startswith(".. py:method:: call("))
+    assert re.findall(r"[(,] ?(\w+)", lines[place]) == names
+    assert place < begin, "the signature stands before its arguments"
 
 
 def _list_public_names():
@@ -90,6 +88,19 @@ def test_an_argument_of_a_base_class_is_spelled_out():
     assert text.index("Call arguments:\n") < text.index("\nReturns:")
 
 
+def test_a_public_name_in_a_docstring_is_a_link_and_an_argument_is_none():
+    lines = [
+        "As `AttentionMechanism`, `train` and `query`; ``AttentionMechanism``",
+        "`SearchOptions`",
+    ]
+    link_names(None, "class", "", None, None, lines)
+    assert lines == [
+        "As :py:obj:`AttentionMechanism <keras_attention.AttentionMechanism>`, `train` and `query`;"
+        " ``AttentionMechanism``",
+        ":py:obj:`SearchOptions <keras_attention.export.SearchOptions>`",
+    ]
+
+
 @pytest.mark.thorough
 def test_the_site_is_built_without_a_warning(tmp_path):
     needed = ("sphinx", "myst_nb", "furo")
@@ -103,4 +114,16 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     source = "_modules/keras_attention/attention/bahdanau.html"
     for word in ("units", "position_offset", "previous_weights", "arxiv.org/abs/1409.0473", source):
         assert word in page
+    assert 'href="keras_attention.AttentionMechanism.html#' in page
     assert "BahdanauAttention" in (tmp_path / "searchindex.js").read_text()
+    for layer in LAYERS:
+        page = tmp_path / "docs" / "api" / f"keras_attention.{layer.__name__}.html"
+        signature = _read_signature(page.read_text(), f"keras_attention.{layer.__name__}.call")
+        assert signature == list(inspect.signature(layer.call).parameters)[1:], layer
+
+
+def _read_signature(page, anchor):
+    """Returns the names of the arguments in the signature that has an anchor."""
+    entry = re.search(rf'<dt [^>]*id="{re.escape(anchor)}".*?</dt>', page, re.DOTALL)
+    assert entry, f"no {anchor}"
+    return re.findall(r'class="sig-param"><span class="n"><span class="pre">(\w+)<', entry[0])

@@ -30,6 +30,7 @@ KINDS = [
     "docs/troubleshooting.html",
     "docs/api/index.html",
     "docs/api/keras_attention.BahdanauAttention.html",
+    "docs/api/keras_attention.MultiHeadAttention.html",
     "docs/api/keras_attention.beam_search.html",
     "docs/cookbook/README.html",
     "docs/tutorials/index.html",

@@ -41,6 +41,23 @@ def test_a_cast_mask_of_floats_is_a_mask(layer):
     np.testing.assert_array_equal(weights > 0, np.broadcast_to(floats[:, None], weights.shape))
 
 
+def test_a_mask_argument_replaces_the_attached_mask_and_is_combined_with_the_other_arguments(layer):
+    tokens, yours = np.array([[7, 3, 5, 0, 0], [7, 3, 5, 1, 0]]), np.arange(5) % 2 == [[0], [0]]
+    embedding = keras.layers.Embedding(11, 5, mask_zero=True)
+    value, attached = embedding(tokens), tokens > 0
+
+    def attend(*tensors, **masks):
+        _, weights = layer(QUERY, *tensors, return_attention_scores=True, **masks)
+        return keras.ops.convert_to_numpy(weights)[:, 0] > 0
+
+    np.testing.assert_array_equal(attend(value), attached)
+    np.testing.assert_array_equal(attend(value, value_mask=yours), yours)
+    both = keras.ops.logical_and(embedding.compute_mask(tokens), yours)
+    np.testing.assert_array_equal(attend(value, value_mask=both), attached & yours)
+    # The mask attached to a key is another argument's.
+    np.testing.assert_array_equal(attend(value, value, value_mask=yours), attached & yours)
+
+
 def test_nan_spreads_within_its_batch_element_and_is_not_read_where_masked(layer):
     value = VALUE.copy()
     value[0, 1] = np.nan

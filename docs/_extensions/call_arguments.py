@@ -1,4 +1,4 @@
-"""Spells out every call argument of a layer, also those that a base class explains.
+"""Shows the signature of a layer's `call`, and explains its arguments, inherited ones too.
 
 A docstring says `Call arguments: those of every mechanism, see ...`, so that it is read quickly
 beside the code. On a page of its own each argument has its explanation.
@@ -45,7 +45,6 @@ def explain_arguments(layer: type) -> dict[str, list[str]]:
     """Returns the lines that explain each argument of a layer's `call`, in the order of `call`.
 
     Lines come from the layer's docstring or the nearest base class that explains the argument.
-    A mask that Keras passes by itself, such as `encoder_outputs_mask`, may have none.
     """
     explained = {}
     for one in reversed(layer.__mro__):
@@ -53,6 +52,23 @@ def explain_arguments(layer: type) -> dict[str, list[str]]:
         explained |= split_section(lines)[3]
     names = list(inspect.signature(layer.call).parameters)[1:]
     return {name: explained.get(name, []) for name in names}
+
+
+def format_signature(layer: type) -> str:
+    """Returns the signature of a layer's `call`, without `self` and types.
+
+    A loss that takes more arguments than Keras' has a `__call__` of its own, which is shown.
+
+    Example:
+
+    >>> import keras
+    >>> format_signature(keras.layers.Dropout)
+    'call(inputs, training=False)'
+    """
+    function = vars(layer).get("__call__", layer.call)
+    arguments = list(inspect.signature(function).parameters.values())[1:]
+    shown = [one.replace(annotation=one.empty) for one in arguments]
+    return f"{function.__name__}{inspect.Signature(shown)}"
 
 
 def spell_out(app, what, name, value, options, lines: list[str]) -> None:
@@ -70,8 +86,9 @@ def spell_out(app, what, name, value, options, lines: list[str]) -> None:
         return
     if begin == end:  # no section of its own: before what it returns
         begin = end = next((n for n, one in enumerate(lines) if one == "Returns:"), len(lines))
+    signature = [f".. py:method:: {format_signature(value)}", ""]
     intro = [" ".join(["Call arguments in short:", *text]), ""] if text else []
-    lines[begin:end] = [*intro, "Call arguments:", *section, ""]
+    lines[begin:end] = [*signature, *intro, "Call arguments:", *section, ""]
 
 
 def setup(app):

@@ -2,6 +2,13 @@
 
     python docs/images/make.py                # about 12 minutes on one core; needs Chromium
     python docs/images/make.py --screenshots  # of the data that is there
+    python docs/images/make.py --playground served/dates  # of the page that asks an exported model
+
+The model of the last line was made so:
+
+    python -m examples train rnnsearch --run runs/dates --units 128 --embedding-dim 64 \\
+      --batch-size 128 --num-buckets 3 --epochs 6 --learning-rate 0.002 --ema-decay 0.99
+    python -m examples export runs/dates served/dates --beam-width 3 --max-length 12 --return-tree
 
 The data of the pages is stored beside this file, and so are the screenshots; the site's build
 writes the pages. The models are those of `examples/notebooks`: RNNsearch and a Transformer on
@@ -28,6 +35,10 @@ SHOTS = {
     "heads": ("h1", 760, 380),
     "memory": ("h1", 760, 380),
 }
+
+#: What the served model is asked, May or March (Mai or März), and the character that is clicked.
+ASKED, CHARACTER = "3. Ma. 1979", "[aria-label=Target] [role=option]:nth-child(7)"
+PLAYGROUND_SIZES = (1440, 1190), (390, 1330)
 
 
 def run_notebook(name: str, end: str) -> dict:
@@ -117,7 +128,6 @@ def explore_memory():
 def take_screenshots() -> None:
     """Writes a small PNG of each page, as it is after a click."""
     from chromium import Browser, find_chromium
-    from PIL import Image
 
     from keras_attention.plotting import ExplorerPage
 
@@ -131,17 +141,63 @@ def take_screenshots() -> None:
         browser.run(
             "scrollTo(0, 0); document.querySelectorAll('.scroll').forEach(e => e.scrollTop = 0)"
         )
-        shot = browser.send("Page.captureScreenshot", format="png")["data"]
-        image = Image.open(io.BytesIO(base64.b64decode(shot))).convert("RGB")
-        image.quantize(64).save(FOLDER / f"{name}.png", optimize=True)
+        store_screenshot(browser, name)
     browser.close()
+
+
+def take_playground(directory: pathlib.Path) -> None:
+    """Writes PNGs of the page that asks an exported model, for a wide and a narrow window."""
+    from chromium import Browser, find_chromium
+
+    from keras_attention.export.serving import Server
+
+    browser = Browser(find_chromium())
+    with Server({"dates": directory}, grpc_port=0, rest_api_port=0, playground=True) as server:
+        for width, height in PLAYGROUND_SIZES:
+            browser.open(f"http://127.0.0.1:{server.rest_api_port}/", width=width, height=height)
+            browser.run(wait_for("document.querySelector('textarea')"))
+            browser.run(f"document.querySelector('textarea').value = {json.dumps(ASKED)}")
+            browser.run("document.querySelector('textarea').dispatchEvent(new Event('input'))")
+            browser.move_to(".ask", click=True)
+            browser.run(wait_for("document.querySelector('.tree')"))
+            browser.move_to(CHARACTER, click=True)
+            browser.run("scrollTo(0, 0)")
+            store_screenshot(browser, f"playground_{width}")
+    browser.close()
+
+
+def wait_for(condition: str) -> str:
+    """Returns JavaScript, a promise that is kept when the condition holds."""
+    return (
+        f"new Promise(done => {{ const look = () => {condition} ? done(0)"
+        " : setTimeout(look, 20); look() })"
+    )
+
+
+def store_screenshot(browser, name: str) -> None:
+    """Writes what the window shows as a small PNG, without the margins beside the text."""
+    from PIL import Image
+
+    browser.wait_for_frame()
+    left, right = browser.run(
+        "(box => [box.left, box.right])(document.querySelector('main').getBoundingClientRect())"
+    )
+    shot = browser.send("Page.captureScreenshot", format="png")["data"]
+    image = Image.open(io.BytesIO(base64.b64decode(shot))).convert("RGB")
+    image = image.crop((max(0, int(left) - 16), 0, min(image.width, int(right) + 16), image.height))
+    image.quantize(64).save(FOLDER / f"{name}.png", optimize=True)
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Writes the data, unless it is to be kept, and the screenshots."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--screenshots", action="store_true", help="of the stored data")
-    if not parser.parse_args(arguments).screenshots:
+    parser.add_argument("--playground", type=pathlib.Path, metavar="DIR", help="of a served model")
+    options = parser.parse_args(arguments)
+    if options.playground:
+        take_playground(options.playground)
+        return
+    if not options.screenshots:
         for explore in (explore_dates, explore_heads, explore_memory):
             for name, page in explore():
                 data = re.search(r'id="data"[^>]*>(.*?)</script>', page.html, re.DOTALL)[1]

@@ -75,8 +75,8 @@ class MultiHeadAttention(HeadProjectionsMixin, KeyValueCacheMixin, AttentionMech
         relative_values: Optional `RelativePositionEmbedding`, whose vectors are added to the
             values. With either of the two the layer always stores all scores.
 
-    Call arguments: those of every mechanism, see `AttentionMechanism`, of which three may have an
-        axis of heads:
+    Call arguments: those of `AttentionMechanism`. `previous_weights`, `attention_bias` and
+        `attention_mask` may have an axis of heads behind the batch:
         previous_weights: Float tensor `(batch, heads, query, key)`, like the weights.
         attention_bias: Float tensor `(1 or batch, 1 or heads, query, key)`, as of `alibi_bias` or
             `RelativePositionBias`.

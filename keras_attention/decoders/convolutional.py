@@ -79,9 +79,9 @@ class ConvDecoder(Decoder):
         encoder_outputs: Float tensor `(batch, source, 2 * embedding_dim)`, or any width without
             `source_embeddings`.
         initial_state: Accepted, as by every decoder, and ignored.
-        memory_mask: Boolean `(batch, source)`, True at positions that may be attended to. It
-            overrides a mask attached to `encoder_outputs`, which arrives as
-            `encoder_outputs_mask`.
+        memory_mask: Boolean `(batch, source)`, True at positions that may be attended to.
+        encoder_outputs_mask: Used if `memory_mask` is None: Keras passes the mask attached to
+            `encoder_outputs` here.
         training: Whether dropout is applied.
         return_attention_scores: Whether to return the alignment as well.
 

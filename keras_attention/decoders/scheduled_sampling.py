@@ -93,6 +93,8 @@ class ScheduledSampling(Layer):
         encoder_outputs: Float tensor `(batch, source, memory_dim)`.
         initial_state: The initial state, if the decoder is recurrent.
         memory_mask: Boolean `(batch, source)`, True at positions that may be attended to.
+        encoder_outputs_mask: Used if `memory_mask` is None: Keras passes the mask attached to
+            `encoder_outputs` here.
         training: Whether dropout is applied, and tokens are replaced.
         return_attention_scores: Whether to return the alignment as well.
         return_auxiliary_outputs: Whether to return the auxiliary outputs as well, a dict.

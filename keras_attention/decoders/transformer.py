@@ -80,9 +80,9 @@ class TransformerDecoder(Decoder):
         target_ids: Int tensor `(batch, target)`: `[BOS, y_1 .. y_{T-1}]`.
         encoder_outputs: Float tensor `(batch, source, memory_dim)`.
         initial_state: Accepted, as by every decoder, and ignored: nothing is recurrent.
-        memory_mask: Boolean `(batch, source)`, True at positions that may be attended to. It
-            overrides a mask attached to `encoder_outputs`, which arrives as
-            `encoder_outputs_mask`.
+        memory_mask: Boolean `(batch, source)`, True at positions that may be attended to.
+        encoder_outputs_mask: Used if `memory_mask` is None: Keras passes the mask attached to
+            `encoder_outputs` here.
         training: Whether dropout is applied.
         return_attention_scores: Whether to return the alignment as well.
 

@@ -77,6 +77,7 @@ class AttentionRNN(Layer):
         inputs_mask: Boolean `(batch, time)`. A masked step copies the state; its outputs
             and weights are 0.
         memory_mask: Boolean `(batch, source)`, True at positions that may be attended to.
+        training: Whether cell and attention apply their dropout and sample their noise.
         return_context: Whether to return the contexts as well.
         return_attention_scores: Whether to return the weights as well.
         return_auxiliary_outputs: Whether to return the auxiliary outputs of the attention as

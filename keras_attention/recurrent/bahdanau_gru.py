@@ -56,6 +56,7 @@ class BahdanauGRUCell(GatedCell):
     Call arguments:
         inputs: Float tensor `(batch, input_dim)`.
         states: List of one float tensor `(batch, units)`.
+        training: Accepted, as by every cell, and ignored: there is no dropout.
 
     Returns:
         The new state `(batch, units)` and a list of it.
@@ -125,6 +126,7 @@ class BahdanauGRU(Layer):
         mask: Optional boolean `(batch, time)`. A masked step keeps the state.
         sequences_mask: Used if `mask` is None: Keras passes the mask attached to `sequences` here
             when the layer is called with another tensor too.
+        training: Accepted, as by every recurrent layer, and ignored: there is no dropout.
 
     Returns:
         States `(batch, time, units)`, or the last one `(batch, units)`, and with

@@ -86,6 +86,7 @@ class ChoGRUCell(GatedCell):
     Call arguments:
         inputs: Float tensor `(batch, input_dim)`: [x; c].
         states: List of one float tensor `(batch, units)`.
+        training: Accepted, as by every cell, and ignored: there is no dropout.
 
     Returns:
         The new state `(batch, units)` and a list of it.

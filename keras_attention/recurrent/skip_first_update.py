@@ -34,6 +34,7 @@ class SkipFirstUpdate(Cell):
         inputs: Float tensor `(batch, input_dim)`.
         states: The cell's states, followed by a tensor `(batch, 1)`, 0 before the first step
             and 1 after it.
+        training: Whether the dropout of the cell is applied.
 
     Returns:
         The output of the cell (in the first step, the first tensor of its state), and the new
