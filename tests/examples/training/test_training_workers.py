@@ -36,7 +36,10 @@ TWO = {"worker": ["a:1", "b:2"]}
         ({}, "needs TF_CONFIG"),
         ({"TF_CONFIG": "{worker"}, "is not JSON .* Received: {worker"),
         ({"TF_CONFIG": "[]"}, 'no "cluster"'),
-        (make_config({"ps": ["a:1"], "worker": ["b:1"]}, TASK), 'has no "cluster" with "worker" and'),
+        (
+            make_config({"ps": ["a:1"], "worker": ["b:1"]}, TASK),
+            'has no "cluster" with "worker" and',
+        ),
         (make_config({"worker": []}, TASK), "has no list of workers"),
         (make_config({"worker": ["a:1", "b"]}, TASK), "no host:port.* Received: 'b'"),
         (make_config({"worker": ["a:1", "a:70000"]}, TASK), "no host:port"),
@@ -135,7 +138,9 @@ def test_a_killed_worker_ends_the_run_and_all_resume_to_the_same_weights(tmp_pat
     assert status not in (0, -signal.SIGKILL), told
     assert "lost another worker" in told[1 - victim], told
     assert "with --resume" in told[1 - victim]
-    assert not (tmp_path / "killed" / "history.csv").exists() or len(read_history(run.directory)) < 2
+    assert (
+        not (tmp_path / "killed" / "history.csv").exists() or len(read_history(run.directory)) < 2
+    )
     again = Started(tmp_path / "killed", (options[0], "--resume")).ends()
     assert again[0] == [0, 0], again[1]
     check_close(tmp_path / "whole", tmp_path / "killed", rtol=0, atol=0)
