@@ -4,10 +4,10 @@
     python tests/examples/training/kill_workers.py --kills 20 --workers 4 --seed 5 --only 7
 
 Trains a small translator undisturbed, then once for each kill. A kill is drawn from the seed and
-its number: which worker gets SIGKILL, and after what part of the time that the undisturbed run
-took from its start to its end. The others must end by themselves, then all start again. The
-last backup, which holds weights, averages, optimizer, seeds and metrics, and the history must be
-those of the undisturbed run.
+its number: which worker gets SIGKILL, and when in the time that the undisturbed run took from its
+start to its end; a moment after the start counts from the first epoch. The others end by
+themselves, then all start again. The last backup, which holds weights, averages, optimizer and
+seeds, and the history must be those of the undisturbed run.
 """
 
 import argparse
@@ -24,10 +24,10 @@ from worker_processes import TRANSLATION, Started, read_history
 
 OPTIONS = (
     *(*TRANSLATION, "--optimizer", "adam", "--learning-rate", "0.01", "--ema-decay", "0.9"),
-    *("--dropout", "0.3", "--max-examples", "600", "--epochs", "3"),
+    *("--dropout", "0.3", "--max-examples", "800", "--epochs", "4"),
 )
 #: How long the others may take to notice. Before they have met, they wait for minutes.
-SECONDS_TO_END = 40
+SECONDS_TO_END = 30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +99,8 @@ class Killer:
         self.folder, self.workers, self.seed = pathlib.Path(folder), workers, seed
         whole = Started(self.folder / "whole", OPTIONS, workers)
         began = time.monotonic()
+        _wait_for_epochs(whole)
+        self.start_seconds = time.monotonic() - began
         statuses, told = whole.ends()
         self.seconds = time.monotonic() - began
         if any(statuses):
@@ -110,7 +112,11 @@ class Killer:
         fraction, victim = draw_kill(self.seed, number, self.workers)
         directory = self.folder / f"killed-{number}"
         run = Started(directory, OPTIONS, self.workers)
-        time.sleep(fraction * self.seconds)
+        moment = fraction * self.seconds
+        if moment > self.start_seconds:
+            _wait_for_epochs(run)
+            moment -= self.start_seconds
+        time.sleep(moment)
         phase = find_phase(directory, run.outputs[0].read_text())
         run.processes[victim].kill()
         seconds = self._wait(run)
@@ -134,6 +140,14 @@ class Killer:
         return time.monotonic() - began
 
 
+def _wait_for_epochs(run):
+    """Returns when the first epoch begins, or a process ends."""
+    while "Epoch" not in run.outputs[0].read_text():
+        if any(process.poll() is not None for process in run.processes):
+            return
+        time.sleep(0.05)
+
+
 def main() -> int:
     """Kills as often as asked and prints each; returns 1 if a resumed run differs."""
     parser = argparse.ArgumentParser(
@@ -146,7 +160,11 @@ def main() -> int:
     numbers = range(arguments.kills) if arguments.only is None else [arguments.only]
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
         killer = Killer(pathlib.Path(folder), arguments.workers, arguments.seed)
-        print(f"undisturbed, {arguments.workers} workers: {killer.seconds:.0f} s", flush=True)
+        print(
+            f"undisturbed, {arguments.workers} workers: {killer.seconds:.0f} s, "
+            f"{killer.start_seconds:.0f} of them before the first epoch",
+            flush=True,
+        )
         kills = []
         for number in numbers:
             kills.append(killer.kill(number))
