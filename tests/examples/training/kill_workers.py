@@ -1,13 +1,13 @@
 """Kills a worker at random moments of a training, and resumes it to the same bits.
 
     python tests/examples/training/kill_workers.py --kills 20
-    python tests/examples/training/kill_workers.py --kills 20 --workers 4 --seed 5 --only 7
+    python tests/examples/training/kill_workers.py --kills 20 --workers 4 --each 1 --seed 5
 
-Trains a small translator undisturbed, then once for each kill. A kill is drawn from the seed and
-its number: which worker gets SIGKILL, and when in the time that the undisturbed run took from its
-start to its end; a moment after the start counts from the first epoch. The others end by
-themselves, then all start again. The last backup, which holds weights, averages, optimizer and
-seeds, and the history must be those of the undisturbed run.
+Trains a small translator undisturbed, then again with kills: start or resume, SIGKILL to a worker,
+wait until the others have ended, resume; after every few kills to the end. The worker and the
+moment, in the time that was left, are drawn from the seed and the number of the kill. The last
+backup, which holds weights, averages, optimizer and seeds, and the history must be those of the
+undisturbed run.
 """
 
 import argparse
@@ -22,9 +22,10 @@ import zlib
 import numpy as np
 from worker_processes import TRANSLATION, Started, read_history
 
+EPOCHS = 4
 OPTIONS = (
     *(*TRANSLATION, "--optimizer", "adam", "--learning-rate", "0.01", "--ema-decay", "0.9"),
-    *("--dropout", "0.3", "--max-examples", "800", "--epochs", "4"),
+    *("--dropout", "0.3", "--max-examples", "600", "--epochs", str(EPOCHS)),
 )
 #: How long the others may take to notice. Before they have met, they wait for minutes.
 SECONDS_TO_END = 30
@@ -36,12 +37,10 @@ class Kill:
 
     Attributes:
         number: Which one it is.
-        fraction: The moment, as a part of the undisturbed run.
+        fraction: The moment, as a part of the time that was left.
         victim: The index of the killed worker.
         phase: What the run was doing.
         seconds: How long the others took to end; None if they had to be ended.
-        is_equal: Whether the resumed run has the bits of the undisturbed one.
-        told: The outputs of the workers, where it has not.
     """
 
     number: int
@@ -49,15 +48,11 @@ class Kill:
     victim: int
     phase: str
     seconds: float | None
-    is_equal: bool
-    told: str = ""
 
     def __str__(self) -> str:
         noticed = "had to be ended" if self.seconds is None else f"ended in {self.seconds:.1f} s"
-        return (
-            f"{self.number:3}: worker {self.victim} at {self.fraction:.3f}, {self.phase}; the "
-            f"others {noticed}; {'equal' if self.is_equal else 'NOT EQUAL'}"
-        )
+        moment = f"worker {self.victim} at {self.fraction:.2f}, {self.phase}"
+        return f"{self.number:3}: {moment}; the others {noticed}"
 
 
 def draw_kill(seed: int, number: int, workers: int) -> tuple[float, int]:
@@ -68,16 +63,14 @@ def draw_kill(seed: int, number: int, workers: int) -> tuple[float, int]:
 
 def find_phase(directory: pathlib.Path, output: str) -> str:
     """Returns what a run is doing, by its directory and the output of its chief."""
-    epoch = output.count("Epoch ")
     if "Done in" in output:
         return "end"
-    if epoch:
-        history = directory / "history.csv"
-        is_measured = history.exists() and len(read_history(history)) == epoch
-        return f"backup of epoch {epoch}" if is_measured else f"epoch {epoch}"
-    if " parameters" in output:
-        return "compilation"
-    return "reading of data" if "Waiting for" in output and directory.exists() else "start"
+    if "Epoch " in output:
+        epoch = int(output.rpartition("Epoch ")[2].partition("/")[0])
+        return f"backup of epoch {epoch}" if _count_epochs(directory) == epoch else f"epoch {epoch}"
+    if "Waiting for" not in output:
+        return "imports"
+    return "model and backup" if " parameters" in output else "meeting and data"
 
 
 def read_bits(directory: pathlib.Path) -> tuple:
@@ -107,25 +100,31 @@ class Killer:
             raise RuntimeError(f"The undisturbed run failed: {told}")
         self.bits = read_bits(whole.directory)
 
-    def kill(self, number: int) -> Kill:
-        """Kills one worker of a new run and resumes it."""
+    def kill(self, name: str, number: int) -> Kill:
+        """Starts or resumes a run and kills one of its workers."""
         fraction, victim = draw_kill(self.seed, number, self.workers)
-        directory = self.folder / f"killed-{number}"
-        run = Started(directory, OPTIONS, self.workers)
-        moment = fraction * self.seconds
-        if moment > self.start_seconds:
+        directory = self.folder / name
+        left = 1 - _count_epochs(directory) / EPOCHS
+        run = self._start(directory)
+        moment = fraction * (self.start_seconds + left * (self.seconds - self.start_seconds))
+        if moment > self.start_seconds:  # the start does not always take as long
             _wait_for_epochs(run)
             moment -= self.start_seconds
         time.sleep(moment)
         phase = find_phase(directory, run.outputs[0].read_text())
         run.processes[victim].kill()
-        seconds = self._wait(run)
-        told = "".join(output.read_text() for output in run.outputs)
+        return Kill(number, fraction, victim, phase, self._wait(run))
+
+    def finish(self, name: str) -> str:
+        """Resumes a run to its end; returns what is wrong with it, "" if nothing is."""
+        statuses, told = self._start(self.folder / name).ends(600)
+        if any(statuses):
+            return f"The resumed run failed: {told}"
+        return "" if read_bits(self.folder / name) == self.bits else "The bits differ."
+
+    def _start(self, directory):
         again = ("--resume",) if directory.is_dir() and any(directory.iterdir()) else ()
-        statuses, outputs = Started(directory, (*OPTIONS, *again), self.workers).ends()
-        is_equal = not any(statuses) and read_bits(directory) == self.bits
-        told = "" if is_equal else "".join([told, *outputs])
-        return Kill(number, fraction, victim, phase, seconds, is_equal, told)
+        return Started(directory, (*OPTIONS, *again), self.workers)
 
     def _wait(self, run):
         """Returns how long the others took to end; None if they did not and were ended."""
@@ -138,6 +137,11 @@ class Killer:
                 return None
             time.sleep(0.05)
         return time.monotonic() - began
+
+
+def _count_epochs(directory):
+    history = directory / "history.csv"
+    return len(read_history(directory)) if history.exists() else 0
 
 
 def _wait_for_epochs(run):
@@ -153,27 +157,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    for flag, default in (("--kills", 20), ("--workers", 2), ("--seed", 1)):
+    for flag, default in (("--kills", 20), ("--workers", 2), ("--each", 4), ("--seed", 1)):
         parser.add_argument(flag, type=int, default=default, metavar="N")
-    parser.add_argument("--only", type=int, metavar="N", help="do this one alone")
     arguments = parser.parse_args()
-    numbers = range(arguments.kills) if arguments.only is None else [arguments.only]
+    phases, failures = collections.Counter(), 0
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
         killer = Killer(pathlib.Path(folder), arguments.workers, arguments.seed)
         print(
-            f"undisturbed, {arguments.workers} workers: {killer.seconds:.0f} s, "
-            f"{killer.start_seconds:.0f} of them before the first epoch",
+            f"{arguments.workers} workers, undisturbed: {killer.seconds:.0f} s, "
+            f"{killer.start_seconds:.0f} before the first epoch",
             flush=True,
         )
-        kills = []
-        for number in numbers:
-            kills.append(killer.kill(number))
-            print(kills[-1], flush=True)
-            print(kills[-1].told, end="", flush=True)
-    phases = collections.Counter(kill.phase for kill in kills)
-    print(", ".join(f"{phase}: {count}" for phase, count in phases.items()))
-    print(f"{sum(kill.is_equal for kill in kills)} of {len(kills)} equal")
-    return 0 if all(kill.is_equal for kill in kills) else 1
+        for number in range(arguments.kills):
+            name = f"run-{number // arguments.each}"
+            kill = killer.kill(name, number)
+            phases[kill.phase] += 1
+            print(kill, flush=True)
+            if (number + 1) % arguments.each == 0 or number + 1 == arguments.kills:
+                wrong = killer.finish(name)
+                failures += bool(wrong)
+                print(f"     {name}: {wrong or 'equal'}", flush=True)
+    print(", ".join(f"{phase}: {count}" for phase, count in sorted(phases.items())))
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":
