@@ -194,7 +194,7 @@ def predict_gpus(command: str) -> dict:
                 report["rows"].append(
                     {"model": name, "tokens": tokens, "gpus": count, "seconds": step}
                 )
-    report["notes"] = ["Floors: an H100 took longer than its floor where it was measured."]
+    report["notes"] = ["Compute is counted, not measured: launches, or products at the peak."]
     return report
 
 
