@@ -28,7 +28,7 @@ OPTIONS = (
     *("--dropout", "0.3", "--max-examples", "600", "--epochs", str(EPOCHS)),
 )
 #: How long the others may take to notice. Before they have met, they wait for minutes.
-SECONDS_TO_END = 30
+SECONDS_TO_END = 60
 
 
 @dataclasses.dataclass(frozen=True)
