@@ -18,6 +18,7 @@ SUITES = {
     "gpu": "layers, training steps and searches on JAX on a GPU, beside Keras' and PyTorch",
     "ntm": "a training step of the Neural Turing Machine, beside eager PyTorch; how it grows",
     "serve": "latency and throughput of the development server, every answer checked",
+    "scaling": "training on 1, 2 and 4 processes beside a model of its time, and that for 64 GPUs",
     "choices": "what the library chooses by itself, beside the plain form, on sampled sizes",
     "pieces": "what each of our own optimizations brings, beside the form it replaced",
 }

@@ -7,6 +7,7 @@ processes keep the libraries' thread pools, allocators and environment variables
 waiting process blocks on a pipe and uses no processor time.
 """
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -61,13 +62,13 @@ class Case:
 class Side:
     """A running process that holds one built case; use it as a context manager."""
 
-    def __init__(self, case: Case, threads: int):
+    def __init__(self, case: Case, threads: int, environment: dict[str, str] | None = None):
         self.case = case
         self._errors = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker"],
             cwd=ROOT,
-            env=side_environment(threads),
+            env={**side_environment(threads), **(environment or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -104,12 +105,22 @@ class Side:
         return self._ask(do="memory", times=times)
 
     def _ask(self, **request) -> dict:
-        try:
+        self.send(**request)
+        return self.receive()
+
+    def send(self, **request) -> None:
+        """Sends a request, see `benchmarks.worker`; `receive` waits for its answer."""
+        with contextlib.suppress(BrokenPipeError):  # `receive` says so
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
-            line = self._process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
+
+    def receive(self) -> dict:
+        """Returns the answer to what was sent.
+
+        Raises:
+            BenchmarkError: If the process ended or the request failed.
+        """
+        line = self._process.stdout.readline()
         if not line:
             raise BenchmarkError(f"The process of {self.case.name!r} ended. {self._last_words()}")
         answer = json.loads(line)

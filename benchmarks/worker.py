@@ -25,7 +25,7 @@ def main() -> None:
         try:
             if request["do"] == "build":
                 work = _load(request["factory"])(**request["options"])
-                answer = {}
+                answer = {"facts": getattr(work, "facts", {})}
             elif request["do"] == "call":
                 answer = {"seconds": [_timed(work) for _ in range(request["times"])]}
             elif request["do"] == "cpu":

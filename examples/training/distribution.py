@@ -1,6 +1,7 @@
 """Training on several devices and in several processes: what Keras 3.15 does not do.
 
-- The optimizer clips the gradient of each replica; `ReplicatedModel` clips that of the batch.
+- The optimizer clips the gradient of each replica; `ReplicatedModel` clips that of the batch,
+  which it sums once, where Keras would sum it a second time.
 - Under `MultiWorkerMirroredStrategy` `fit` takes means of scalars along an axis that they do not
   have. So the loop over the batches is written here, with the same compiled model, the same steps
   and the same callbacks.
@@ -30,6 +31,8 @@ class ReplicatedModel(keras.Model):
         """Takes the clipping from the optimizer."""
         self.clip_norm, optimizer.global_clipnorm = optimizer.global_clipnorm, None
         self.clip_value, optimizer.clipvalue = optimizer.clipvalue, None
+        # Keras would sum the gradients, which `train_step` has summed, once more: as many bytes.
+        optimizer._all_reduce_sum_gradients = list
         super().compile(optimizer, *arguments, **options)
 
     def train_step(self, data):
@@ -49,8 +52,7 @@ class ReplicatedModel(keras.Model):
             gradients = [tf.clip_by_value(gradient, -limit, limit) for gradient in gradients]
         if self.clip_norm is not None:
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm)
-        # The optimizer sums over the replicas once more.
-        self.optimizer.apply([gradient / replicas for gradient in gradients], variables)
+        self.optimizer.apply(gradients, variables)
         (tracker,) = (metric for metric in self.metrics if metric.name == "loss")
         tracker.update_state(loss * replicas, sample_weight=tf.shape(tf.nest.flatten(x)[0])[0])
         return self.compute_metrics(x, y, outputs, sample_weight)

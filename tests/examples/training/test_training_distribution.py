@@ -2,7 +2,13 @@ import pathlib
 import subprocess
 import sys
 
+import keras
+import numpy as np
 import pytest
+import tensorflow as tf
+
+from examples.training.distribution import ReplicatedModel
+from examples.training.fitting import make_trainer
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -71,3 +77,23 @@ def test_two_replicas_equal_one_device_with_the_joined_batch(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip().endswith("equal")
+
+
+def test_a_step_sums_the_gradient_once(monkeypatch):
+    sums, all_reduce = [], tf.distribute.ReplicaContext.all_reduce
+
+    def count(context, reduce_op, value, options=None):
+        sums.append(value)
+        return all_reduce(context, reduce_op, value, options)
+
+    monkeypatch.setattr(tf.distribute.ReplicaContext, "all_reduce", count)
+    x = keras.Input([3])
+    model = keras.Model(x, keras.layers.Dense(2)(x))
+    optimizer = keras.optimizers.SGD(0.5, global_clipnorm=0.3)
+    trainer = make_trainer(model, "mse", None, optimizer, False, ReplicatedModel)
+    before = [weight.numpy() for weight in model.weights]
+    trainer.train_on_batch(np.ones([4, 3]), np.ones([4, 2]))
+    assert [len(value) for value in sums] == [2]
+    moved = [weight.numpy() - old for weight, old in zip(model.weights, before, strict=True)]
+    norm = np.sqrt(sum(np.sum(change**2) for change in moved))
+    np.testing.assert_allclose(norm, 0.5 * 0.3, rtol=1e-5)

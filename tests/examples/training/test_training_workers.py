@@ -1,26 +1,17 @@
-import csv
 import json
 import os
-import pathlib
 import signal
-import socket
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
+from kill_workers import Killer
+from worker_processes import TRANSLATION, Started, make_config, read_history
 
 from examples.training import workers
 from examples.training.cluster import ClusterError, read_cluster
 from keras_attention.export.runs import read_run
 
-ROOT = pathlib.Path(__file__).parents[3]
-TRANSLATION = (
-    *("rnnsearch", "--units", "8", "--embedding-dim", "7", "--maxout-units", "5", "--no-xla"),
-    *("--num-buckets", "1", "--max-examples", "60", "--batch-size", "10", "--optimizer", "sgd"),
-    *("--learning-rate", "0.5"),
-)
 ALGORITHM = (
     *("ntm", "--task", "copy", "--size", "length=3", "--batch-size", "4", "--epoch-size", "12"),
     *("--num-buckets", "1", "--no-xla"),
@@ -35,10 +26,6 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def config(cluster, task):
-    return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
-
-
 TASK = {"type": "worker", "index": 0}
 TWO = {"worker": ["a:1", "b:2"]}
 
@@ -49,15 +36,18 @@ TWO = {"worker": ["a:1", "b:2"]}
         ({}, "needs TF_CONFIG"),
         ({"TF_CONFIG": "{worker"}, "is not JSON .* Received: {worker"),
         ({"TF_CONFIG": "[]"}, 'no "cluster"'),
-        (config({"ps": ["a:1"], "worker": ["b:1"]}, TASK), 'has no "cluster" with "worker" and'),
-        (config({"worker": []}, TASK), "has no list of workers"),
-        (config({"worker": ["a:1", "b"]}, TASK), "no host:port.* Received: 'b'"),
-        (config({"worker": ["a:1", "a:70000"]}, TASK), "no host:port"),
-        (config({"worker": ["a:1", "a:1"]}, TASK), "names a worker twice"),
-        (config(TWO, None), 'no "task" of "type": "worker"'),
-        (config(TWO, {"type": "evaluator", "index": 0}), 'no "task" of "type": "worker"'),
-        (config(TWO, {"type": "worker"}), "no whole number"),
-        (config(TWO, {"type": "worker", "index": 2}), "2 workers, 0 to 1.* Received: index 2"),
+        (
+            make_config({"ps": ["a:1"], "worker": ["b:1"]}, TASK),
+            'has no "cluster" with "worker" and',
+        ),
+        (make_config({"worker": []}, TASK), "has no list of workers"),
+        (make_config({"worker": ["a:1", "b"]}, TASK), "no host:port.* Received: 'b'"),
+        (make_config({"worker": ["a:1", "a:70000"]}, TASK), "no host:port"),
+        (make_config({"worker": ["a:1", "a:1"]}, TASK), "names a worker twice"),
+        (make_config(TWO, None), 'no "task" of "type": "worker"'),
+        (make_config(TWO, {"type": "evaluator", "index": 0}), 'no "task" of "type": "worker"'),
+        (make_config(TWO, {"type": "worker"}), "no whole number"),
+        (make_config(TWO, {"type": "worker", "index": 2}), "2 workers, 0 to 1.* Received: index 2"),
     ],
 )
 def test_a_wrong_cluster_is_refused(environment, told):
@@ -66,7 +56,7 @@ def test_a_wrong_cluster_is_refused(environment, told):
 
 
 def test_an_index_may_be_a_text_of_digits():
-    assert read_cluster(config(TWO, {"type": "worker", "index": "1"})).index == 1
+    assert read_cluster(make_config(TWO, {"type": "worker", "index": "1"})).index == 1
 
 
 def test_a_process_alone_decides_for_itself():
@@ -77,63 +67,14 @@ def test_a_process_alone_decides_for_itself():
     alone.check_same("options", {"batch_size": 3})
 
 
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
-class Started:
-    """Processes of one run; their output lies beside its directory."""
-
-    def __init__(self, directory, options, count=2, own=((), ()), code=("-m", "examples")):
-        self.directory = pathlib.Path(directory)
-        addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
-        self.outputs = [pathlib.Path(f"{directory}.{i}.txt") for i in range(count)]
-        self.processes = []
-        for index, output in enumerate(self.outputs):
-            task = {"type": "worker", "index": index}
-            joined = ("--strategy", "multi-worker") if count > 1 else ()
-            line = [*code, "train", *options, "--run", str(directory), *joined, *own[index]]
-            with open(output, "w") as file:
-                self.processes.append(
-                    subprocess.Popen(
-                        [sys.executable, *line],
-                        cwd=ROOT,
-                        stdout=file,
-                        stderr=subprocess.STDOUT,
-                        env={**os.environ, **config({"worker": addresses}, task)},
-                    )
-                )
-
-    def ends(self, seconds=300):
-        """Returns exit statuses and outputs."""
-        try:
-            statuses = [process.wait(seconds) for process in self.processes]
-        finally:
-            for process in self.processes:
-                process.kill()
-        return statuses, [output.read_text() for output in self.outputs]
-
-
-def history(directory):
-    with open(directory / "history.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    return [{k: float(v) for k, v in row.items() if k != "seconds"} for row in rows]
-
-
 def weights(directory):
     """The best weights."""
     return read_run(directory).model.get_weights()
 
 
 def check_close(first, second, **tolerance):
-    assert len(history(first)) == len(history(second)) == 2
-    for a, b in zip(history(first), history(second), strict=True):
+    assert len(read_history(first)) == len(read_history(second)) == 2
+    for a, b in zip(read_history(first), read_history(second), strict=True):
         for name in a:
             np.testing.assert_allclose(a[name], b[name], err_msg=name, **tolerance)
     for ours, theirs in zip(weights(first), weights(second), strict=True):
@@ -163,6 +104,17 @@ def test_two_workers_and_two_devices_equal_one_process(tmp_path, options):
 
 
 @pytest.mark.slow
+def test_four_workers_equal_one_process(tmp_path):
+    options = (*TRANSLATION, "--batch-size", "12", "--epochs", "2", "--dropout", "0")
+    (status,), (told,) = Started(tmp_path / "one", options, count=1).ends()
+    assert status == 0, told
+    statuses, told = Started(tmp_path / "four", options, count=4).ends()
+    assert statuses == [0] * 4, told
+    assert json.loads((tmp_path / "four" / "arguments.json").read_text())["workers"] == 4
+    check_close(tmp_path / "one", tmp_path / "four", rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_worker_ends_the_run_and_all_resume_to_the_same_weights(tmp_path, victim):
     options = (*TRANSLATION, "--dropout", "0.3", "--checkpoint-seconds", "0.2")
@@ -186,10 +138,20 @@ def test_a_killed_worker_ends_the_run_and_all_resume_to_the_same_weights(tmp_pat
     assert status not in (0, -signal.SIGKILL), told
     assert "lost another worker" in told[1 - victim], told
     assert "with --resume" in told[1 - victim]
-    assert not (tmp_path / "killed" / "history.csv").exists() or len(history(run.directory)) < 2
+    assert (
+        not (tmp_path / "killed" / "history.csv").exists() or len(read_history(run.directory)) < 2
+    )
     again = Started(tmp_path / "killed", (options[0], "--resume")).ends()
     assert again[0] == [0, 0], again[1]
     check_close(tmp_path / "whole", tmp_path / "killed", rtol=0, atol=0)
+
+
+@pytest.mark.slow
+def test_workers_killed_at_random_moments_resume_to_the_same_bits(tmp_path):
+    killer = Killer(tmp_path, workers=2, seed=2)
+    for number in range(3):
+        killer.kill("killed", number)
+    assert killer.finish("killed") == ""
 
 
 @pytest.mark.slow
@@ -204,6 +166,6 @@ def test_workers_that_do_not_fit_are_told_so(tmp_path):
     statuses, told = Started(tmp_path / "run", options).ends()
     assert statuses == [0, 0], told
     again = (options[0], "--resume", "--epochs", "2")
-    statuses, told = Started(tmp_path / "run", again, count=3, own=((),) * 3).ends()
+    statuses, told = Started(tmp_path / "run", again, count=3).ends()
     assert statuses == [1, 1, 1], told
     assert "was started with 2 workers" in told[0], told
