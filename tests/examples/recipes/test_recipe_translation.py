@@ -76,7 +76,7 @@ def test_both_commands_that_export_have_the_same_flags_of_the_search():
         ]
         for one in (parser, command._make_parser())
     )
-    assert first == second and len(first) == 13
+    assert first == second and len(first) == 14
 
 
 def build(module, options):
