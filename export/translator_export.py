@@ -90,7 +90,8 @@ def export_translator(
     unknown word of a source, from 0, is the vocabulary size plus k. `score` is the log-probability
     after the penalties, with a language model if there is one, best first; `log_prob` is that of
     the decoder alone. A `length` includes EOS. If fewer than N outputs exist, padding hypotheses
-    follow them: text `""`, score -1e9, length -1. Ids end with 3 (EOS) and are padded with 0, tokens with `""`.
+    follow them: text `""`, score -1e9, length -1. Ids end with 3 (EOS) and are padded with 0,
+    tokens with `""`.
 
     * `ids` takes the ids that the source tokenizer's `encode` returns. The graph appends EOS,
       ignores ids beyond `length`, and replaces special and out-of-vocabulary ids by 1, unknown.

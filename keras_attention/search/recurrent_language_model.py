@@ -171,7 +171,8 @@ class RecurrentLanguageModel:
         return (
             "RecurrentLanguageModel expects a chain of layers, of which only recurrent ones, "
             "`keras.layers.RNN`, LSTM, GRU or LSTMN, read earlier positions, so that its steps "
-            f"return the logits of the full call. Received: layers {names}, and steps with {received}"
+            f"return the logits of the full call. Received: layers {names}, and steps with "
+            f"{received}"
         )
 
 
