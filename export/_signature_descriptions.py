@@ -83,6 +83,15 @@ TRANSLATOR_SIGNATURES = {
         },
         "outputs": {"text": "translations", "log_prob": LOG_PROB, "length": SINGLE_LENGTH},
     },
+    "translate_with_phrases": {
+        "description": "N-best translations that contain given phrases.",
+        "inputs": {
+            "text": TEXT,
+            "phrases": "phrases that every translation of the text contains, one a line; "
+            "empty text for none. An unknown word in a phrase is an error",
+        },
+        "outputs": {"text": TRANSLATIONS, "score": SCORE, "length": LENGTH},
+    },
     "beam_tree": {
         "description": "The hypotheses of each step of the search of `serving_default`.",
         "inputs": {"text": TEXT},

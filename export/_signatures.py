@@ -10,6 +10,11 @@ import functools
 import tensorflow as tf
 
 from keras_attention.export._length_penalties import PerExampleLengthPenalty
+from keras_attention.export._phrase_ids import (
+    MAX_PHRASE_TOKENS,
+    MAX_PHRASES,
+    encode_phrase_lines,
+)
 from keras_attention.export._pipeline import IDS, TranslationPipeline
 from keras_attention.export._streamed_signatures import make_streamed_signatures
 from keras_attention.export._tf_functions import (
@@ -27,6 +32,8 @@ from keras_attention.search.beam import PADDING_SCORE
 LENGTH = tf.TensorSpec([None], tf.int32, name="length")
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 TARGET = tf.TensorSpec([None], tf.string, name="target")
+PHRASES = tf.TensorSpec([None], tf.string, name="phrases")
+PHRASE_IDS = tf.TensorSpec([None, MAX_PHRASES, MAX_PHRASE_TOKENS], tf.int32, name="phrase_ids")
 LENGTH_PENALTY = tf.TensorSpec([None], tf.float32, name="length_penalty")
 TARGET_IDS = tf.TensorSpec([None, None], tf.int32, name="target_ids")
 MAX_LENGTH = tf.TensorSpec([None], tf.int32, name="max_length")
@@ -42,6 +49,7 @@ INPUTS = {
     "search": (TEXT, LENGTH_PENALTY, MAX_LENGTH),
     "sample": (TEXT, SEED, TEMPERATURE),
     "beam_tree": (TEXT,),  # with `return_tree` alone
+    "translate_with_phrases": (TEXT, PHRASES),  # with `phrases` alone
 }
 PADDING, ALIVE, ENDED = 0, 1, 2  # states of the hypotheses of a tree
 
@@ -54,7 +62,8 @@ class TranslatorSignatures:
         source: Tokenizer of the source side.
         target: Tokenizer of the target side.
         search: The `SearchOptions`, as `resolve_search_options` returns them. With their
-            `return_tree` there is the signature `beam_tree`; the other searches do not use it.
+            `return_tree` there is the signature `beam_tree`; the other searches do not use it. With
+            their `phrases` there is `translate_with_phrases`.
         xla_buckets: An `XLABuckets` whose programs run the searches; None for graphs without XLA.
 
     Attributes:
@@ -66,7 +75,9 @@ class TranslatorSignatures:
         self.pipeline = TranslationPipeline(
             model, source, target, search.max_source_length, search.max_length
         )
-        self._has_tree = search.options.return_tree
+        absent = {"beam_tree": not search.options.return_tree}
+        absent["translate_with_phrases"] = not search.phrases
+        self._names = [name for name in INPUTS if not absent.get(name)]
         options = dataclasses.replace(search.options, return_tree=False)
         self._search, self._compilation = dataclasses.replace(search, options=options), xla_buckets
         self.unknown_words = None
@@ -103,6 +114,10 @@ class TranslatorSignatures:
         return run_in_chunks(self._beam_search_with_tree, IDS, LENGTH)
 
     @functools.cached_property
+    def _search_with_phrases(self):
+        return run_in_chunks(self._beam_search_with_phrases, IDS, LENGTH, PHRASE_IDS)
+
+    @functools.cached_property
     def _score_ids(self):
         return run_in_chunks(self._score_sequences, IDS, LENGTH, TARGET_IDS)
 
@@ -114,9 +129,7 @@ class TranslatorSignatures:
     def signatures(self) -> dict:
         """Returns the `tf.function` of each signature, by name."""
         functions = {
-            name: make_tf_function(getattr(self, name), *inputs)
-            for name, inputs in INPUTS.items()
-            if name != "beam_tree" or self._has_tree
+            name: make_tf_function(getattr(self, name), *INPUTS[name]) for name in self._names
         }
         return functions | (make_streamed_signatures(self) if self._search.stream else {})
 
@@ -182,6 +195,10 @@ class TranslatorSignatures:
         """`text (B,)` -> the hypotheses of each step: `tokens`, `parent`, ..., `(B, T, 2 N)`."""
         return call_with_any_batch(self._compute_beam_tree, text)
 
+    def translate_with_phrases(self, text, phrases):
+        """`text (B,)`, `phrases (B,)`, one a line -> the n-best that contain them."""
+        return call_with_any_batch(self._compute_translate_with_phrases, text, phrases)
+
     def _compute_serving_default(self, text):
         search = self._search_with_alignment if self.unknown_words else self._search_n_best
         found = _trim_columns(search(*self.pipeline.encode_source(text)))
@@ -191,12 +208,16 @@ class TranslatorSignatures:
         source = self.pipeline.encode_source(text)
         return self._format_with_alignment(self._search_with_alignment(*source), *source, text)
 
-    def translate_with_phrases(self, text, phrases):
+    def translate_with_phrase_ids(self, text, phrases):
         """As `translate_with_alignment`, with `phrases (B, P, L)` in each output; no signature."""
         source = self.pipeline.encode_source(text)
-        constraints = dataclasses.replace(self._search.constraints, phrases=phrases)
-        found = self._run_beam_search(*source, constraints=constraints, return_alignments=True)
-        return self._format_with_alignment(_format_hypotheses(found), *source, text)
+        found = self._beam_search_with_phrases(*source, phrases, return_alignments=True)
+        return self._format_with_alignment(found, *source, text)
+
+    def _compute_translate_with_phrases(self, text, phrases):
+        phrases = encode_phrase_lines(phrases, self.pipeline.target, self._search)
+        source = self.pipeline.encode_source(text)
+        return self._format_n_best(self._search_with_phrases(*source, phrases), text)
 
     def _format_with_alignment(self, found, source_ids, source_length, text):
         """Returns the outputs of a search, with tokens and attention weights over the source."""
@@ -286,7 +307,12 @@ class TranslatorSignatures:
 
     def _search_as_requested(self, text, length_penalty, max_length):
         source = self.pipeline.encode_source(text)
-        found = _trim_columns(self._search_per_example(*source, length_penalty, max_length))
+        found = self._search_per_example(*source, length_penalty, max_length)
+        return self._format_n_best(found, text)
+
+    def _format_n_best(self, found, text):
+        """Returns the n-best of a search as text, with their scores and lengths."""
+        found = _trim_columns(found)
         return {
             "text": self.decode(found, text),
             "score": found["score"],
@@ -301,6 +327,21 @@ class TranslatorSignatures:
             length_penalty=PerExampleLengthPenalty(length_penalty),
             constraints=dataclasses.replace(self._search.constraints, max_lengths=max_length),
             return_alignments=self.unknown_words is not None,
+        )
+        return _format_hypotheses(found)
+
+    def _beam_search_with_phrases(self, ids, length, phrases, return_alignments=None):
+        """Searches for hypotheses that contain `phrases (B, P, L)`.
+
+        Without `return_alignments` it returns alignments if `decode` needs them.
+        """
+        if return_alignments is None:
+            return_alignments = self.unknown_words is not None
+        found = self._run_beam_search(
+            ids,
+            length,
+            constraints=dataclasses.replace(self._search.constraints, phrases=phrases),
+            return_alignments=return_alignments,
         )
         return _format_hypotheses(found)
 

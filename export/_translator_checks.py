@@ -8,7 +8,7 @@ model     functional, {"source", "target"} ids -> the decoder's logits
 
 import keras
 
-from keras_attention.decoders import PointerGeneratorDecoder
+from keras_attention.decoders import CopyNetDecoder, PointerGeneratorDecoder
 from keras_attention.export.tokenizers import Tokenizer
 
 DECODER_METHODS = ("prepare", "start", "step")
@@ -82,7 +82,9 @@ def connect_encoder_decoder(
     source = keras.Input([None], dtype="int32", name="source")
     target = keras.Input([None], dtype="int32", name="target")
     known, options = source, {}
-    if isinstance(decoder, PointerGeneratorDecoder):  # the encoder knows no copied words
+    if isinstance(
+        decoder, (PointerGeneratorDecoder, CopyNetDecoder)
+    ):  # the encoder knows no copied words
         known, options = decoder.replace_copied_ids(source), {"copy_ids": source}
     encoded = standardize_encoder_outputs(owner, encoder(known))
     options |= {key: encoded[key] for key in ("initial_state",) if key in encoded}

@@ -81,6 +81,7 @@ def _make_inputs(signature, pipeline, batch, length):
         "max_length": np.full((batch,), pipeline.max_length, np.int32),
         "seed": np.arange(batch, dtype=np.int32),
         "temperature": np.ones((batch,), np.float32),
+        "phrases": np.full((batch,), b"", object),
     }
     wanted = [spec.name for spec in INPUTS[signature]]
     for name in set(wanted) & set(texts):

@@ -42,8 +42,8 @@ def add_search_arguments(parser: argparse.ArgumentParser, *, for_export: bool = 
 
     Args:
         parser: The parser.
-        for_export: Whether the flags of exports alone, `--max-source-length`, `--return-tree` and
-            `--stream`, are among them.
+        for_export: Whether the flags of exports alone, `--max-source-length`, `--return-tree`,
+            `--stream` and `--phrases`, are among them.
 
     Example:
 
@@ -132,6 +132,12 @@ def add_search_arguments(parser: argparse.ArgumentParser, *, for_export: bool = 
             help="write signatures too that return text as it becomes certain, for the development "
             "server",
         )
+        group.add_argument(
+            "--phrases",
+            action="store_true",
+            help="write the signature translate_with_phrases too, whose requests name phrases that "
+            "each output contains",
+        )
 
 
 def make_search_options(arguments: argparse.Namespace, run: Run) -> SearchOptions:
@@ -172,6 +178,7 @@ def make_search_options(arguments: argparse.Namespace, run: Run) -> SearchOption
             return_tree=getattr(arguments, "return_tree", False),
         ),
         stream=getattr(arguments, "stream", False),
+        phrases=getattr(arguments, "phrases", False),
         replace_unknown=_read_dictionary(arguments.replace_unknown),
     )
 

@@ -60,6 +60,8 @@ class SearchOptions:
         stream: Whether an export has signatures that run `serving_default` and `greedy` a few
             steps at a time, with which the development server sends text as it becomes certain.
             `Translator.stream` needs no option.
+        phrases: Whether an export has the signature `translate_with_phrases`, whose requests name
+            phrases that each output contains. `Translator.beam(texts, phrases)` needs no option.
 
     Raises:
         ValueError: If an option is out of range. `Translator` and `export_translator` compare the
@@ -88,6 +90,7 @@ class SearchOptions:
     fusion: ShallowFusion | None = None
     replace_unknown: bool | Mapping[str, str] = False
     stream: bool = False
+    phrases: bool = False
 
     def __post_init__(self) -> None:
         owner = "SearchOptions"
@@ -120,10 +123,12 @@ class SearchOptions:
                 )
         self.options.check_beam_width(owner, self.beam_width)
         check_fusion(owner, self.fusion)
-        if not isinstance(self.stream, bool):
-            raise ValueError(
-                f"{owner} expects `stream` to be True or False. Received: stream={self.stream!r}"
-            )
+        for name in ("stream", "phrases"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(
+                    f"{owner} expects `{name}` to be True or False. "
+                    f"Received: {name}={getattr(self, name)!r}"
+                )
         self._check_dictionary(owner)
 
     def _check_dictionary(self, owner):

@@ -358,7 +358,7 @@ class Translator:
         key = "phrases", num_phrases, length
         if key not in self._compiled:
             spec = tf.TensorSpec([None, num_phrases, length], tf.int32, name="phrases")
-            function = self._functions.translate_with_phrases
+            function = self._functions.translate_with_phrase_ids
             self._compiled[key] = make_tf_function(function, TEXT, spec)
         return self._compiled[key]
 

@@ -80,12 +80,18 @@ def export_translator(
             -> tokens (B, T, 2 N), parent (B, T, 2 N), log_prob (B, T, 2 N),
                state (B, T, 2 N), length (B,)
 
+    With `SearchOptions(phrases=True)` there is
+
+        translate_with_phrases    text (B,), phrases (B,)
+            -> text (B, N), score (B, N), length (B, N)
+
     With `replace_unknown` every `text` but not `tokens` and `ids` has source words in place of
-    unknown ones. A `PointerGeneratorDecoder` copies words; in `ids` the k-th unknown word of a
-    source, from 0, is the vocabulary size plus k. `score` is the log-probability after the
-    penalties, with a language model if there is one, best first; `log_prob` is that of the decoder
-    alone. A `length` includes EOS. If fewer than N outputs exist, padding hypotheses follow them:
-    text `""`, score -1e9, length -1. Ids end with 3 (EOS) and are padded with 0, tokens with `""`.
+    unknown ones. A `PointerGeneratorDecoder` or `CopyNetDecoder` copies words; in `ids` the k-th
+    unknown word of a source, from 0, is the vocabulary size plus k. `score` is the log-probability
+    after the penalties, with a language model if there is one, best first; `log_prob` is that of
+    the decoder alone. A `length` includes EOS. If fewer than N outputs exist, padding hypotheses
+    follow them: text `""`, score -1e9, length -1. Ids end with 3 (EOS) and are padded with 0,
+    tokens with `""`.
 
     * `ids` takes the ids that the source tokenizer's `encode` returns. The graph appends EOS,
       ignores ids beyond `length`, and replaces special and out-of-vocabulary ids by 1, unknown.
@@ -94,6 +100,9 @@ def export_translator(
       and to [1, `max_length`].
     * `sample` takes a seed for each example. Temperature 0 takes the most probable token; higher
       temperatures are clipped to 100.
+    * `translate_with_phrases` takes the phrases of each text, one a line, that all its outputs
+      contain: at most 8, of at most 16 tokens each. A phrase that no output can contain, such as
+      one with an unknown word, fails the request with an error that names it.
     * `beam_tree` returns the hypotheses of each step of the search of `serving_default`: the last
       token of each, the place that its parent has in the step before, its log-probability so far,
       and its state: 0 padding, 1 alive, 2 ended. `length` is the number of steps.

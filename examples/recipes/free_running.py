@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from examples.data.batches import Batches
 from keras_attention.decoders import (
+    CopyNetDecoder,
     PointerGeneratorDecoder,
     get_decoder_start_id,
     start_decoder,
@@ -37,7 +38,7 @@ def free_running_perplexity(model: keras.Model, target, batches: Batches) -> flo
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2, autograph=False)
     def scored(ids, references):
         known, copied = ids, {}
-        if isinstance(decoder, PointerGeneratorDecoder):
+        if isinstance(decoder, (PointerGeneratorDecoder, CopyNetDecoder)):
             known, copied = decoder.replace_copied_ids(ids), {"copy_ids": ids}
         encoded = encoder(known, training=False)
         memory = decoder.prepare(encoded["memory"], memory_mask=ids != PADDING_ID, **copied)

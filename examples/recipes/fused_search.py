@@ -48,17 +48,21 @@ def make_fused_search_options(arguments: argparse.Namespace, run: Run) -> Search
             raise UsageError("--language-model-weight is for --language-model. Name its run.")
         return search
     fusion = ShallowFusion(
-        load_language_model(run, directory), DEFAULT_WEIGHT if weight is None else weight
+        load_language_model(run, directory, search.max_length),
+        DEFAULT_WEIGHT if weight is None else weight,
     )
     return dataclasses.replace(search, fusion=fusion)
 
 
-def load_language_model(run: Run, directory: pathlib.Path) -> RecurrentLanguageModel:
+def load_language_model(
+    run: Run, directory: pathlib.Path, max_length: int
+) -> RecurrentLanguageModel:
     """Returns the language model of a run, for a search of a translator.
 
     Args:
         run: The run of the translator.
         directory: The run of the language model.
+        max_length: The maximum length of the search.
 
     Raises:
         FileNotFoundError: If there is no such run.
@@ -78,4 +82,4 @@ def load_language_model(run: Run, directory: pathlib.Path) -> RecurrentLanguageM
         "a language model ranks outputs of the same tokens alone. Train it with --tokenizer-of "
         f"{run.directory}",
     )
-    return RecurrentLanguageModel(other.model)
+    return RecurrentLanguageModel(other.model, max_length=max_length)

@@ -285,6 +285,17 @@ _TABLE = (
         "98.8 % exact (Li et al. 2019)",
     ),
     Experiment(
+        "scan-around-right-key-value",
+        "SCAN around right",
+        "key-value",
+        f"{_scan('template_around_right', 3)} --batch-size 32 --learning-rate 0.002 --epochs 16"
+        " --decay-epochs 6",
+        _scan_test("template_around_right"),
+        30,
+        (),
+        "",
+    ),
+    Experiment(
         "scan-length-seq2seq",
         "SCAN length",
         "seq2seq",

@@ -142,17 +142,33 @@ class Client:
                 raise
         return self._predict_once(signature, newest, inputs, output_filter, deadline)
 
-    def translate(self, texts: list[str]) -> list[list[tuple[str, float]]]:
+    def translate(
+        self, texts: list[str], phrases: list[list[str]] | None = None
+    ) -> list[list[tuple[str, float]]]:
         """Returns the translations of every text and their scores, best first.
 
         It calls `serving_default` of an exported translator, which returns n-best lists, and leaves
         out padding hypotheses.
+
+        Args:
+            texts: Source texts.
+            phrases: None, or a list of phrases for each text, such as `[["red car"], []]`, that
+                each of its translations contains. The client then calls `translate_with_phrases`,
+                of exports with `SearchOptions(phrases=True)`.
+
+        Raises:
+            ServingError: If the server returns an error, as for a phrase with an unknown word.
+            ValueError: If an argument is no list, or a phrase has several lines.
         """
         if isinstance(texts, (str, bytes)):
             raise ValueError(f"translate expects a list of texts. Received: {texts!r}")
         if not len(texts):
             return []
-        found = self.predict(text=texts)
+        if phrases is None:
+            found = self.predict(text=texts)
+        else:
+            lines = _join_phrases(phrases, len(texts))
+            found = self.predict("translate_with_phrases", text=texts, phrases=lines)
         return [
             [(text, float(score)) for text, score in zip(*row, strict=True) if score > -1e9]
             for row in zip(found["text"], found["score"], strict=True)
@@ -266,6 +282,22 @@ def _transport(url, max_message_bytes):
     if scheme == "grpc":
         return GrpcClient(host, max_message_bytes)
     return RestClient(host, max_message_bytes)
+
+
+def _join_phrases(phrases, count):
+    """Returns the phrases of each text as one text, a phrase a line."""
+    for own in phrases:
+        if isinstance(own, (str, bytes)) or any("\n" in phrase for phrase in own):
+            raise ValueError(
+                "translate expects `phrases` to be a list of phrases without line breaks for each "
+                f"text, such as [['red car'], []]. Received: {own!r}"
+            )
+    if len(phrases) != count:
+        raise ValueError(
+            f"translate expects `phrases` of each of the {count} texts. "
+            f"Received: {len(phrases)} lists"
+        )
+    return ["\n".join(own) for own in phrases]
 
 
 def _make_array(value, info):

@@ -16,7 +16,7 @@ from keras_attention.validation import check_positive_int
 class CopiedWords:
     """Numbers the unknown words of sources, and writes them.
 
-    `Translator` does so by itself for a `PointerGeneratorDecoder`. Use it to prepare training data
+    `Translator` does so by itself for a decoder that copies words. Use it to prepare training data
     in another way.
 
     Args:

@@ -5,6 +5,7 @@ from keras_attention.decoders.base import Decoder
 from keras_attention.decoders.check import check_decoder
 from keras_attention.decoders.cho import ChoDecoder
 from keras_attention.decoders.convolutional import ConvDecoder
+from keras_attention.decoders.copynet import CopyNetDecoder
 from keras_attention.decoders.key_value import KeyValueDecoder
 from keras_attention.decoders.luong import LuongDecoder
 from keras_attention.decoders.pointer_generator import PointerGeneratorDecoder
@@ -29,6 +30,7 @@ __all__ = [
     "BahdanauDecoder",
     "ChoDecoder",
     "ConvDecoder",
+    "CopyNetDecoder",
     "Decoder",
     "ExponentialDecay",
     "InverseSigmoidDecay",

@@ -99,7 +99,7 @@ def trace_back(backpointers, finished, num_steps, pad_id):
     ends = (finished.lengths, finished.token_and_parent)
     ids, places, times = _trace_path(backpointers, *ends, num_steps, pad_id, path)
     lengths = ops.expand_dims(finished.lengths, 2)
-    before = ops.take(ops.reshape(backpointers.log_probs, (-1,)), places, axis=0)
+    before = _take_rows(ops.reshape(backpointers.log_probs, (-1,)), places)
     after = ops.concatenate([before[:, :, 1:], before[:, :, :1]], axis=2)
     after = ops.where(times == lengths - 1, ops.expand_dims(finished.log_probs, 2), after)
     token_log_probs = ops.where(times < lengths, after - before, 0.0)
@@ -179,6 +179,13 @@ def _take_alignments(backpointers, places):
     """Returns the alignments at `places` of the flat backpointers, `(..., source)`."""
     max_length, batch, beam_width, source = get_shape(backpointers.alignments)
     flat = ops.reshape(backpointers.alignments, (max_length * batch * beam_width, source))
+    return _take_rows(flat, places)
+
+
+def _take_rows(flat, places):
+    """Returns `flat[places]`; JAX refuses to take from an empty batch."""
+    if flat.shape[0] == 0:
+        return ops.zeros((*places.shape, *flat.shape[1:]), dtype=flat.dtype)
     return ops.take(flat, places, axis=0)
 
 

@@ -17,9 +17,9 @@ class RecurrentLanguageModel:
     """Runs a recurrent Keras language model token by token, for `ShallowFusion`.
 
     Use it for a model that is a chain of layers: an embedding, recurrent layers such as
-    `keras.layers.LSTM`, `GRU` or `RNN` around any cell, and layers that treat each position alone,
-    such as `Dense`, `Dropout` and `LayerNormalization`. The model is not copied; the steps
-    read its current weights.
+    `keras.layers.LSTM`, `GRU` or `RNN` around any cell, or `LSTMN`, and layers that treat each
+    position alone, such as `Dense`, `Dropout` and `LayerNormalization`. The model is not copied;
+    the steps read its current weights.
 
     Args:
         model: Sequential or functional `keras.Model` from ids `(batch, time)`, the BOS token first,
@@ -27,9 +27,13 @@ class RecurrentLanguageModel:
             `logits` and other outputs. The recurrent layers return sequences.
         start_id: Int, the id of the BOS token that the language model was trained on. It is read
             first, whatever start id the search feeds.
+        max_length: None, or for layers such as `LSTMN`, which attend to all of their earlier
+            states, an int: how many steps have room in the state. It is at least the `max_length`
+            of the search: later states are not attended to. A search reorders all of them in each
+            step.
 
     Attributes:
-        model, start_id: See above.
+        model, start_id, max_length: See above.
         vocabulary_size: Int, the number of logits.
         variables: The variables of the model.
 
@@ -55,17 +59,29 @@ class RecurrentLanguageModel:
     model: keras.Model
     vocabulary_size: int
 
-    def __init__(self, model: keras.Model, start_id: int = 2) -> None:
+    def __init__(
+        self, model: keras.Model, start_id: int = 2, max_length: int | None = None
+    ) -> None:
         self.model = model
         self.start_id: int = validation.check_int_at_least(
             "RecurrentLanguageModel", "start_id", start_id, 0
         )
+        self.max_length = max_length
+        if max_length is not None:
+            validation.check_positive_int("RecurrentLanguageModel", "max_length", max_length)
         if not isinstance(model, keras.Model) or len(getattr(model, "inputs", None) or ()) != 1:
             raise ValueError(
                 "RecurrentLanguageModel expects `model` to be a built Sequential or functional "
                 f"keras.Model with one input. Received: {model!r}"
             )
         self._layers = [x for x in model.layers if not isinstance(x, keras.layers.InputLayer)]
+        attending = [x.name for x in self._layers if _attends_to_past(x)]
+        if attending and max_length is None:
+            raise ValueError(
+                "RecurrentLanguageModel expects `max_length` for layers that attend to their "
+                "earlier states: the `max_length` of the search. "
+                f"Received: max_length=None, layers {', '.join(attending)}"
+            )
         self.vocabulary_size = self._check_steps()
 
     @property
@@ -83,8 +99,13 @@ class RecurrentLanguageModel:
             Dict of `is_start`, bool `(batch,)`, and `layers`, the states of the recurrent layers
             by layer name.
         """
-        recurrent = [layer for layer in self._layers if isinstance(layer, keras.layers.RNN)]
-        layers = {layer.name: layer.get_initial_state(batch_size=batch) for layer in recurrent}
+        layers = {}
+        for layer in self._layers:
+            if isinstance(layer, keras.layers.RNN):
+                layers[layer.name] = layer.get_initial_state(batch_size=batch)
+            elif _attends_to_past(layer):
+                slots = max(self.max_length, len(CHECKED_IDS) + 1)
+                layers[layer.name] = layer.get_initial_state(batch, slots)
         return {"is_start": ops.ones((batch,), dtype="bool"), "layers": layers}
 
     def step(
@@ -108,6 +129,9 @@ class RecurrentLanguageModel:
                 outputs, states = layer.cell(outputs[:, 0], before, training=False)
                 states = keras.tree.flatten(states)
                 layers[layer.name] = keras.tree.pack_sequence_as(before, states)
+                outputs = ops.expand_dims(outputs, 1)
+            elif _attends_to_past(layer):
+                outputs, *_, layers[layer.name] = layer.step(outputs[:, 0], layers[layer.name])
                 outputs = ops.expand_dims(outputs, 1)
             else:
                 outputs = layer(outputs, training=False)
@@ -146,6 +170,14 @@ class RecurrentLanguageModel:
         names = ", ".join(type(layer).__name__ for layer in self._layers)
         return (
             "RecurrentLanguageModel expects a chain of layers, of which only recurrent ones, "
-            "`keras.layers.RNN`, LSTM or GRU, read earlier positions, so that its steps return "
-            f"the logits of the full call. Received: layers {names}, and steps with {received}"
+            "`keras.layers.RNN`, LSTM, GRU or LSTMN, read earlier positions, so that its steps "
+            f"return the logits of the full call. Received: layers {names}, and steps with "
+            f"{received}"
         )
+
+
+def _attends_to_past(layer):
+    """Returns whether a layer has steps with room for its earlier states, as `LSTMN` has."""
+    names = ("step", "get_initial_state")
+    is_rnn = isinstance(layer, keras.layers.RNN)
+    return not is_rnn and all(callable(getattr(layer, name, None)) for name in names)

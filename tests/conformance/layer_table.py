@@ -919,6 +919,19 @@ TABLE = [
         ),
     ),
     Row(
+        ka.CopyNetDecoder,
+        lambda **o: ka.CopyNetDecoder(
+            ka.BahdanauDecoder(VOCABULARY + 1, 3, 5, maxout_units=7, **o), 3, 4, **o
+        ),
+        {**DECODED, "copy_ids": ("batch", "key")},
+        DECODER_MASKS,
+        WITH_WEIGHTS,
+        output_dtype="float32",
+        noisy=lambda **o: ka.CopyNetDecoder(
+            ka.BahdanauDecoder(VOCABULARY + 1, 3, 5, dropout=0.5, seed=3, **o), 3, 4, **o
+        ),
+    ),
+    Row(
         ka.ConvDecoder,
         lambda **o: ka.ConvDecoder(VOCABULARY, 7, [(5, 3), (3, 2)], **o),
         {**DECODED, "encoder_outputs": ("batch", "key", 2 * 7)},

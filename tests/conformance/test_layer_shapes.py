@@ -26,6 +26,7 @@ LAYERS = (
     ka.ContextAdd,
     ka.ContextConcat,
     ka.ContextMLP,
+    ka.CopyNetDecoder,
     ka.CoverageLoss,
     ka.Decoder,
     ka.DoublyStochasticLoss,

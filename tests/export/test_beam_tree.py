@@ -112,17 +112,19 @@ def test_other_exports_have_no_tree():
 
 
 @pytest.mark.parametrize("for_export", [True, False])
-def test_only_commands_that_export_ask_for_it_and_for_streams(for_export):
+def test_only_commands_that_export_ask_for_more_signatures(for_export):
     parser = argparse.ArgumentParser()
     add_search_arguments(parser, for_export=for_export)
     translator = toy()
     run = types.SimpleNamespace(model=translator.model, settings={}, target_tokenizer=None)
     search = make_search_options(parser.parse_args([]), run)
-    assert (search.options.return_tree, search.stream) == (False, False)
-    for flag, expected in (("--return-tree", (True, False)), ("--stream", (False, True))):
+    assert (search.options.return_tree, search.stream, search.phrases) == (False, False, False)
+    flags = ("--return-tree", "--stream", "--phrases")
+    for place, flag in enumerate(flags):
         if for_export:
             search = make_search_options(parser.parse_args([flag]), run)
-            assert (search.options.return_tree, search.stream) == expected
+            found = (search.options.return_tree, search.stream, search.phrases)
+            assert found == tuple(n == place for n in range(len(flags)))
         else:
             with pytest.raises(SystemExit):
                 parser.parse_args([flag])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from keras_attention import (
+    CopyNetDecoder,
     LuongDecoder,
     PointerGeneratorDecoder,
     TokenCrossentropy,
@@ -83,25 +84,34 @@ def make_pairs(names, count, seed):
     return [list(side) for side in zip(*pairs, strict=True)]
 
 
-def make_translator(words, decoder, **search):
+def point(decoder, size):
+    return PointerGeneratorDecoder(decoder(size + 1), 4, name="decoder")
+
+
+def share(decoder, size):
+    return CopyNetDecoder(decoder(size + 16), 4, 16, name="decoder")
+
+
+def make_translator(words, decoder, copying=point, **search):
     ids = keras.Input([None], dtype="int32")
     outputs = keras.layers.Embedding(words.vocabulary_size, 16, mask_zero=True)(ids)
     outputs = keras.layers.Bidirectional(keras.layers.GRU(16, return_sequences=True))(outputs)
     encoder = keras.Model(ids, {"memory": outputs}, name="encoder")
-    decoder = PointerGeneratorDecoder(decoder(words.vocabulary_size + 1), 4, name="decoder")
+    decoder = copying(decoder, words.vocabulary_size)
     search = SearchOptions(3, 8, **search)
     return Translator(encoder, decoder, source=words, target=words, search=search)
 
 
 @pytest.mark.thorough
-def test_names_never_seen_are_copied_in_python_and_by_an_export(tmp_path):
+@pytest.mark.parametrize("copying", [point, share])
+def test_names_never_seen_are_copied_in_python_and_by_an_export(copying, tmp_path):
     keras.utils.set_random_seed(3)
     training = make_pairs(make_names(200, "a", 1), 600, 2)
     sources, targets = make_pairs(make_names(100, "o", 3), 41, 4)
     texts = [text for side in training for text in side]
     words = tokenizers.train("words", texts, min_frequency=30)
     assert words.vocabulary_size == 10
-    translator = make_translator(words, lambda size: LuongDecoder(size, 16, 32))
+    translator = make_translator(words, lambda size: LuongDecoder(size, 16, 32), copying)
     translator.model.compile(keras.optimizers.Adam(0.01), TokenCrossentropy(), jit_compile=True)
     translator.model.fit(*translator.encode_pairs(*training), epochs=8, batch_size=32, verbose=0)
     assert translator.greedy(sources) == targets
@@ -121,17 +131,19 @@ def test_names_never_seen_are_copied_in_python_and_by_an_export(tmp_path):
     assert found[0] == 11 and found[-2] == 10
 
 
-def test_a_copying_translator_refuses_what_does_not_fit():
+@pytest.mark.parametrize("copying", [point, share])
+def test_a_copying_translator_refuses_what_does_not_fit(copying):
     def decoder(size):
         return TransformerDecoder(size, 32, 1, 2)
 
-    translator = make_translator(WORDS, decoder)
+    translator = make_translator(WORDS, decoder, copying)
     model, others = translator.model, WordTokenizer(["sees", "by", "seen", "Bob"])
     with pytest.raises(ValueError, match="source=words, target=words, which differ"):
         Translator.from_model(model, source=WORDS, target=others)
     with pytest.raises(ValueError, match="expects no `replace_unknown`"):
-        make_translator(WORDS, decoder, replace_unknown=True)
-    with pytest.raises(ValueError, match=f"expects a decoder that copies words to have {V} ids"):
+        make_translator(WORDS, decoder, copying, replace_unknown=True)
+    inside = translator.model.get_layer("decoder").decoder.vocabulary_size - 1
+    with pytest.raises(ValueError, match=f"that copies words to have {inside} ids inside"):
         small = WordTokenizer(WORDS.vocabulary[:-1])
         Translator.from_model(model, source=small, target=small)
     with pytest.raises(ValueError, match="CharacterTokenizer"):

@@ -10,9 +10,10 @@ from toy_export import toy_parts
 from toy_translator import bahdanau_translator, toy_translator
 
 from keras_attention import TransformerDecoder
-from keras_attention.export import SearchOptions, Translator, tokenizers
+from keras_attention.export import SearchOptions, Translator, XLABuckets, tokenizers
 from keras_attention.export._signatures import INPUTS, TranslatorSignatures
 from keras_attention.export._streamed_signatures import STREAMED
+from keras_attention.export._supported_ops import find_xla_names
 from keras_attention.export.search_options import resolve_search_options
 from keras_attention.search import BeamOptions, Constraints
 
@@ -151,6 +152,28 @@ def test_translator_streams_pieces_of_one_text():
     assert len(pieces) == 7 and "".join(pieces) == translator.greedy(["abc"])[0]
     with pytest.raises(ValueError, match="expects one text. Received: \\['abc'\\]"):
         next(translator.stream(["abc"]))
+
+
+@pytest.mark.thorough
+def test_compiled_searches_stream_without_xla():
+    model, source, target = toy_parts()
+    search = SearchOptions(3, 7, 13)
+    xla = XLABuckets(batch_sizes=(1,), source_lengths=(14,))
+    translator = Translator.from_model(model, source=source, target=target, search=search, xla=xla)
+    for text in ("abc", ""):
+        assert "".join(translator.stream(text)) == translator.beam([text])[0].texts[0]
+        assert "".join(translator.stream(text, greedy=True)) == translator.greedy([text])[0]
+    resolved = resolve_search_options(
+        "test", dataclasses.replace(search, stream=True), model, source, target
+    )
+    functions = TranslatorSignatures(model, source, target, resolved, xla).signatures()
+    names = {
+        name: find_xla_names(function.get_concrete_function().graph.as_graph_def())
+        for name, function in functions.items()
+    }
+    assert names["greedy"] and names["serving_default"]
+    parts = [f"{name}_{part}" for name in STREAMED for part in ("start", "advance", "finish")]
+    assert [name for name in parts if names[name]] == []
 
 
 def test_a_character_is_shown_once_its_bytes_are_complete():

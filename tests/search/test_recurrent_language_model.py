@@ -11,6 +11,7 @@ from search_reference import permitted
 from search_runs import run
 from tf_or_skip import tf
 
+from keras_attention import LSTMN
 from keras_attention.search import (
     RecurrentLanguageModel,
     ShallowFusion,
@@ -48,13 +49,16 @@ RECURRENT = {
             [keras.layers.SimpleRNNCell(3), keras.layers.LSTMCell(4)], return_sequences=True
         )
     ],
+    "lstmn": lambda: [LSTMN(5), LSTMN(3)],
 }
 
 
 @pytest.mark.parametrize("name", RECURRENT)
 def test_steps_are_the_full_call(name):
     model = chain(*RECURRENT[name]())
-    language_model, ids = RecurrentLanguageModel(model), np.array([[2, 4, 5, 6], [2, 6, 1, 4]])
+    max_length = 4 if name == "lstmn" else None
+    language_model = RecurrentLanguageModel(model, max_length=max_length)
+    ids = np.array([[2, 4, 5, 6], [2, 6, 1, 4]])
     assert language_model.vocabulary_size == VOCABULARY
     assert language_model.variables == model.variables
     expected, state = model(ids), language_model.start(2)
@@ -83,9 +87,10 @@ def test_half_precision_keeps_the_dtype_of_the_state(dtype):
     assert (found["lengths"] > 0).all()
 
 
-def test_a_fused_search_finds_the_best_of_all_sequences():
-    """The sum of a model and an LSTM, read from the LSTM's full call, of every sequence."""
-    keras_model, model = chain(lstm()), HashModel(333, batch=3, vocabulary=VOCABULARY)
+@pytest.mark.parametrize("recurrent", [lstm, lambda: LSTMN(5)], ids=["lstm", "lstmn"])
+def test_a_fused_search_finds_the_best_of_all_sequences(recurrent):
+    """The sum of a model and a recurrent one, read from its full call, of every sequence."""
+    keras_model, model = chain(recurrent()), HashModel(333, batch=3, vocabulary=VOCABULARY)
     every = [
         ids
         for length in (1, 2, 3)
@@ -94,7 +99,7 @@ def test_a_fused_search_finds_the_best_of_all_sequences():
     ]
     padded = np.array([[START, *ids, *[0] * (3 - len(ids))] for ids in every])
     logits = ops.convert_to_numpy(keras_model(padded))
-    fusion = ShallowFusion(RecurrentLanguageModel(keras_model), 1.5)
+    fusion = ShallowFusion(RecurrentLanguageModel(keras_model, max_length=3), 1.5)
     found = run(beam_search, model, beam_width=len(every), max_length=3, fusion=fusion)
     plain = run(beam_search, model, beam_width=len(every), max_length=3)
     assert (found["ids"] != plain["ids"]).any(axis=(1, 2)).all()
@@ -115,8 +120,10 @@ def test_a_fused_search_finds_the_best_of_all_sequences():
 
 
 @pytest.mark.thorough
-def test_xla_and_an_unknown_batch_agree_with_eager():
-    fusion = ShallowFusion(RecurrentLanguageModel(chain(lstm())), 0.7)
+@pytest.mark.parametrize("recurrent", [lstm, lambda: LSTMN(5)], ids=["lstm", "lstmn"])
+def test_xla_and_an_unknown_batch_agree_with_eager(recurrent):
+    language_model = RecurrentLanguageModel(chain(recurrent()), max_length=4)
+    fusion = ShallowFusion(language_model, 0.7)
     model = HashModel(334, batch=3, vocabulary=VOCABULARY)
 
     def search(offsets):
@@ -142,6 +149,10 @@ def test_other_models_are_refused():
             RecurrentLanguageModel(model)
     with pytest.raises(ValueError, match="a chain of layers.*steps with the error"):
         RecurrentLanguageModel(keras.Model(ids, keras.layers.Add()([embedded, lstm()(embedded)])))
+    with pytest.raises(ValueError, match="expects `max_length` for layers that attend.*lstmn"):
+        RecurrentLanguageModel(chain(LSTMN(5)))
+    with pytest.raises(ValueError, match="expects `max_length` to be a positive int.*=0"):
+        RecurrentLanguageModel(chain(lstm()), max_length=0)
     for model in (3, keras.Sequential([keras.layers.Dense(3)])):
         with pytest.raises(ValueError, match="built Sequential or functional"):
             RecurrentLanguageModel(model)

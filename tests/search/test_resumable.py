@@ -2,6 +2,7 @@
 
 import functools
 
+import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -125,34 +126,43 @@ def test_every_state_has_the_batch_first_and_rows_are_independent():
     arguments = {**BEAM, "no_repeat_ngram_size": 2, "coverage_penalty": 0.2}
     search = make(beam_search, model, **arguments)
     state = search.advance(search.start(), 2)
-    leaves = tf.nest.flatten(state)
+    leaves = keras.tree.flatten(state)
     assert {leaf.shape[0] for leaf in leaves} == {3}
     alone = make(beam_search, model.rows([2]), **arguments)
-    part = tf.nest.map_structure(lambda leaf: leaf[2:], state)
+    part = keras.tree.map_structure(lambda leaf: leaf[2:], state)
     expected = arrays(search.finish(search.advance(state, LENGTH)))
     found = arrays(alone.finish(alone.advance(part, LENGTH)))
     assert_same(found, {name: value[2:] for name, value in expected.items()})
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+def compile_function(mode, function):
+    """Compiles a function of tensors: to a graph, or by XLA on TensorFlow and on JAX."""
+    if keras.backend.backend() == "jax" and mode == "xla":
+        import jax
+
+        return jax.jit(function)
+    return tf.function(function, autograph=False, jit_compile=mode == "xla")
+
+
+@pytest.mark.parametrize("mode", ["graph", "xla"])
 @pytest.mark.parametrize("name", ["greedy", "beam, both", "groups"])
-def test_a_state_passes_from_one_compiled_function_to_another(name, jit_compile):
+def test_a_state_passes_from_one_compiled_function_to_another(name, mode):
     function, options = OPTIONS[name]
     model = HashModel(seed=67, batch=3, vocabulary=11, end_bias=-0.5)
-    compile_part = functools.partial(tf.function, autograph=False, jit_compile=jit_compile)
+    compile_part = functools.partial(compile_function, mode)
 
     def open_search(offsets):
-        zeros = tf.zeros_like(offsets)
-        floats = tf.zeros((tf.shape(offsets)[0], 2, 3))
+        zeros = ops.zeros_like(offsets)
+        floats = ops.zeros((ops.shape(offsets)[0], 2, 3))
         state = {"hash": zeros, "nested": [{"position": zeros}, (floats,)]}
         arguments = build_arguments(max_length=LENGTH, **options)
         return ResumableSearch(function, model.step, state, {"offsets": offsets}, **arguments)
 
-    offsets = tf.constant(model.offsets)
+    offsets = ops.convert_to_tensor(model.offsets)
     state = compile_part(lambda offsets: open_search(offsets).start())(offsets)
     advance = compile_part(lambda offsets, state, n: open_search(offsets).advance(state, n))
-    while tf.reduce_any(state.active):
-        state = advance(offsets, state, tf.constant(2))
+    while ops.any(state.active):
+        state = advance(offsets, state, ops.convert_to_tensor(2))
     found = compile_part(lambda offsets, state: open_search(offsets).finish(state))(offsets, state)
     assert_same(arrays(found), run(function, model, max_length=LENGTH, **options))
 

@@ -1,6 +1,6 @@
 const FIRST_VALUES = { length_penalty: 0.6, max_length: 50, seed: 1, temperature: 1 };
 const LABELS = { text: "Text", target: "Output to score", length_penalty: "Length penalty", max_length: "Maximum length",
-  seed: "Seed", temperature: "Temperature" };
+  seed: "Seed", temperature: "Temperature", phrases: "Phrase of the output" };
 
 /** The value of a field is none that can be sent. */
 class FieldError extends Error {

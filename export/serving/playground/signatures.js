@@ -62,6 +62,7 @@ const DESCRIPTIONS = {
   score: "The log-probability of a given output for each text, line by line.",
   search: "The n-best outputs, with a length penalty and a maximum length of your own.",
   sample: "One output for each text, drawn at random; the same seed draws the same output.",
+  translate_with_phrases: "The n-best outputs of each text that contain its phrase.",
   beam_tree: "The hypotheses of each step of the beam search.",
 };
 /** The signatures whose search is that of `beam_tree`. */

@@ -59,7 +59,7 @@ def test_outputs_are_ranked_with_the_language_model(words_run, language_run):
     fused = translate(words_run, "--language-model", language_run, "--language-model-weight", 0.5)
     assert all(score < plain.get(text, 0.0) for text, score in fused.items())
     recipe = load_recipe(words_run)
-    fusion = ShallowFusion(load_language_model(recipe.run, language_run), 0.5)
+    fusion = ShallowFusion(load_language_model(recipe.run, language_run, 12), 0.5)
     search = SearchOptions(max_length=12, fusion=fusion)
     (expected,) = recipe.translate(texts=[TEXT], search=search)
     assert list(fused) == expected.texts
@@ -67,12 +67,20 @@ def test_outputs_are_ranked_with_the_language_model(words_run, language_run):
     assert recipe.export(search=search).search.fusion is fusion
 
 
+def test_a_model_that_attends_to_its_earlier_states_ranks_too(words_run, tmp_path):
+    run = load_recipe(words_run).run
+    lstmn = train("lstmn", tmp_path / "lstmn", "--tokenizer-of", words_run)
+    language_model = load_language_model(run, lstmn, 12)
+    assert language_model.max_length == 12
+    fused = translate(words_run, "--language-model", lstmn)
+    plain = translate(words_run)
+    assert all(score < plain.get(text, 0.0) for text, score in fused.items())
+
+
 def test_what_does_not_fit_is_named(words_run, language_run, tmp_path):
     own = train("lstm-language-model", tmp_path / "own", "--tokenizer", "characters")
-    lstmn = train("lstmn", tmp_path / "lstmn", "--tokenizer-of", words_run)
     for given, status, text in (
         (["--language-model", own], 1, "are not the same: a language model ranks outputs of the"),
-        (["--language-model", lstmn], 1, "expects a chain of layers"),
         (["--language-model", words_run], 1, "expects the run of a language model"),
         (["--language-model", tmp_path / "none"], 1, "There is no run directory"),
         (["--language-model-weight", 1], 2, "is for --language-model. Name its run"),

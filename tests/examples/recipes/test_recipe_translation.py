@@ -80,7 +80,7 @@ def test_both_commands_that_export_have_the_same_flags():
     assert first.keys() - second.keys() == {"--language-model", "--language-model-weight"}
     assert second.keys() - first.keys() == {"--validate", "--write-manifest"}
     common = first.keys() & second.keys()
-    assert len(common) == 23 and all(first[flag] == second[flag] for flag in common)
+    assert len(common) == 24 and all(first[flag] == second[flag] for flag in common)
 
 
 def test_a_compiled_export_needs_xla(tmp_path, capsys):
