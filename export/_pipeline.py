@@ -4,13 +4,13 @@ import tensorflow as tf
 
 from keras_attention.decoders import get_decoder_start_id, start_decoder
 from keras_attention.export._copied_words import make_copied_words
+from keras_attention.export._encoder_decoder import standardize_encoder_outputs
 from keras_attention.export._tf_functions import (
     append_eos,
     make_source_mask,
     make_tf_function,
     match_static_batch,
 )
-from keras_attention.export._translator_checks import standardize_encoder_outputs
 from keras_attention.export.tokenizers.base import BOS_ID, EOS_ID, PADDING_ID, UNKNOWN_ID
 from keras_attention.kernels.execution import is_compiled_by_xla
 

@@ -10,12 +10,12 @@ import functools
 import tensorflow as tf
 
 from keras_attention.export._length_penalties import PerExampleLengthPenalty
-from keras_attention.export._phrase_ids import (
+from keras_attention.export._pipeline import IDS, TranslationPipeline
+from keras_attention.export._required_phrases import (
     MAX_PHRASE_TOKENS,
     MAX_PHRASES,
     encode_phrase_lines,
 )
-from keras_attention.export._pipeline import IDS, TranslationPipeline
 from keras_attention.export._streamed_signatures import make_streamed_signatures
 from keras_attention.export._tf_functions import (
     call_with_any_batch,

@@ -10,12 +10,12 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.decoders import get_decoder_start_id
-from keras_attention.export._phrase_ids import encode_phrases
+from keras_attention.export._encoder_decoder import connect_encoder_decoder
+from keras_attention.export._required_phrases import encode_phrases
 from keras_attention.export._search_memory import check_search_ram
 from keras_attention.export._signatures import INPUTS, MAX_TEMPERATURE, TEXT, TranslatorSignatures
 from keras_attention.export._streamed_signatures import StreamedSignature
 from keras_attention.export._tf_functions import make_tf_function
-from keras_attention.export._translator_checks import connect_encoder_decoder
 from keras_attention.export._type_aliases import JSONValue
 from keras_attention.export.compilation import XLABuckets
 from keras_attention.export.length_limits import count_learned_positions

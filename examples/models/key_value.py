@@ -12,8 +12,8 @@ The sizes are those of the authors' program (github.com/yli1/CGPS), as are the s
 of the noise, gradients clipped at a norm of 1, and Adam, and the penalty: 0.1 times the mean square
 of the embeddings at each source position beside a loss that is the sum over a target. Here the loss
 is the mean over tokens, of which SCAN has 13.7 a target: 0.1 / 13.7. What differs: it attends with
-the general score and, for the output, with a matrix row for each source position, here both scores are
-additive; it trains on 5,000 batches of 4,096 commands.
+the general score and, for the output, with a matrix row for each source position, here both scores
+are additive; it trains on 5,000 batches of 4,096 commands.
 """
 
 import keras

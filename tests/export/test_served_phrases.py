@@ -21,7 +21,11 @@ from keras_attention.export import (
     validate_export,
 )
 from keras_attention.export._manifest import write_manifest
-from keras_attention.export._phrase_ids import MAX_PHRASE_TOKENS, MAX_PHRASES, encode_phrase_lines
+from keras_attention.export._required_phrases import (
+    MAX_PHRASE_TOKENS,
+    MAX_PHRASES,
+    encode_phrase_lines,
+)
 from keras_attention.export._signatures import INPUTS, TranslatorSignatures
 from keras_attention.export.search_options import resolve_search_options
 from keras_attention.export.serving import Client, Server, ServingError

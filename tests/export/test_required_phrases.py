@@ -6,7 +6,7 @@ import tensorflow as tf
 from toy_translator import toy_translator
 
 from keras_attention.export import SearchOptions, Translator, tokenizers
-from keras_attention.export._phrase_ids import encode_phrases
+from keras_attention.export._required_phrases import encode_phrases
 from keras_attention.search import BeamOptions, Constraints
 
 SOURCE = tokenizers.train("characters", ["abc defg", "hij klm"])
