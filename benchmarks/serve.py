@@ -25,6 +25,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -205,17 +206,22 @@ def load(version):
 class ServerProcess:
     """The development server in a process of its own, on free ports; use as a context manager.
 
+    Args:
+        base: Base directory of the model, which is served as `MODEL`.
+        threads: Requests that run at once, and threads of TensorFlow.
+        flags: More flags of the server.
+
     Attributes:
         urls: Dict from `"grpc"` and `"http"` to what a client is given.
         start_seconds: Time from its start until it answers, Python's and the warm-up's included.
     """
 
-    def __init__(self, base, threads: int):
+    def __init__(self, base, threads: int, flags: Sequence[str] = ()):
         started = time.perf_counter()
         self._errors = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "keras_attention.export.serve", str(base), "--port", "0"]
-            + ["--rest-api-port", "0", "--name", MODEL, "--max-concurrency", str(threads)],
+            + ["--rest-api-port", "0", "--name", MODEL, "--max-concurrency", str(threads), *flags],
             cwd=ROOT,
             env=side_environment(threads),
             stdout=subprocess.PIPE,
