@@ -102,11 +102,12 @@ class Soak:
         exports: The `Exports`.
         seed: Int; with a request's number it says what is asked.
         timeout: Seconds in which a request must have its answer, repeats included.
+        progress: Called with the soak after every thousandth request.
     """
 
-    def __init__(self, urls, base, exports, seed: int = 0, timeout: float = 120.0):
+    def __init__(self, urls, base, exports, seed: int = 0, timeout: float = 120.0, progress=None):
         self._urls, self._base, self._exports = list(urls), base, exports
-        self._seed, self._timeout = seed, timeout
+        self._seed, self._timeout, self._progress = seed, timeout, progress
         self.live = self.newest = 1
         self.counts, self.failures = collections.Counter(), []
         self._lock, self._stopping = threading.Lock(), threading.Event()
@@ -165,6 +166,8 @@ class Soak:
                     self.counts[url.partition(":")[0]] += 1
                     if failure:
                         self.failures.append(f"request {number}: {failure}")
+                    if self._progress and self.counts["requests"] % 1000 == 0:
+                        self._progress(self)
 
     def _ask(self, client, number):
         generator = np.random.default_rng([self._seed, number])
@@ -240,14 +243,21 @@ def main(arguments: list[str] | None = None) -> int:
         flags = ["--max-queue", str(options.max_queue)]
         with ServerProcess(base, options.threads, flags) as server:
             urls = [server.urls["grpc"], server.urls["http"]]
-            soak = Soak(urls, base, exports, options.seed, options.timeout)
             started = time.monotonic()
+
+            def report(soak):
+                seconds = time.monotonic() - started
+                print(
+                    f"{dict(soak.counts)}, {soak.live - 1} new versions live, "
+                    f"{len(soak.failures)} failures, {seconds:.0f} s",
+                    flush=True,
+                )
+
+            soak = Soak(urls, base, exports, options.seed, options.timeout, report)
             soak.run(options.requests, options.clients, options.swaps)
-            seconds = time.monotonic() - started
+            report(soak)
     for failure in soak.failures[:100]:
         print(failure)
-    print(f"{dict(soak.counts)}, {soak.live - 1} new versions live, {seconds:.0f} s")
-    print(f"{len(soak.failures)} failures, {soak.counts['requests'] / seconds:,.0f} requests/s")
     return 1 if soak.failures else 0
 
 
