@@ -16,7 +16,7 @@ More rows: what raw text costs over ids (tokenizers in the graph), one text and 
 in turn without a server; how long the server takes until it answers; and its first answer against
 the median.
 
-With `--plan` an exported version is measured instead, in batches of 1, 2, 4 ... rows, and each
+With `--plan` an exported version, or this Transformer, is measured instead, in batches of 1, 2, 4 ... rows, and each
 setting of batching and threads is simulated (`serving_queue.py`): the report has the setting of
 the fewest replicas.
 """
@@ -85,7 +85,13 @@ def run(arguments, command: str, progress) -> dict:
     Raises:
         BenchmarkError: If the server does not start.
     """
-    if arguments.plan:
+    if arguments.plan is True:
+        with tempfile.TemporaryDirectory() as folder:
+            progress("exporting")
+            version, _ = exported(Path(folder) / MODEL, arguments)
+            rows = [{"text": text} for text in example_texts(arguments)]
+            return serving_plan.run(arguments, command, progress, version, rows)
+    if arguments.plan is not None:
         return serving_plan.run(arguments, command, progress)
     names = ("requests", "clients", "protocols", "width", "layers", "heads", "vocabulary")
     names += ("length", "beam", "texts", "words", "tokens", "threads")
@@ -256,9 +262,10 @@ class ServerProcess:
         giving_up.cancel()
         self.start_seconds = time.perf_counter() - started
         if len(self.urls) < 2:
-            self.__exit__()
             self._errors.seek(0)
-            raise BenchmarkError(f"The server did not start: {self._errors.read()[-500:]!r}")
+            words = self._errors.read()[-500:]
+            self.__exit__()
+            raise BenchmarkError(f"The server did not start: {words!r}")
 
     def __enter__(self):
         return self
@@ -271,6 +278,7 @@ class ServerProcess:
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()
+        self._errors.close()
 
 
 def first_answers(url: str, text: str, count: int = 100) -> dict:

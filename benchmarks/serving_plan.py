@@ -21,7 +21,14 @@ def add_arguments(parser) -> None:
     plan = parser.add_argument_group(
         "plan", "measures an exported version instead, and prints settings and replicas"
     )
-    plan.add_argument("--plan", type=Path, metavar="EXPORT", help="base or version directory")
+    plan.add_argument(
+        "--plan",
+        type=Path,
+        nargs="?",
+        const=True,
+        metavar="EXPORT",
+        help="base or version directory; without one the Transformer of the flags above",
+    )
     plan.add_argument("--signature", default="serving_default", help="(default: %(default)s)")
     plan.add_argument(
         "--lines", type=Path, metavar="FILE", help="texts of a line each (default: the warm-up's)"
@@ -41,14 +48,21 @@ def add_arguments(parser) -> None:
     )
 
 
-def run(arguments, command: str, progress) -> dict:
-    """Measures the version and returns the filled report.
+def run(arguments, command: str, progress, version: Path | None = None, rows=None) -> dict:
+    """Measures a version and returns the filled report.
+
+    Args:
+        arguments: The parsed flags.
+        command: The command line, for the report.
+        progress: Receives one line a stage.
+        version: Directory of the version; the one of `--plan` by default.
+        rows: Inputs of a row each; those of `read_rows` by default.
 
     Raises:
         BenchmarkError: If the version cannot be run, or the server does not start.
     """
-    path, base = find_version(arguments.plan)
-    rows = read_rows(path, arguments.signature, arguments.lines)
+    path, base = find_version(version or arguments.plan)
+    rows = rows or read_rows(path, arguments.signature, arguments.lines)
     cores, goal = arguments.threads, arguments.latency_ms / 1000
     title = (
         f"{base.name} {path.name}, {arguments.signature}: {arguments.load:g} requests/s, "
