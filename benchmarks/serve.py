@@ -16,9 +16,9 @@ More rows: what raw text costs over ids (tokenizers in the graph), one text and 
 in turn without a server; how long the server takes until it answers; and its first answer against
 the median.
 
-With `--plan` an exported version, or this Transformer, is measured instead, in batches of 1, 2, 4 ... rows, and each
-setting of batching and threads is simulated (`serving_queue.py`): the report has the setting of
-the fewest replicas.
+With `--plan` an exported version, or this Transformer, is measured instead, in batches of 1, 2,
+4 ... rows, and each setting of batching and threads is simulated (`serving_queue.py`): the report
+has the setting of the fewest replicas.
 """
 
 import concurrent.futures
@@ -201,11 +201,11 @@ def offline(version, source, texts, repeats, progress):
     return expected, seconds
 
 
-def load(version):
+def load(version, config=None):
     """Returns `run(signature, inputs, outputs)` of a SavedModel in a session, as servers do."""
     import tensorflow as tf
 
-    session = tf.compat.v1.Session(graph=tf.Graph())
+    session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
     with session.graph.as_default():
         signatures = tf.compat.v1.saved_model.load(session, ["serve"], str(version)).signature_def
 

@@ -1,6 +1,7 @@
 """`python -m benchmarks serve --plan EXPORT`: settings and replicas for a load and a percentile."""
 
 import concurrent.futures
+import itertools
 import json
 import subprocess
 import sys
@@ -122,16 +123,22 @@ def read_rows(path: Path, signature: str, lines: Path | None = None) -> list[dic
     Raises:
         BenchmarkError: If there are none, or an input is not a single value a row.
     """
-    from keras_attention.export import _warmup_requests
+    import tensorflow as tf
+    from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
+    file = path / "assets.extra" / "tf_serving_warmup_requests"
     if lines is not None:
         texts = [line for line in lines.read_text(encoding="utf-8").splitlines() if line.strip()]
         rows = [{"text": text} for text in texts]
     else:
-        rows = []
-        for request in _warmup_requests.read_requests(path):
-            if request.signature == signature and not request.outputs:
-                columns = {name: array.tolist() for name, array in request.inputs.items()}
+        rows, records = [], tf.data.TFRecordDataset([str(file)] if file.is_file() else [])
+        for record in records.as_numpy_iterator():
+            request = PredictionLog.FromString(record).predict_log.request
+            if request.model_spec.signature_name == signature and not request.output_filter:
+                columns = {
+                    name: tf.make_ndarray(tensor).tolist()
+                    for name, tensor in request.inputs.items()
+                }
                 rows += [
                     dict(zip(columns, values, strict=True))
                     for values in zip(*columns.values(), strict=True)
@@ -179,37 +186,26 @@ def measure(path, signature, rows, sizes, cores, repeats, progress) -> dict[int,
 
 def make_calls(path, signature, rows, sizes, instances, threads):
     """Returns a function that runs batches of the next of `sizes`, one in each instance."""
-    import itertools
-
     import tensorflow as tf
 
-    from keras_attention.export.serving._loaded_version import LoadedVersion
-    from keras_attention.export.serving._tensor_protos import encode_strings
+    from benchmarks.serve import load
 
     config = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=threads, inter_op_parallelism_threads=instances * threads
     )
-    loaded = LoadedVersion(path, config=config)
-    definition = loaded.signature(signature)
+    ask = load(path, config)
     generator = np.random.default_rng(0)
     turns = itertools.cycle(sizes)
     pool = concurrent.futures.ThreadPoolExecutor(instances)
 
     def draw(size):
         chosen = [rows[index] for index in generator.integers(len(rows), size=size)]
-        inputs = {}
-        for name in chosen[0]:
-            values, dtype = [row[name] for row in chosen], definition.inputs[name].dtype
-            if tf.as_dtype(dtype) == tf.string:
-                inputs[name] = encode_strings([value.encode() for value in values])
-            else:
-                inputs[name] = np.array(values, tf.as_dtype(dtype).as_numpy_dtype)
-        return inputs
+        return {name: [row[name] for row in chosen] for name in chosen[0]}
 
     def call():
         size = next(turns)
         batches = [draw(size) for _ in range(instances)]
-        list(pool.map(lambda inputs: loaded.run(signature, inputs), batches))
+        list(pool.map(lambda inputs: ask(signature, inputs), batches))
         return 0.0
 
     return call
