@@ -188,6 +188,7 @@ def make_calls(path, signature, rows, sizes, instances, threads):
     """Returns a function that runs batches of the next of `sizes`, one in each instance."""
     import tensorflow as tf
 
+    import keras_attention.export  # noqa: F401  registers the ops of TensorFlow Text
     from benchmarks.serve import load
 
     config = tf.compat.v1.ConfigProto(

@@ -43,6 +43,14 @@ def test_plan_and_check(base, tmp_path, capsys):
     assert "--tensorflow_inter_op_parallelism=2" in shown
 
 
+@pytest.mark.thorough
+def test_a_version_with_text_ops_is_measured_in_a_process_that_has_imported_nothing(toy):
+    """The ops of TensorFlow Text are registered by an import, here that of the library."""
+    rows = [{"text": "abc"}, {"text": "ä"}]
+    times = serving_plan.measure(toy.path, "greedy", rows, [1, 2], 1, 1, lambda message: None)
+    assert {size: len(found) for size, found in times[1].items()} == {1: 1, 2: 1}
+
+
 def test_the_newest_version_and_its_warm_up_rows(base):
     path, found = serving_plan.find_version(base)
     assert path.name == "2" and found == base.resolve()
