@@ -252,16 +252,16 @@ class ServerProcess:
         )
         giving_up = threading.Timer(START_SECONDS, self._process.kill)
         giving_up.start()
-        self.urls = {}
+        self.urls, is_ready = {}, False
         for line in self._process.stdout:
             found = re.search(r"(grpc|http)://[^/]+", line)
             if found:
                 self.urls[found[1]] = found[0]
-            if len(self.urls) == 2:
+            if is_ready := line.startswith("Ready"):  # the addresses come before the loading
                 break
         giving_up.cancel()
         self.start_seconds = time.perf_counter() - started
-        if len(self.urls) < 2:
+        if not is_ready:
             self._errors.seek(0)
             words = self._errors.read()[-500:]
             self.__exit__()
