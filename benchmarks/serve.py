@@ -3,6 +3,7 @@
     python -m benchmarks serve
     python -m benchmarks serve --clients 64 --protocols grpc --requests 100000
     python -m benchmarks serve --width 256 --layers 3 --length 32 --requests 200
+    python -m benchmarks serve --plan served/de-en --load 200 --percentile 95 --latency-ms 300
 
 A Transformer with random weights is exported and served by `keras_attention.export.serve` in a
 process of its own. Clients, each a thread with a connection of its own, ask for one text at a
@@ -14,6 +15,10 @@ sentences; TensorFlow's model server, which is for production, is not measured.
 More rows: what raw text costs over ids (tokenizers in the graph), one text and 32 at a time, asked
 in turn without a server; how long the server takes until it answers; and its first answer against
 the median.
+
+With `--plan` an exported version, or this Transformer, is measured instead, in batches of 1, 2,
+4 ... rows, and each setting of batching and threads is simulated (`serving_queue.py`): the report
+has the setting of the fewest replicas.
 """
 
 import concurrent.futures
@@ -25,11 +30,13 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks import report as reports
+from benchmarks import serving_plan
 from benchmarks.arguments import add_number
 from benchmarks.harness import ROOT, BenchmarkError, side_environment
 
@@ -69,6 +76,7 @@ def add_arguments(parser) -> None:
         default="words",
         help="how texts are cut into tokens (default: %(default)s)",
     )
+    serving_plan.add_arguments(parser)
 
 
 def run(arguments, command: str, progress) -> dict:
@@ -77,6 +85,14 @@ def run(arguments, command: str, progress) -> dict:
     Raises:
         BenchmarkError: If the server does not start.
     """
+    if arguments.plan is True:
+        with tempfile.TemporaryDirectory() as folder:
+            progress("exporting")
+            version, _ = exported(Path(folder) / MODEL, arguments)
+            rows = [{"text": text} for text in example_texts(arguments)]
+            return serving_plan.run(arguments, command, progress, version, rows)
+    if arguments.plan is not None:
+        return serving_plan.run(arguments, command, progress)
     names = ("requests", "clients", "protocols", "width", "layers", "heads", "vocabulary")
     names += ("length", "beam", "texts", "words", "tokens", "threads")
     settings = {name: getattr(arguments, name) for name in names}
@@ -185,11 +201,11 @@ def offline(version, source, texts, repeats, progress):
     return expected, seconds
 
 
-def load(version):
+def load(version, config=None):
     """Returns `run(signature, inputs, outputs)` of a SavedModel in a session, as servers do."""
     import tensorflow as tf
 
-    session = tf.compat.v1.Session(graph=tf.Graph())
+    session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
     with session.graph.as_default():
         signatures = tf.compat.v1.saved_model.load(session, ["serve"], str(version)).signature_def
 
@@ -205,38 +221,51 @@ def load(version):
 class ServerProcess:
     """The development server in a process of its own, on free ports; use as a context manager.
 
+    Args:
+        base: Base directory of the model, which is served as `MODEL`.
+        threads: Requests that run at once, and threads of TensorFlow.
+        flags: More flags of the server.
+        environment: Environment variables that replace those of `side_environment`.
+
     Attributes:
         urls: Dict from `"grpc"` and `"http"` to what a client is given.
         start_seconds: Time from its start until it answers, Python's and the warm-up's included.
     """
 
-    def __init__(self, base, threads: int):
+    def __init__(
+        self,
+        base,
+        threads: int,
+        flags: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ):
         started = time.perf_counter()
         self._errors = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "keras_attention.export.serve", str(base), "--port", "0"]
-            + ["--rest-api-port", "0", "--name", MODEL, "--max-concurrency", str(threads)],
+            + ["--rest-api-port", "0", "--name", MODEL, "--max-concurrency", str(threads), *flags],
             cwd=ROOT,
-            env=side_environment(threads),
+            env=side_environment(threads) | dict(environment or {}),
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
         )
         giving_up = threading.Timer(START_SECONDS, self._process.kill)
         giving_up.start()
-        self.urls = {}
+        self.urls, is_ready = {}, False
         for line in self._process.stdout:
             found = re.search(r"(grpc|http)://[^/]+", line)
             if found:
                 self.urls[found[1]] = found[0]
-            if len(self.urls) == 2:
+            if is_ready := line.startswith("Ready"):  # the addresses come before the loading
                 break
         giving_up.cancel()
         self.start_seconds = time.perf_counter() - started
-        if len(self.urls) < 2:
-            self.__exit__()
+        if not is_ready:
             self._errors.seek(0)
-            raise BenchmarkError(f"The server did not start: {self._errors.read()[-500:]!r}")
+            words = self._errors.read()[-500:]
+            self.__exit__()
+            raise BenchmarkError(f"The server did not start: {words!r}")
 
     def __enter__(self):
         return self
@@ -249,6 +278,7 @@ class ServerProcess:
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()
+        self._errors.close()
 
 
 def first_answers(url: str, text: str, count: int = 100) -> dict:

@@ -8,7 +8,7 @@ from tiny_model import write_version
 
 from benchmarks import report as reports
 from benchmarks import serve
-from keras_attention.export.serving import Server, _tensor_protos
+from keras_attention.export.serving import Client, Server, _tensor_protos
 
 TEXTS = ["abc", "de", "", "f g"]
 
@@ -48,6 +48,15 @@ def test_errors_are_counted(server, monkeypatch):
     load = serve.Load(f"grpc://127.0.0.1:{server.grpc_port}", TEXTS, [None] * 4)
     result = load.run(6, clients=2)
     assert (result["errors"], result["mixed_up"]) == (6, 0)
+
+
+@pytest.mark.thorough
+def test_the_server_is_given_out_when_its_model_is_loaded(tmp_path):
+    """It prints its addresses first, warms up for seconds, and refuses requests until then."""
+    write_version(tmp_path, 1, "!", warm_up=[("slow", {"n": np.array([300_000], "int32")})])
+    with serve.ServerProcess(tmp_path, 1) as server:
+        with Client(server.urls["http"], serve.MODEL, retries=0) as client:
+            assert client.predict(text=["a"])["text"].tolist() == ["a!"]
 
 
 def test_the_numbers_are_told(tmp_path):
