@@ -32,12 +32,12 @@ from keras_attention._utils.tensor_types import (
     TensorDict,
     TensorLike,
 )
-from keras_attention.attention._key_value_cache import should_gather
 from keras_attention.attention._beam_ancestry import (
     attend_with_ancestry,
     reorder_ancestry,
     start_ancestry,
 )
+from keras_attention.attention._key_value_cache import should_gather
 from keras_attention.attention.multi_head import MultiHeadAttention
 from keras_attention.transformer._base import TransformerLayer, zero_masked
 from keras_attention.transformer.embedding import MAX_LENGTH
