@@ -16,6 +16,8 @@ the general score and, for the output, with a matrix row for each source positio
 are additive; it trains on 5,000 batches of 4,096 commands.
 """
 
+from typing import Literal
+
 import keras
 
 from examples.commands.options import Fraction, NonNegativeFloat
@@ -35,6 +37,7 @@ def build(
     value_dim: int = 16,
     noise: NonNegativeFloat = 1.0,
     embedding_l2: NonNegativeFloat = 0.0073,
+    penalty: Literal["positions", "words"] = "positions",
     dropout: Fraction = 0.0,
     seed: int | None = None,
     dtype=None,
@@ -48,13 +51,23 @@ def build(
         embedding_dim: Size of the functional embedding, from which the keys are made.
         value_dim: Size of the primitive embedding, the value.
         noise: Standard deviation of the Gaussian noise on both embeddings while training.
-        embedding_l2: Factor of the mean square of both embeddings at each source position.
+        embedding_l2: Factor of the penalty on both embeddings; 0.0005 suits --penalty words.
+        penalty: Their mean squares at each source position, as in the authors' program, which draws
+            frequent words to 0 the most; or the squares of the tables, every word alike.
         dropout: Fraction dropped from the decoder's states before they are compared with the keys.
         seed: Optional int, the seed of the noise and the dropout.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
     encoder = two_embeddings.build(
-        source_vocabulary_size, units, embedding_dim, value_dim, noise, embedding_l2, seed, dtype
+        source_vocabulary_size,
+        units,
+        embedding_dim,
+        value_dim,
+        noise,
+        embedding_l2,
+        penalty,
+        seed,
+        dtype,
     )
     decoder = KeyValueDecoder(
         target_vocabulary_size,

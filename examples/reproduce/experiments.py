@@ -288,8 +288,8 @@ _TABLE = (
         "scan-around-right-key-value",
         "SCAN around right",
         "key-value",
-        f"{_scan('template_around_right', 3)} --batch-size 32 --learning-rate 0.002 --epochs 16"
-        " --decay-epochs 6",
+        f"{_scan('template_around_right', 3)} --penalty words --embedding-l2 0.0005 --batch-size 32"
+        " --learning-rate 0.002 --epochs 16 --decay-epochs 6",
         _scan_test("template_around_right"),
         30,
         (),

@@ -13,7 +13,15 @@ import keras
 
 
 def build(
-    vocabulary_size, units, embedding_dim, value_dim, noise=1.0, l2=0.0, seed=None, dtype=None
+    vocabulary_size,
+    units,
+    embedding_dim,
+    value_dim,
+    noise=1.0,
+    l2=0.0,
+    penalty="positions",
+    seed=None,
+    dtype=None,
 ):
     """Returns the encoder: source ids to `memory` and `initial_state`.
 
@@ -23,8 +31,10 @@ def build(
         embedding_dim: Size of the functional embedding.
         value_dim: Size of the primitive embedding.
         noise: Standard deviation of the Gaussian noise.
-        l2: Factor of the mean square of each embedding in the loss, summed over the positions of a
-            source. So frequent words are drawn to 0 more than rare ones.
+        l2: Factor of the penalty.
+        penalty: `"positions"`, the mean square of each embedding, summed over the positions of a
+            source: frequent words are drawn to 0 more than rare ones. `"words"`, the sum of the
+            squares of both tables: every word alike.
         seed: Optional int, the seed of the noise.
         dtype: Optional dtype policy.
 
@@ -43,13 +53,20 @@ def build(
         )
     source = keras.Input([None], dtype="int32", name="source")
 
+    def penalties(size):
+        if not l2:
+            return {}
+        if penalty == "words":
+            return {"embeddings_regularizer": keras.regularizers.L2(l2)}
+        # Keras divides the sum over a batch by its sources.
+        return {"activity_regularizer": keras.regularizers.L2(l2 / size)}
+
     def embed(name, size, index):
         embedded = keras.layers.Embedding(
             vocabulary_size,
             size,
             embeddings_initializer=keras.initializers.RandomUniform(-1.0, 1.0),
-            # Keras divides its sum by the sources of the batch.
-            activity_regularizer=keras.regularizers.L2(l2 / size) if l2 else None,
+            **penalties(size),
             mask_zero=True,
             dtype=dtype,
             name=f"{name}_embedding",

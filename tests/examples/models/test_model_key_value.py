@@ -80,6 +80,10 @@ def test_both_embeddings_are_penalized_at_each_position():
     read = [np.array(table)[SOURCE] for table in tables]
     expected = sum(0.25 * np.square(x).mean(axis=-1).sum(axis=1).mean() for x in read)
     assert float(sum(model.losses)) == pytest.approx(expected, rel=1e-5)
+    words = build(embedding_l2=0.25, penalty="words").get_layer("encoder")
+    tables = [words.get_layer(f"{n}_embedding").embeddings for n in ("primitive", "functional")]
+    expected = sum(0.25 * np.sum(np.square(table)) for table in tables)
+    assert float(sum(words.losses)) == pytest.approx(expected, rel=1e-5)
     quiet = build(embedding_l2=0.0)
     quiet({"source": SOURCE, "target": TARGET})
     assert quiet.losses == []
