@@ -13,6 +13,8 @@ WITHOUT_EXAMPLE = {
     "AttentionMechanism": "abstract",
     "RecurrentDecoder": "abstract",
 }
+#: Modules that import a package which the tests on TensorFlow do not install.
+NEEDS = {"examples.jax_training.fit": "jax"}
 PUBLIC = (
     "keras_attention",
     "keras_attention.callbacks",
@@ -55,6 +57,8 @@ def _examples(module):
 
 @pytest.mark.parametrize("name", _modules())
 def test_the_examples_of_a_module_run(name):
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
     module = importlib.import_module(name)
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE, verbose=False)
     report = []

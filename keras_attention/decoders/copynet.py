@@ -99,6 +99,8 @@ class CopyNetDecoder(CopyingDecoder):
             the output: one of the vocabulary, or of an unknown word.
         initial_state: The initial state, if the decoder is recurrent.
         memory_mask: Boolean `(batch, source)`, True at positions that may be attended to.
+        encoder_outputs_mask: Used if `memory_mask` is None: Keras passes the mask attached to
+            `encoder_outputs` here.
         training: Whether dropout is applied.
         return_attention_scores: Whether to return the alignment as well.
         return_auxiliary_outputs: Whether to return the auxiliary outputs as well, a dict.
