@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks import scaling
 from benchmarks.__main__ import main
+from benchmarks.gpu.h100 import LAUNCH_SECONDS
 from benchmarks.scaling_model import Ring, Training, fit_line, fit_ring
 
 
@@ -91,7 +92,7 @@ def test_gpus_lose_to_the_sum_what_the_model_says(tmp_path, capsys):
         (row["model"], row["tokens"], row["gpus"]): row["seconds"]
         for row in json.loads(path.read_text())["rows"]
     }
-    assert rows["Transformer", 1920, 1] == pytest.approx(605 * 3e-6)
+    assert rows["Transformer", 1920, 1] == pytest.approx(605 * LAUNCH_SECONDS)
     # 126 hops, 14 of them between machines, and twice the gradient but for a 64th.
     num_bytes = 4 * (28 * 3 * 256**2 + 2 * 8000 * 256)
     expected = 112 * 3.4e-6 + 14 * 9.6e-6 + 126 / 64 * num_bytes / 400e9
