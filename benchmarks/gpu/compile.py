@@ -1,8 +1,9 @@
 """What the GPU suite's programs would launch on an H100, from its compiler, without the device.
 
 A floor is the least time that a call can take, the largest of three: a launch costs 1.5
-microseconds whatever it does, the products run at the peak, what must be read and written passes through the
-memory. Launches from N to M are those of the shorter and of the longer branches of conditionals.
+microseconds whatever it does, the products run at the peak, what must be read and written passes
+through the memory. Launches from N to M are those of the shorter and of the longer branches of
+conditionals.
 """
 
 import importlib.util
