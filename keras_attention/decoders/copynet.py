@@ -29,8 +29,8 @@ from keras_attention._utils.tensor_types import (
     TensorLike,
 )
 from keras_attention.decoders._copying_decoder import CopyingDecoder, add_copies
-
-MASKED_SCORE = -1e9
+from keras_attention.kernels.products import Dense
+from keras_attention.normalizers._masking import MASKED_SCORE, mask_scores
 
 
 def share_softmax(
@@ -56,7 +56,7 @@ def share_softmax(
     """
     logits, copy_scores = ops.cast(logits, "float32"), ops.cast(copy_scores, "float32")
     mask = ops.expand_dims(mask, 1)
-    copy_scores = ops.where(mask, copy_scores, MASKED_SCORE)
+    copy_scores = mask_scores(copy_scores, mask)
     # One more column, so that there is a position in an empty source too.
     padded = ops.pad(copy_scores, [(0, 0), (0, 0), (0, 1)], constant_values=MASKED_SCORE)
     generating, copying = (
@@ -141,7 +141,7 @@ class CopyNetDecoder(CopyingDecoder):
             "CopyNetDecoder", "copy_units", copy_units
         )
         super().__init__(decoder, num_copied_words, num_extra_logits=copy_units, **kwargs)
-        self.copy_key = keras.layers.Dense(
+        self.copy_key = Dense(
             copy_units,
             activation="tanh",
             use_bias=False,
