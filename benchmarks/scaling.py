@@ -147,7 +147,7 @@ def fill(report: dict, steps: dict, sums: dict, num_bytes: int, cores: int) -> N
     training = Training(compute, num_bytes, ring, cores)
     report["columns"] = ["workers", "what", "measured", "model", "model / measured", "efficiency"]
     for (count, size), seconds in sums.items():
-        model = training.crowding(count) * ring.all_reduce_seconds(size, count)
+        model = training.find_slowdown(count) * ring.all_reduce_seconds(size, count)
         _add(report, count, f"sum of {size / 1e6:g} MB", seconds, model)
     for (count, batch), seconds in steps.items():
         model = training.step_seconds(batch * LENGTH, count)

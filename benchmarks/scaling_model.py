@@ -1,10 +1,10 @@
 """Step time of training on several workers, from gradient bytes, bandwidth, latency and tokens.
 
-    step       = (compute(tokens of one worker) + all_reduce) * crowding
+    step       = (compute(tokens of one worker) + all_reduce) * slowdown
     all_reduce = 2 (n - 1) * latency + 2 (n - 1) / n * bytes / bandwidth        a ring of n workers
 
 Nothing is hidden behind something else: the gradient is summed when all of it is there, as in
-`examples/training/distribution.py`. Crowding is 1 where each worker has a core of its own.
+`examples/training/distribution.py`. The slowdown is 1 where each worker has a core of its own.
 """
 
 import dataclasses
@@ -66,14 +66,14 @@ class Training:
     ring: Ring
     cores: int | None = None
 
-    def crowding(self, workers: int) -> float:
+    def find_slowdown(self, workers: int) -> float:
         """Returns how many times as long a worker takes because others use its core."""
         return max(1.0, workers / (self.cores or workers))
 
     def all_reduce_seconds(self, workers: int) -> float:
         """Returns the time of one sum of the gradient."""
         seconds = self.ring.all_reduce_seconds(self.num_bytes, workers)
-        return self.crowding(workers) * seconds
+        return self.find_slowdown(workers) * seconds
 
     def step_seconds(self, tokens: float, workers: int) -> float:
         """Returns the time of a step of `tokens` tokens a worker.
@@ -84,7 +84,7 @@ class Training:
         >>> training.step_seconds(tokens=500, workers=1), training.step_seconds(500, workers=2)
         (1.0, 3.0)
         """
-        compute = self.crowding(workers) * self.compute(tokens)
+        compute = self.find_slowdown(workers) * self.compute(tokens)
         return compute + self.all_reduce_seconds(workers)
 
     def efficiency(self, tokens: float, workers: int) -> float:

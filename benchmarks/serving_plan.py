@@ -81,14 +81,17 @@ def run(arguments, command: str, progress, version: Path | None = None, rows=Non
             {"name": "times", "instances": instances, "threads": cores // instances, "times": times}
         )
         for size in sizes:
-            settings = [
-                Setting(instances, size, timeout) for timeout in (TIMEOUTS if size > 1 else (0.0,))
-            ]
             progress(f"simulating {instances} instances, batches of {size}")
             best = choose(
                 [
-                    find_replicas(setting, times, arguments.load, arguments.percentile, goal)
-                    for setting in settings
+                    find_replicas(
+                        Setting(instances, size, timeout),
+                        times,
+                        arguments.load,
+                        arguments.percentile,
+                        goal,
+                    )
+                    for timeout in (TIMEOUTS if size > 1 else (0.0,))
                 ]
             )
             plans.append(best)
@@ -240,7 +243,8 @@ def check(report: dict, base: Path, arguments, rows: list[dict], measured, progr
             predicted = simulate(setting, times, rate)
             row = {"name": "check", "rate": rate, "utilization": utilization}
             row |= {"requests": arguments.check, "errors": found["errors"]}
-            for percentile in sorted({50.0, arguments.percentile}):
+            percentiles = sorted({50.0, arguments.percentile})
+            for percentile in percentiles:
                 row[f"predicted_p{percentile:g}"] = float(np.percentile(predicted, percentile))
                 row[f"measured_p{percentile:g}"] = float(
                     np.percentile(found["seconds"], percentile)
@@ -249,7 +253,7 @@ def check(report: dict, base: Path, arguments, rows: list[dict], measured, progr
             pairs = ", ".join(
                 f"p{percentile:g} predicted {1000 * row[f'predicted_p{percentile:g}']:,.0f} ms, "
                 f"measured {1000 * row[f'measured_p{percentile:g}']:,.0f} ms"
-                for percentile in sorted({50.0, arguments.percentile})
+                for percentile in percentiles
             )
             report["notes"].append(
                 f"Development server, {rate:.1f} requests/s ({100 * utilization:.0f} % of what it "

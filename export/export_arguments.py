@@ -7,6 +7,14 @@ from keras_attention.export._argument_types import positive_int
 from keras_attention.export.compilation import XLABuckets
 from keras_attention.kernels.products import PRECISIONS
 
+#: The flags beside `--xla`, and what `XLABuckets` calls them.
+XLA_OPTIONS = {
+    "--xla-batch-sizes": "batch_sizes",
+    "--xla-source-lengths": "source_lengths",
+    "--xla-precision": "precision",
+    "--parallel-splits": "split",
+}
+
 
 def add_version_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of the version that any export writes.
@@ -84,17 +92,10 @@ def make_xla_buckets(arguments: argparse.Namespace) -> XLABuckets | None:
         argparse.ArgumentError: If another flag is given without `--xla`.
         ValueError: If the sizes are invalid.
     """
-    given = {
-        "batch_sizes": arguments.xla_batch_sizes,
-        "source_lengths": arguments.xla_source_lengths,
-        "precision": arguments.xla_precision,
-        "split": arguments.parallel_splits,
-    }
-    given = {name: value for name, value in given.items() if value is not None}
+    values = {flag: getattr(arguments, flag[2:].replace("-", "_")) for flag in XLA_OPTIONS}
+    given = {flag: value for flag, value in values.items() if value is not None}
     if arguments.xla:
-        return XLABuckets(**given)
-    flags = {"split": "--parallel-splits"}
-    for name in given:
-        flag = flags.get(name, f"--xla-{name.replace('_', '-')}")
-        raise argparse.ArgumentError(None, f"argument {flag}: requires --xla")
+        return XLABuckets(**{XLA_OPTIONS[flag]: value for flag, value in given.items()})
+    if given:
+        raise argparse.ArgumentError(None, f"argument {next(iter(given))}: requires --xla")
     return None

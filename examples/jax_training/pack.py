@@ -17,8 +17,8 @@ from examples.jax_training.packed_training import FILE, PackedTraining
 from examples.training.training_plan import TrainingPlan
 from examples.training.workers import Workers
 
-#: Options of `train` that `fit` on JAX does not know.
-UNKNOWN = ("max_minutes", "patience", "stop_at_metric", "shards", "guided_alignment")
+#: Options of `train` that `fit` on JAX does not have.
+REFUSED = ("max_minutes", "patience", "stop_at_metric", "shards", "guided_alignment")
 #: Options of models whose initial weights are not those of the layers' initializers.
 DRAWN = ("init_stddev", "init_range")
 
@@ -31,7 +31,7 @@ def parse(model: str, words: list[str]) -> argparse.Namespace:
     """
     told = train_options.parse(model, words, None)
     given = argparse.Namespace(**{**vars(told), "model": model})
-    used = [name for name in UNKNOWN + DRAWN if getattr(given, name, None)]
+    used = [name for name in REFUSED + DRAWN if getattr(given, name, None)]
     if getattr(given, "monitor", "perplexity") != "perplexity":
         used.append("monitor")
     if getattr(given, "dtype", "float32") == "mixed_float16":

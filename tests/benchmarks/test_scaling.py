@@ -72,7 +72,7 @@ def test_the_report_predicts_what_it_did_not_fit():
         for batch in (4, 16)
     }
     sums = {
-        (n, size): training.crowding(n) * training.ring.all_reduce_seconds(size, n)
+        (n, size): training.find_slowdown(n) * training.ring.all_reduce_seconds(size, n)
         for n in (2, 4)
         for size in (4_000, 1_000_000)
     }
