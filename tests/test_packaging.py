@@ -56,6 +56,7 @@ MAY_IMPORT = {
         "convolutional",
         "core",
         "kernels",
+        "normalizers",
         "recurrent",
         "search",
         "transformer",
@@ -254,6 +255,18 @@ def test_a_folder_imports_only_what_stands_below_it(folder):
     modules = [f"keras_attention.{name}" for name in MAY_IMPORT if name not in allowed]
     modules.append("keras_attention.export")
     assert _offenders(_files(f"keras_attention/{folder}"), *modules) == []
+
+
+def test_the_page_on_architecture_has_the_same_table():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page[page.index("| folder | may import |") : page.index("`MAY_IMPORT` in")]
+    stated = {}
+    for row in table.splitlines()[2:]:
+        cells = [re.findall(r"`(\w+)`", cell) for cell in row.split("|")[1:-1]]
+        if cells:
+            stated.update(dict.fromkeys(cells[0], tuple(cells[1])))
+    everyone_may_import = {"_utils": (), "validation": ()}
+    assert {**stated, **everyone_may_import} == MAY_IMPORT
 
 
 def test_the_root_holds_folders_alone():
