@@ -17,7 +17,7 @@ from keras_attention.export.export_arguments import (
     add_xla_arguments,
     make_xla_buckets,
 )
-from keras_attention.export.model_export import export_model
+from keras_attention.export.functional_model_export import export_model
 from keras_attention.export.search_arguments import add_search_arguments, make_search_options
 from keras_attention.export.translator_export import export_translator
 from keras_attention.export.validate import validate_export

@@ -201,7 +201,7 @@ def test_layers_have_one_public_path_beside_their_folder():
 #: What Keras does not offer on every backend is asked of the backend, inside of a function.
 ASK_THE_BACKEND = {
     "keras_attention/callbacks/alignment_images.py",
-    "keras_attention/callbacks/compiled_steps.py",
+    "keras_attention/callbacks/xla_steps.py",
     "keras_attention/data/resumable_arrays.py",
     "keras_attention/data/resumable_dataset.py",
     "keras_attention/kernels/custom_gradients.py",
