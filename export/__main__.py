@@ -10,8 +10,8 @@ import sys
 import tensorflow as tf
 
 from keras_attention.export import runs
+from keras_attention.export._digest_manifest import MANIFEST_FILE, write_manifest
 from keras_attention.export._exception_summary import summarize_error
-from keras_attention.export._manifest import MANIFEST_FILE, write_manifest
 from keras_attention.export.export_arguments import (
     add_version_arguments,
     add_xla_arguments,

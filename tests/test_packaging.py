@@ -302,7 +302,7 @@ def test_what_stands_outside_the_library_imports_its_public_names_alone(folder):
         ("from keras_attention import _utils", True, True),
         ("import keras_attention.search._log_probs", True, True),
         ("def function():\n    from keras_attention.search import _ranking", True, True),
-        ("from keras_attention.export import _manifest", False, True),
+        ("from keras_attention.export import _digest_manifest", False, True),
         (
             "from keras_attention.export.serving._listening_socket import format_address",
             False,
