@@ -172,21 +172,21 @@ class MemoryHops(Layer):
         self._check_shapes(story_ids_shape, question_ids_shape)
         count = self.num_hops + 1 if self.weight_tying == "adjacent" else 2
         shape = (self.vocabulary_size, self.units)
-        self.tables: list[keras.layers.Embedding] = [
-            self._add_table(shape, f"embeddings_{i}", i) for i in range(count)
+        self.tables: list[keras.Variable] = [
+            self._add_matrix(shape, f"embeddings_{i}", i) for i in range(count)
         ]
         self.temporal: list[keras.Variable] = []
         if self.max_memories is not None:
             shape = (self.max_memories, self.units)
             self.temporal = [
-                self._add_table(shape, f"temporal_{i}", count + i) for i in range(count)
+                self._add_matrix(shape, f"temporal_{i}", count + i) for i in range(count)
             ]
         if self.weight_tying == "layer_wise":
             shape = (self.units, self.units)
-            self.hop_kernel: keras.Variable = self._add_table(shape, "hop_kernel", 2 * count)
+            self.hop_kernel: keras.Variable = self._add_matrix(shape, "hop_kernel", 2 * count)
             if question_ids_shape is not None:
                 shape = (self.vocabulary_size, self.units)
-                self.question_table: keras.layers.Embedding = self._add_table(
+                self.question_table: keras.Variable = self._add_matrix(
                     shape, "question", 2 * count + 1
                 )
         start = "ones" if self.linear_start else "zeros"
@@ -197,7 +197,7 @@ class MemoryHops(Layer):
             self.normalizer.build(tuple(story_ids_shape)[:2])
         self.built = True
 
-    def _add_table(self, shape, name, index):
+    def _add_matrix(self, shape, name, index):
         initializer = derive_initializer(self.embeddings_initializer, index)
         return self.add_weight(shape, initializer, name=name)
 

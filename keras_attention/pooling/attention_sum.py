@@ -136,7 +136,7 @@ class AttentionSum(Layer):
 
     def _check_inputs(self, weights, document_ids, candidate_ids):
         owner = "AttentionSum"
-        shape = None if candidate_ids is None else validation.get_shape(candidate_ids)
+        shape = None if candidate_ids is None else validation.static_shape(candidate_ids)
         if (candidate_ids is None) == (self.vocabulary_size is None):
             raise ValueError(
                 f"{owner} expects either `vocabulary_size`, for all words, or `candidate_ids` in "

@@ -19,7 +19,7 @@ from keras_attention.recurrent._last_state import gather_last_state
 from keras_attention.validation import check_ready
 
 
-class ContextFreeRNN(Recomputable, keras.layers.Layer):
+class UnattendedRNN(Recomputable, keras.layers.Layer):
     """Runs a cell over a sequence without attention; the weights on its memory are all 0.
 
     Args:

@@ -26,8 +26,8 @@ from keras_attention.validation.checks import (
     check_same_dim,
     convert_mask,
     describe_value,
-    get_shape,
     resolve_mask,
+    static_shape,
 )
 from keras_attention.validation.optional_packages import missing_package_error
 
@@ -47,7 +47,7 @@ __all__ = [
     "check_same_dim",
     "convert_mask",
     "describe_value",
-    "get_shape",
+    "static_shape",
     "missing_package_error",
     "resolve_mask",
 ]

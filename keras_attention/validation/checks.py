@@ -73,12 +73,12 @@ def check_rank(
     owner: str, name: str, tensor: TensorLike | Shape, ranks: tuple[int, ...], axes: str = ""
 ) -> None:
     """Raises unless `tensor` has one of `ranks` dimensions; `axes` names them."""
-    if len(get_shape(tensor)) not in ranks:
+    if len(static_shape(tensor)) not in ranks:
         expected = " or ".join(str(r) for r in ranks)
         meaning = f", {axes}" if axes else ""
         raise ValueError(
             f"{owner} expects `{name}` of rank {expected}{meaning}. "
-            f"Received: {name}.shape={get_shape(tensor)}"
+            f"Received: {name}.shape={static_shape(tensor)}"
         )
 
 
@@ -117,10 +117,10 @@ def check_cell_inputs(owner: str, shape: Shape) -> None:
 
 def check_same_dim(owner: str, axis: int, hint: str = "", **tensors: TensorLike | Shape) -> None:
     """Raises unless all named tensors (or shapes) agree on `axis`; None is unknown and agrees."""
-    sizes = {name: get_shape(tensor)[axis] for name, tensor in tensors.items()}
+    sizes = {name: static_shape(tensor)[axis] for name, tensor in tensors.items()}
     if len({size for size in sizes.values() if size is not None}) > 1:
         names = " and ".join(f"`{name}`" for name in sizes)
-        received = ", ".join(f"{name}.shape={get_shape(t)}" for name, t in tensors.items())
+        received = ", ".join(f"{name}.shape={static_shape(t)}" for name, t in tensors.items())
         text = f"{owner} expects {names} to have the same size on axis {axis}."
         raise ValueError(f"{text}{' ' + hint if hint else ''} Received: {received}")
 
@@ -240,8 +240,11 @@ def check_ready(layer: keras.layers.Layer, tensor: TensorLike) -> None:
         )
 
 
-def get_shape(tensor: TensorLike | Shape) -> OutputShape:
-    """Returns the shape of a tensor, or a shape, as a tuple."""
+def static_shape(tensor: TensorLike | Shape) -> OutputShape:
+    """Returns the static shape of a tensor, or a shape itself, as a tuple.
+
+    Unknown sizes are None.
+    """
     return tuple(tensor.shape) if hasattr(tensor, "shape") else tuple(tensor)
 
 
