@@ -323,9 +323,10 @@ class AttentionMechanism(Layer):
         a state, of the new state. The weights are None if they were not requested and would be too
         large to store.
         """
-        if blocked_dot.can_avoid_scores(self, request, query, prepared["value"]):
+        if blocked_dot.can_skip_stored_scores(self, request, query, prepared["value"]):
             tensors = query, prepared["key"], prepared["value"]
-            return blocked_dot.attend_without_scores(self.scorer, *tensors, request), None, {}
+            context = blocked_dot.attend_without_stored_scores(self.scorer, *tensors, request)
+            return context, None, {}
         # A step has few queries, but their number may be unknown while tracing.
         score = self.scorer.score if request.has_all_queries else self.scorer.score_step
         scores = score(query, prepared["key"], request.previous_weights)

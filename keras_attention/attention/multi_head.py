@@ -233,8 +233,12 @@ class MultiHeadAttention(HeadProjectionsMixin, KeyValueCacheMixin, AttentionMech
         value, keys, weights = prepared["value"], prepared.get("key"), None
         if keys is None:  # a cache
             keys = _heads.prepare_heads(self.scorers, prepared["projected_key"])
-        if not self.uses_distances and blocked_dot.can_avoid_scores(self, request, queries, value):
-            contexts = blocked_dot.attend_without_scores(self.scorer, queries, keys, value, request)
+        if not self.uses_distances and blocked_dot.can_skip_stored_scores(
+            self, request, queries, value
+        ):
+            contexts = blocked_dot.attend_without_stored_scores(
+                self.scorer, queries, keys, value, request
+            )
         else:
             scores, previous_weights = [], request.previous_weights
             parts = _heads.split_scoring(self.scorers, queries, keys, value, previous_weights)

@@ -230,15 +230,17 @@ def pairwise_tanh(query: TensorLike, key: TensorLike) -> Tensor:
     return ops.tanh(query[:, :, None, :] + key[:, None, :, :])
 
 
-def _tiles(query, key, block=None):
-    values = _num_values(query, key)
+def _tiles(query, key, values_per_block=None):
+    num_values = _num_values(query, key)
     (batch, queries, _), per_query = get_shape(query), count_values(*get_shape(key)[1:])
-    if block is None:
-        block = blocks.block_size(values, query)
-    if execution.get_execution_mode(query) == "xla" and not isinstance(values, int):
+    if values_per_block is None:
+        values_per_block = blocks.choose_values_per_block(num_values, query)
+    if execution.get_execution_mode(query) == "xla" and not isinstance(num_values, int):
         # Sizes that would be computed at once if they were known are one block.
-        block = ops.where(values <= MAX_DENSE_VALUES["xla"], ops.maximum(values, block), block)
-    return Tiles(batch, queries, per_query, block)
+        is_one_block = num_values <= MAX_DENSE_VALUES["xla"]
+        one_block = ops.maximum(num_values, values_per_block)
+        values_per_block = ops.where(is_one_block, one_block, values_per_block)
+    return Tiles(batch, queries, per_query, values_per_block)
 
 
 def _num_values(query, key):
