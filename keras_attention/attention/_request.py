@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.dtypes import at_least_float32
+from keras_attention._utils.positions import compute_positions
 from keras_attention._utils.tensor_types import Size, Tensor, TensorDict
 
 
@@ -57,12 +58,7 @@ class AttentionRequest:
 
     def positions(self, num_queries: Size) -> Tensor:
         """Returns the position of each query, int32 `(1 or batch, query)`."""
-        if self.position is not None and len(self.position.shape) == 2:
-            return ops.cast(self.position, "int32")
-        positions = ops.arange(num_queries, dtype="int32")[None, :]
-        if self.position is None:
-            return positions
-        return positions + ops.cast(self.position, "int32")[:, None]
+        return compute_positions(num_queries, self.position)
 
     def mask(self, num_queries: Size, num_keys: Size) -> Tensor | None:
         """Returns all masks as one that broadcasts to `(batch, query, key)`, or None.

@@ -18,6 +18,7 @@ from keras import ops
 from keras_attention import validation
 from keras_attention._utils.base_layer import Layer, bind_call
 from keras_attention._utils.dtypes import at_least_float32, wide_dtype
+from keras_attention._utils.masking import zero_masked
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
@@ -30,7 +31,7 @@ from keras_attention._utils.tensor_types import (
     Tensor,
     TensorLike,
 )
-from keras_attention.losses._masking import batch_mean, zero_masked
+from keras_attention.losses._masking import batch_mean
 
 REWARDS = ("sum", "mean")
 

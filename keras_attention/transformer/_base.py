@@ -195,8 +195,3 @@ def normalization_layer(owner, name: str):
     """Returns a `LayerNormalization` of the last axis with the dtype policy of `owner`."""
     epsilon = EPSILON.get(owner.compute_dtype, 1e-5)
     return LayerNormalization(epsilon=epsilon, dtype=owner.dtype_policy, name=name)
-
-
-def zero_masked(tensor, mask):
-    """Returns `(batch, length, dim)` with zeros where the mask `(batch, length)` is False."""
-    return tensor if mask is None else ops.where(mask[:, :, None], tensor, 0)

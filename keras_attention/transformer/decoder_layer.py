@@ -20,6 +20,7 @@ from keras_attention._utils.flat_beams import (
     infer_batch_and_beams,
     unflatten_beams,
 )
+from keras_attention._utils.masking import zero_masked
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Mask,
@@ -39,7 +40,7 @@ from keras_attention.attention._beam_ancestry import (
 )
 from keras_attention.attention._key_value_cache import should_gather
 from keras_attention.attention.multi_head import MultiHeadAttention
-from keras_attention.transformer._base import TransformerLayer, zero_masked
+from keras_attention.transformer._base import TransformerLayer
 from keras_attention.transformer.embedding import MAX_LENGTH
 from keras_attention.validation import check_ready
 
