@@ -90,7 +90,7 @@ class Stream:
         self.task = task
         self.batch_size = validation.check_positive_int(owner, "batch_size", batch_size)
         self.seed = validation.check_int_at_least(owner, "seed", seed, 0)
-        validation.check_number_in_range(owner, "seed", seed, 0, 2**64, below=True)
+        validation.check_number_in_range(owner, "seed", seed, 0, 2**64, exclude_high=True)
         self.curriculum = curriculum
         self.ranges = task.ranges(**sizes)
         self._num_batches = validation.check_positive_int(

@@ -114,8 +114,8 @@ def check_shapes(owner: str, shapes: dict, widths: dict | None) -> None:
         axes = "(batch, query, dim) or (batch, dim)" if name == "query" else "(batch, key, dim)"
         validation.check_axes(owner, name, shape, axes)
     sources = {"value": shapes["value"], "key": shapes["key"]}
-    validation.check_same_dim(owner, 1, "Each key belongs to one value.", **sources)
-    validation.check_same_dim(owner, 0, query=shapes["query"], value=shapes["value"])
+    validation.check_same_size(owner, 1, "Each key belongs to one value.", **sources)
+    validation.check_same_size(owner, 0, query=shapes["query"], value=shapes["value"])
     if widths not in (None, {name: shape[-1] for name, shape in shapes.items()}):
         received = ", ".join(f"{name}.shape={tuple(shape)}" for name, shape in shapes.items())
         raise ValueError(f"{owner} was built for the widths {widths}. Received: {received}")

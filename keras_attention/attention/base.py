@@ -105,7 +105,9 @@ class AttentionMechanism(Layer):
         self.supports_masking = True
         self.autocast = False  # a bias is added in float32; the other tensors are cast below
         self.normalizer = normalizers.get(normalizer, dtype=self.dtype_policy)
-        self.dropout = validation.check_number_in_range(owner, "dropout", dropout, 0, 1, below=True)
+        self.dropout = validation.check_number_in_range(
+            owner, "dropout", dropout, 0, 1, exclude_high=True
+        )
         self.seed = seed
         if self.dropout > 0:
             self.seed_generator = keras.random.SeedGenerator(seed)
@@ -374,8 +376,8 @@ class AttentionMechanism(Layer):
         validation.check_axes(owner, "value", value_shape, "(batch, key, value_dim)")
         self.scorer.check_shapes(query_shape, key_shape)
         hint = "Each key belongs to one value."
-        validation.check_same_dim(owner, 1, hint, value=value_shape, key=key_shape)
-        validation.check_same_dim(owner, 0, query=query_shape, value=value_shape)
+        validation.check_same_size(owner, 1, hint, value=value_shape, key=key_shape)
+        validation.check_same_size(owner, 0, query=query_shape, value=value_shape)
 
     def _source_mask(self, value_shape, value_mask, key_mask):
         """Returns the combined masks of the source, boolean `(batch, key)`, or None."""
@@ -398,7 +400,7 @@ class AttentionMechanism(Layer):
 
         Returns:
             `(1 or batch, 1 or query, 1 or key)`, without the query axis for a query of rank 2. It
-            may have an axis of heads behind the batch if the weights have one.
+            may have an axis of heads after the batch axis if the weights have one.
         """
         return check_attention_mask(type(self).__name__, rows, num_keys, mask, self.num_heads)
 

@@ -76,7 +76,7 @@ class MultiHeadAttention(HeadProjectionsMixin, KeyValueCacheMixin, AttentionMech
             values. With either of the two the layer always stores all scores.
 
     Call arguments: those of `AttentionMechanism`. `previous_weights`, `attention_bias` and
-        `attention_mask` may have an axis of heads behind the batch:
+        `attention_mask` may have an axis of heads after the batch axis:
         previous_weights: Float tensor `(batch, heads, query, key)`, like the weights.
         attention_bias: Float tensor `(1 or batch, 1 or heads, query, key)`, as of `alibi_bias` or
             `RelativePositionBias`.

@@ -149,7 +149,7 @@ class GatedConvBlock(Layer):
                 f"Received: kernel_size={kernel_size}"
             )
         self.dropout: float = validation.check_number_in_range(
-            owner, "dropout", dropout, 0, 1, below=True
+            owner, "dropout", dropout, 0, 1, exclude_high=True
         )
         self.weight_normalization = weight_normalization
         self.seed = seed

@@ -182,7 +182,13 @@ def find_links(
     """
     if threshold is not None:
         validation.check_number_in_range(
-            "find_links", "threshold", threshold, 0, 1, above=True, hint="A weight is at most 1."
+            "find_links",
+            "threshold",
+            threshold,
+            0,
+            1,
+            exclude_low=True,
+            hint="A weight is at most 1.",
         )
     found = []
     for given, num_sources, num_targets in zip(

@@ -265,5 +265,5 @@ def _check_arguments(decoder, target_ids, encoder_outputs, memory_mask):
         )
     if ops.is_tensor(encoder_outputs) and len(encoder_outputs.shape) == 3:
         shape = tuple(encoder_outputs.shape[:2])
-        validation.check_same_dim(owner, 0, target_ids=ids, encoder_outputs=encoder_outputs)
+        validation.check_same_size(owner, 0, target_ids=ids, encoder_outputs=encoder_outputs)
         validation.convert_mask(owner, "memory_mask", memory_mask, shape, "(batch, source)")

@@ -103,7 +103,7 @@ class ExponentialDecay(Decay):
 
     def __init__(self, base: float) -> None:
         self.base: float = validation.check_number_in_range(
-            "ExponentialDecay", "base", base, 0, 1, below=True
+            "ExponentialDecay", "base", base, 0, 1, exclude_high=True
         )
 
     def __call__(self, step: Size) -> TensorLike:

@@ -2,8 +2,8 @@
 
 Here a memory has its slots on the last axis, `(batch, word_size, memory_size)`, for the reason in
 `ntm_sequence`. The functions take the gradient of a forward result (`cotangent`) and return those
-of its inputs; `of_x` is the gradient of x. `addressing_residuals` computes what does not depend on
-`cotangent` for all steps at once; a step gets its slice as `residuals`.
+of its inputs; `of_x` is the gradient of x. `compute_addressing_residuals` computes what does not
+depend on `cotangent` for all steps at once; a step gets its slice as `residuals`.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from keras_attention.ntm.addressing import LOG_EPSILON, circular_shift, interpol
 from keras_attention.scorers.cosine import inverse_norms
 
 
-def addressing_residuals(
+def compute_addressing_residuals(
     parameters: Mapping[str, TensorLike],
     shift_weights: TensorLike,
     similarity: TensorLike,
@@ -65,7 +65,7 @@ def addressing_gradient(
 
     Args:
         cotangent: Gradient of the weights `(batch, heads, memory_size)`.
-        residuals: Dict, the result of `addressing_residuals`.
+        residuals: Dict, the result of `compute_addressing_residuals`.
         memory: `(batch, word_size, memory_size)`, the addressed memory.
         weights: The weights that addressing returned.
     """

@@ -28,7 +28,7 @@ from keras_attention.kernels.ntm_controllers import FeedForwardVJP, LSTMStackVJP
 from keras_attention.kernels.ntm_gradients import (
     access_gradient,
     addressing_gradient,
-    addressing_residuals,
+    compute_addressing_residuals,
     dot_with_slots,
     outer_product_slots_last,
     read_slots,
@@ -213,7 +213,7 @@ class _NTMSequence:
         parameters = heads.parameters(raw)
         shift_weights = heads.shift.shift_weights(raw["shift"])
         prepared = {
-            "addressing": addressing_residuals(
+            "addressing": compute_addressing_residuals(
                 parameters,
                 shift_weights,
                 rows(step_outputs["similarity"]),

@@ -195,7 +195,7 @@ class ReinforceLoss(Layer):
         for name, tensor in named.items():
             validation.check_rank(owner, name, tensor, (2,), "(batch, time)")
         for axis in (0, 1):
-            validation.check_same_dim(owner, axis, logits=logits, **named)
+            validation.check_same_size(owner, axis, logits=logits, **named)
 
     def compute_mask(self, logits: Tensor, previous_mask: Mask = None) -> Mask:
         return previous_mask

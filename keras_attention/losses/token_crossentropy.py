@@ -91,7 +91,7 @@ def weigh_tokens(
     validation.check_rank(owner, "y_true", labels, (2,), "(batch, time)")
     validation.check_rank(owner, "y_pred", predictions, ranks, axes)
     for axis in (0, 1):
-        validation.check_same_dim(owner, axis, y_true=labels, y_pred=predictions)
+        validation.check_same_size(owner, axis, y_true=labels, y_pred=predictions)
     labels = ops.cast(labels, "int32")
     is_token = ops.not_equal(labels, padding_id)
     weights = weigh_positions(owner, is_token, y_pred, sample_weight, dtype)
@@ -165,7 +165,7 @@ class TokenCrossentropy(keras.losses.Loss):
             owner, "padding_id", padding_id, LOWEST_ID
         )
         self.label_smoothing: float = validation.check_number_in_range(
-            owner, "label_smoothing", label_smoothing, 0, 1, below=True
+            owner, "label_smoothing", label_smoothing, 0, 1, exclude_high=True
         )
         self.from_logits: bool = from_logits
 

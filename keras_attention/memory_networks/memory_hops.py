@@ -148,7 +148,7 @@ class MemoryHops(Layer):
             validation.check_positive_int(owner, "max_memories", max_memories)
         self.max_memories = max_memories
         self.empty_memory_rate: float = validation.check_number_in_range(
-            owner, "empty_memory_rate", empty_memory_rate, 0, 1, below=True
+            owner, "empty_memory_rate", empty_memory_rate, 0, 1, exclude_high=True
         )
         if empty_memory_rate > 0 and max_memories is None:
             raise ValueError(
@@ -317,7 +317,7 @@ class MemoryHops(Layer):
         if question_shape is not None:
             axes = "(batch, words)"
             validation.check_axes(owner, "question_ids", question_shape, axes, known_width=False)
-            validation.check_same_dim(owner, 0, story_ids=story_shape, question_ids=question_shape)
+            validation.check_same_size(owner, 0, story_ids=story_shape, question_ids=question_shape)
 
     def compute_mask(self, *args: Mask, **kwargs: Mask) -> Mask:
         return None

@@ -165,7 +165,14 @@ class EntmaxNormalizer(Normalizer):
         super().__init__(**kwargs)
         hint = "For alpha=1, use `SoftmaxNormalizer()`."
         self.alpha: float = validation.check_number_in_range(
-            "EntmaxNormalizer", "alpha", alpha, 1, float("inf"), above=True, below=True, hint=hint
+            "EntmaxNormalizer",
+            "alpha",
+            alpha,
+            1,
+            float("inf"),
+            exclude_low=True,
+            exclude_high=True,
+            hint=hint,
         )
         self.learn_alpha = learn_alpha
 

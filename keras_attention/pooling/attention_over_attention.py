@@ -155,9 +155,9 @@ class AttentionOverAttention(Layer):
         shapes = {"document": document_shape, "query": query_shape}
         for name, shape in shapes.items():
             validation.check_axes(owner, name, shape, f"(batch, {name}, dim)")
-        validation.check_same_dim(owner, 0, **shapes)
+        validation.check_same_size(owner, 0, **shapes)
         hint = "Project one of them with `keras.layers.Dense`."
-        validation.check_same_dim(owner, 2, hint, **shapes)
+        validation.check_same_size(owner, 2, hint, **shapes)
 
     def compute_mask(self, *args: Mask, **kwargs: Mask) -> Mask:
         return None

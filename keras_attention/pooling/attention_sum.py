@@ -148,8 +148,8 @@ class AttentionSum(Layer):
             named["candidate_ids"] = candidate_ids
         for name, tensor in named.items():
             validation.check_rank(owner, name, tensor, (2,))
-        validation.check_same_dim(owner, 0, **named)
-        validation.check_same_dim(owner, 1, weights=weights, document_ids=document_ids)
+        validation.check_same_size(owner, 0, **named)
+        validation.check_same_size(owner, 1, weights=weights, document_ids=document_ids)
 
     def compute_mask(self, *args: Mask, **kwargs: Mask) -> Mask:
         return None

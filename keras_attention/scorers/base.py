@@ -132,7 +132,7 @@ class Scorer(Layer):
                 "of them with `keras.layers.Dense`, or use `GeneralScorer` or `AdditiveScorer`. "
                 f"Received: query.shape={query_shape}, key.shape={key_shape}"
             )
-        validation.check_same_dim(owner, 0, query=query_shape, key=key_shape)
+        validation.check_same_size(owner, 0, query=query_shape, key=key_shape)
         validation.check_built_dims(self, query=query_shape, key=key_shape)
 
     def prepare(self, key: Tensor) -> TensorLike:

@@ -152,10 +152,10 @@ class DynamicConvolutionScorer(WeightReader):
         self.kernel_size: int = check_odd_kernel_size(owner, kernel_size)
         self.prior_length: int = validation.check_positive_int(owner, "prior_length", prior_length)
         self.prior_alpha: float = validation.check_number_in_range(
-            owner, "prior_alpha", prior_alpha, 0, above=True
+            owner, "prior_alpha", prior_alpha, 0, exclude_low=True
         )
         self.prior_beta: float = validation.check_number_in_range(
-            owner, "prior_beta", prior_beta, 0, above=True
+            owner, "prior_beta", prior_beta, 0, exclude_low=True
         )
         self.kernel_initializer: InitializerFunction = initializers.get(kernel_initializer)
         self.vector_initializer: InitializerFunction = initializers.get(vector_initializer)

@@ -69,7 +69,9 @@ class TransformerLayer(Layer):
         self.feed_forward_dim = validation.check_positive_int(
             owner, "feed_forward_dim", feed_forward_dim
         )
-        self.dropout = validation.check_number_in_range(owner, "dropout", dropout, 0, 1, below=True)
+        self.dropout = validation.check_number_in_range(
+            owner, "dropout", dropout, 0, 1, exclude_high=True
+        )
         self.normalization = validation.check_one_of(
             owner, "normalization", normalization, NORMALIZATIONS
         )
@@ -171,7 +173,7 @@ class TransformerLayer(Layer):
                 f"Received: num_heads={self.num_heads}, inputs.shape={tuple(shape)}"
             )
         if others:
-            validation.check_same_dim(type(self).__name__, 0, inputs=shape, **others)
+            validation.check_same_size(type(self).__name__, 0, inputs=shape, **others)
         validation.check_built_dims(self, inputs=shape, **others)
 
     def get_config(self) -> Config:
