@@ -80,11 +80,11 @@ class Windows:
 
     def scores(self, scorer, query, key, previous_weights=None):
         """Returns the scorer's scores of each span, `(rows, chunk, span)`."""
-        dot_query = scorer.dot_query(query) if self.gather_in_blocks else None
-        if dot_query is not None:
-            return window_dot(_flatten_batch(dot_query), _flatten_batch(key), self._window_rows())[
-                :, None
-            ]
+        query_for_dot = scorer.query_for_dot(query) if self.gather_in_blocks else None
+        if query_for_dot is not None:
+            return window_dot(
+                _flatten_batch(query_for_dot), _flatten_batch(key), self._window_rows()
+            )[:, None]
         key = keras.tree.map_structure(self.gather_keys, key)
         query = self.split_queries(query)
         scores = scorer.score(query, key, previous_weights)

@@ -275,7 +275,7 @@ class LocalAttention(AttentionMechanism):
 
     def _has_few_products(self, query, num_scores):
         is_few = num_scores <= FEW_SCORES and num_scores * query.shape[-1] <= FEW_PRODUCTS
-        return is_few and self.scorer.dot_query(query) is not None
+        return is_few and self.scorer.query_for_dot(query) is not None
 
     def get_config(self) -> Config:
         return {

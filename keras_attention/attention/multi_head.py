@@ -241,7 +241,9 @@ class MultiHeadAttention(HeadProjectionsMixin, KeyValueCacheMixin, AttentionMech
             )
         else:
             scores, previous_weights = [], request.previous_weights
-            parts = _heads.split_scoring(self.scorers, queries, keys, value, previous_weights)
+            parts = _heads.make_scorer_arguments(
+                self.scorers, queries, keys, value, previous_weights
+            )
             for scorer, query_part, key_part, previous_part in parts:
                 score = scorer.score if request.has_all_queries else scorer.score_step
                 scores.append(score(query_part, key_part, previous_part))

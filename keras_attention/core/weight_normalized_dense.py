@@ -17,7 +17,7 @@ from keras import initializers, ops
 from keras_attention import validation
 from keras_attention._utils.base_layer import Layer
 from keras_attention._utils.dtypes import at_least_float32
-from keras_attention._utils.shapes import get_shape
+from keras_attention._utils.shapes import apply_to_rows
 from keras_attention._utils.tensor_types import (
     Config,
     DenseOptions,
@@ -128,9 +128,8 @@ class WeightNormalizedDense(Layer):
         )
         kernel = ops.cast(normalize_kernel(direction, gain), self.compute_dtype)
         # One product of two matrices makes a training step of ConvS2S a quarter faster.
-        rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
-        outputs = kernel_matmul(rows, kernel) + ops.cast(self.bias, self.compute_dtype)
-        return ops.reshape(outputs, (*get_shape(inputs)[:-1], self.units))
+        bias = ops.cast(self.bias, self.compute_dtype)
+        return apply_to_rows(lambda rows: kernel_matmul(rows, kernel) + bias, inputs)
 
     def _check_shape(self, shape):
         if len(shape) not in (2, 3):

@@ -75,9 +75,9 @@ class GeneralScorer(Scorer):
     def score(
         self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None
     ) -> TensorLike:
-        return dot_scores(self.dot_query(query), prepared)
+        return dot_scores(self.query_for_dot(query), prepared)
 
-    def dot_query(self, query: Tensor) -> TensorLike | None:
+    def query_for_dot(self, query: Tensor) -> TensorLike | None:
         return ops.cast(query, self.compute_dtype)
 
     def get_config(self) -> Config:

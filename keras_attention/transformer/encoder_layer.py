@@ -98,7 +98,7 @@ class TransformerEncoderLayer(TransformerLayer):
     ) -> Outputs:
         mask = self._resolve_mask(inputs, mask, inputs_mask)
         inputs = zero_masked(inputs, mask)
-        query = self.prepare_residual("attention", inputs)
+        query = self.get_sublayer_input("attention", inputs)
         results = self.attention(
             query,
             query,
