@@ -81,7 +81,7 @@ class SceneStream:
         encoder: An `Encoder`.
         batch_size: Positive int, scenes in a batch.
         batches: Positive int, batches in an epoch.
-        seed: Int of at least 0, below 2**64. Held-out scenes are those of another seed, and of
+        seed: Int of at least 0, below 2**64. Held-out scenes are those of a different seed, and of
             other digits.
         names: The inputs that the model reads.
 

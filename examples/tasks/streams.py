@@ -51,7 +51,7 @@ class Stream:
         task: A `Task`.
         batch_size: Positive int, sequences in a batch.
         batches_per_epoch: Positive int.
-        seed: Int of at least 0, below 2**64. Held-out data is a stream of another seed.
+        seed: Int of at least 0, below 2**64. Held-out data is a stream of a different seed.
         curriculum: A `LinearCurriculum`, or None for the full ranges from the start.
         max_shapes: Positive int, most lengths; fewer where one more would save too little.
         **sizes: Ranges (low, high), or ints, in place of the task's own.

@@ -1,7 +1,7 @@
 """The masks and options of one call of an attention layer, besides query, key and value.
 
 An `AttentionRequest` is a plain Python object that lives for one call. It bundles what the stages
-need, so that a subclass with another way to compute contexts overrides one method with three
+need, so that a subclass that computes contexts differently overrides one method with three
 arguments. It is never passed through a layer's `__call__`.
 """
 

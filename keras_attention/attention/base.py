@@ -128,7 +128,7 @@ class AttentionMechanism(Layer):
             raise ValueError(
                 f"{type(self).__name__} passes a single tensor of earlier weights, but its scorer "
                 "needs their sum and its normalizer those of the last step. Combine each of them "
-                f"with another one. Received: scorer={type(self.scorer).__name__}, "
+                f"with a different one. Received: scorer={type(self.scorer).__name__}, "
                 f"normalizer={type(self.normalizer).__name__}"
             )
         return "previous" if self.normalizer.reads_weights else self.scorer.reads_weights

@@ -206,7 +206,7 @@ class RelativePositionEmbedding(Layer):
         if self.built and self.table.shape[-1] != width:
             raise ValueError(
                 f"RelativePositionEmbedding was built with vectors of width {self.table.shape[-1]} "
-                f"and fits no other `{name}`. Create another one. Received: {name}={width}"
+                f"and fits no other `{name}`. Create a new one. Received: {name}={width}"
             )
 
     def compute_mask(self, query: Tensor, previous_mask: Mask = None) -> Mask:

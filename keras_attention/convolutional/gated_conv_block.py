@@ -90,7 +90,7 @@ class GatedConvBlock(Layer):
     a small variance to 1/4, and a large one less: a block turns variance 1 into 1.2.)
 
     Args:
-        units: Positive int, the width of the outputs. If the inputs have another width, the
+        units: Positive int, the width of the outputs. If the inputs have a different width, the
             residual is projected.
         kernel_size: Positive int, the number of positions in a window; odd, unless causal.
         causal: Whether the window ends at its own position.
@@ -182,7 +182,7 @@ class GatedConvBlock(Layer):
         return ops.glu(self.convolution(stack_windows(inputs, self.kernel_size, self.causal)))
 
     def add_residual(self, outputs: TensorLike, inputs: TensorLike) -> Tensor:
-        """Returns `(outputs + inputs) sqrt(1/2)`; inputs of another width are projected."""
+        """Returns `(outputs + inputs) sqrt(1/2)`; inputs of a different width are projected."""
         if self.projection is not None:
             inputs = self.projection(inputs)
         return (outputs + inputs) * SQRT_HALF

@@ -72,7 +72,7 @@ class ConcatenateSources(Recomputable, keras.layers.Layer):
 
     Raises:
         ValueError: If there are fewer than two sources, they differ in batch size, or a source
-            that shares positions has another length or no mask.
+            that shares positions has a different length or no mask.
 
     Masking: concatenates the masks of its sources; a source without one is all True. With
     `shared_positions`, a position is True if it belongs to a source.

@@ -173,7 +173,7 @@ def _compare(full, stepped, compared, tolerance):
     if changed.any():
         row, beam, time = np.argwhere(compared)[changed.argmax()]
         raise AssertionError(
-            f"check_decoder found another best token in `step` than in the full call in batch "
+            f"check_decoder found a different best token in `step` than in the full call in batch "
             f"element {row}, beam {beam}, step {time}, though it leads by more than the tolerance."
         )
     return float(differences[worst])

@@ -91,7 +91,7 @@ class TransformerDecoder(Decoder):
         `(batch, target, source)` if `return_attention_scores`. Both float32.
 
     Raises:
-        ValueError: If an argument is out of range, `embedding` has other sizes, or the tensors
+        ValueError: If an argument is out of range, `embedding` has different sizes, or the tensors
             do not fit together.
 
     Masking: uses the memory's mask. Padding at the end of `target_ids` needs none: no earlier

@@ -11,7 +11,7 @@ recomputed in the gradient:
 Code name -> symbol: `query` -> a, `key` -> b, `vector` -> v, `cotangent` -> g, that of s.
 
 A block holds some batch elements, or some queries of one (`tile_scores`, `tile_gradients`). A batch
-element larger than a block is summed in another order under XLA, which then stores no part of t
+element larger than a block is summed in a different order under XLA, which then stores no part of t
 (`row_scores`, `row_sums`): each result is a sum of matrices over one axis (u, q, k and q), and a
 few matrices are added at a time. If no projection exceeds MAX_QUOTIENT_ARGUMENT, the hyperbolic
 tangent costs one division there and no exponential (`QuotientTanh`). Under XLA

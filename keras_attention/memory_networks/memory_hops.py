@@ -62,7 +62,7 @@ class MemoryHops(Layer):
     """Answers a question about a story by attending to its sentences several times.
 
     Use it if an answer needs several separate facts: each hop uses the results of the previous
-    hops. It takes ids, because every hop embeds the memories with another table.
+    hops. It takes ids, because every hop embeds the memories with a different matrix.
 
     Args:
         vocabulary_size: Positive int; id 0 is the null word, whose vector is always 0.

@@ -69,7 +69,7 @@ class NTM(Layer):
 
     Raises:
         ValueError: If `cell` is not an `NTMCell`, the inputs do not have rank 3 or the width at
-            build time, the state has another structure, or the mask is not boolean.
+            build time, the state has a different structure, or the mask is not boolean.
 
     Masking: uses the mask of the inputs, and propagates it if it returns sequences.
 

@@ -101,7 +101,7 @@ def explore_heads(
         is more.
 
     Raises:
-        ValueError: If `weights` has another shape, is empty, or contains numbers that are not
+        ValueError: If `weights` has a different shape, is empty, or contains numbers that are not
             finite or outside of 0 to 1.
 
     Example:

@@ -71,8 +71,8 @@ class Scorer(Layer):
         in the compute dtype.
 
     Raises:
-        TypeError: If a hook takes other arguments.
-        ValueError: If the shapes do not fit, or `score` returns another shape.
+        TypeError: If a hook takes different arguments.
+        ValueError: If the shapes do not fit, or `score` returns a different shape.
 
     Masking: ignores masks and propagates none; the normalizer applies the mask.
 
@@ -160,7 +160,7 @@ class Scorer(Layer):
         super().__init_subclass__(**kwargs)
         names = {"score", "score_step"}
         owner = next(one for one in cls.__mro__ if names & vars(one).keys())
-        if "score_step" not in vars(owner):  # an inherited one would compute other scores
+        if "score_step" not in vars(owner):  # an inherited one would compute different scores
             cls.score_step = owner.score
 
     def check_scores(self, scores: Tensor, query: TensorLike, num_keys: int | None) -> None:

@@ -28,7 +28,7 @@ class GeneralScorer(Scorer):
     """Scores a key by a learned bilinear form with the query, `q^T W k`.
 
     Use it to compare a query and a key of different widths or from different spaces. There is
-    no bias: a biased projection would add a term `b . k` and be another score. The key is
+    no bias: a biased projection would add a term `b . k` and be a different score. The key is
     projected once per source.
 
     Args:

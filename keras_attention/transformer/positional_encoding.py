@@ -5,8 +5,8 @@
     output          = sqrt(d) E[token] + PE                      the factor: section 3.4
 
 Code name -> paper name: `positions` -> pos, `dim` -> d_model, `base` -> 10000. Sines and cosines
-alternate, as in the paper; some libraries put all sines before all cosines, another order of the
-same columns. PE(pos + k) is PE(pos) with each pair rotated by the angle k / 10000^(2i / d).
+alternate, as in the paper; some libraries put all sines before all cosines, a different order of
+the same columns. PE(pos + k) is PE(pos) with each pair rotated by the angle k / 10000^(2i / d).
 """
 
 from typing import Unpack

@@ -147,7 +147,7 @@ def check_built_dims(layer: keras.layers.Layer, **shapes: Shape) -> None:
     received = ", ".join(f"{name}.shape={tuple(shape)}" for name, shape in shapes.items())
     raise ValueError(
         f"{type(layer).__name__} was built for {names} of {widths}, and its weights fit no "
-        f"other width. Create another layer for them. Received: {received}"
+        f"other width. Create a new layer for them. Received: {received}"
     )
 
 
