@@ -68,8 +68,8 @@ def stack_windows(inputs: TensorLike, kernel_size: int, causal: bool) -> Tensor:
 
     Example:
 
-    >>> seen = stack_windows(ops.reshape(ops.arange(1.0, 4.0), (1, 3, 1)), 2, causal=True)
-    >>> [[float(x) for x in row] for row in seen[0]]
+    >>> windows = stack_windows(ops.reshape(ops.arange(1.0, 4.0), (1, 3, 1)), 2, causal=True)
+    >>> [[float(x) for x in row] for row in windows[0]]
     [[0.0, 1.0], [1.0, 2.0], [2.0, 3.0]]
     """
     if kernel_size == 1:
@@ -195,9 +195,9 @@ class GatedConvBlock(Layer):
 
     def convolve_step(self, inputs: TensorLike, state: TensorDict) -> tuple[Tensor, TensorDict]:
         """Returns the gated convolution of one step, `(rows, units)`, and the state."""
-        seen = ops.concatenate([state["window"], inputs[:, None]], axis=1)
-        flat = ops.reshape(seen, (-1, self.kernel_size * self.dim))
-        return ops.glu(self.convolution(flat)), {"window": seen[:, 1:]}
+        window = ops.concatenate([state["window"], inputs[:, None]], axis=1)
+        flat = ops.reshape(window, (-1, self.kernel_size * self.dim))
+        return ops.glu(self.convolution(flat)), {"window": window[:, 1:]}
 
     def step(self, inputs: TensorLike, state: TensorDict) -> tuple[Tensor, TensorDict]:
         """Runs one step of a causal block.

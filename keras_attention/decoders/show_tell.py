@@ -115,9 +115,9 @@ class ShowTellDecoder(RecurrentDecoder):
         self, memory: TensorDict, initial_state: Structure, max_length: int | None
     ) -> TensorDict:
         state = super().start_state(memory, initial_state, max_length)
-        *_, seen = self.recurrence.step(memory["image"], state, memory)
+        *_, state_after_image = self.recurrence.step(memory["image"], state, memory)
         # `position` counts the words, not the image.
-        return {**seen, "position": ops.zeros_like(state["position"])}
+        return {**state_after_image, "position": ops.zeros_like(state["position"])}
 
     def get_config(self) -> Config:
         return {

@@ -68,8 +68,8 @@ def log_prior(weights: TensorLike, taps: list[float]) -> Tensor:
     """
     # A centered filter whose right half is 0; its left end is the farthest move.
     kernel = np.array([*reversed(taps), *[0.0] * (len(taps) - 1)])[:, None]
-    moved = location_features(weights, kernel)[..., 0]
-    return ops.log(ops.maximum(moved, MIN_PRIOR))
+    prior = location_features(weights, kernel)[..., 0]
+    return ops.log(ops.maximum(prior, MIN_PRIOR))
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
