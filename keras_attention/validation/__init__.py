@@ -45,7 +45,7 @@ __all__ = [
     "check_same_size",
     "convert_mask",
     "describe_value",
-    "static_shape",
     "missing_package_error",
     "resolve_mask",
+    "static_shape",
 ]
