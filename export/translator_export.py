@@ -167,7 +167,8 @@ def export_translator(
     check_search_ram(translator_signatures.pipeline, search, xla)
     functions = translator_signatures.signatures()
     descriptions = _signature_descriptions.TRANSLATOR_SIGNATURES
-    if (joiner := translator_signatures.pipeline.source_joiner) is not None:
+    if "translate_sources" in functions:
+        joiner = translator_signatures.pipeline.source_joiner
         descriptions = descriptions | _signature_descriptions.describe_translate_sources(joiner)
     tokenizers = {"source": source, "target": target}
     language_model = getattr(search.fusion, "language_model", None)

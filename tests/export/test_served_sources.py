@@ -15,12 +15,14 @@ from toy_translator import toy_translator
 from keras_attention.export import (
     SearchOptions,
     Translator,
+    _loaded_model,
     _model_card,
     _warmup_requests,
     export_translator,
     tokenizers,
     validate_export,
 )
+from keras_attention.export._bulk_records import list_columns
 from keras_attention.export._manifest import write_manifest
 from keras_attention.export._signatures import INPUTS, TranslatorSignatures
 from keras_attention.export.search_options import resolve_search_options
@@ -160,6 +162,8 @@ def test_an_export_describes_it_and_warms_it_up(exported, functions):
     assert "<sep>" in card["description"]
     mine = [request for request in requests if request.signature == NAME]
     assert [len(request.inputs["text_2"]) for request in mine] == [1, 8]
+    definition = _loaded_model.read_meta_graph(path).signature_def[NAME]
+    assert list_columns(definition) == [("text", "string"), ("text_2", "string")]
     loaded = tf.saved_model.load(path).signatures[NAME]
     found = loaded(**{name: tf.constant(value) for name, value in mine[1].inputs.items()})
     assert found["text"].shape == (8, 3)
