@@ -23,7 +23,7 @@ from keras_attention.export import (
     validate_export,
 )
 from keras_attention.export._bulk_records import list_columns
-from keras_attention.export._manifest import write_manifest
+from keras_attention.export._digest_manifest import write_manifest
 from keras_attention.export._signatures import INPUTS, TranslatorSignatures
 from keras_attention.export.search_options import resolve_search_options
 from keras_attention.export.serving import Client, Server, ServingError
