@@ -80,9 +80,10 @@ class SentencePieceTokenizer(Tokenizer):
         self._subwords = tokenizer
         self._model = model
 
-    def normalize(self, texts: Texts) -> tf.Tensor:
-        texts = tf.strings.regex_replace(super().normalize(texts), WORD_MARK, " ")
-        return squeeze_whitespace(texts)
+    @staticmethod
+    def normalize_texts(texts: Texts, lowercase: bool = False) -> tf.Tensor:
+        texts = Tokenizer.normalize_texts(texts, lowercase)
+        return squeeze_whitespace(tf.strings.regex_replace(texts, WORD_MARK, " "))
 
     def _split_to_ids(self, texts):
         return self._subwords.tokenize(texts)
