@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
             max_queue=options.max_queue,
             max_request_bytes=int(options.max_request_mib * 2**20),
             max_response_bytes=int(options.max_response_mib * 2**20),
-            seconds=options.timeout,
+            timeout=options.timeout,
             playground=options.playground,
         )
     except ValueError as error:

@@ -70,7 +70,7 @@ class RequestHandler:
         signature: str,
         inputs: dict[str, np.ndarray] | Callable,
         outputs: tuple[str, ...] = (),
-        seconds: float | None = None,
+        timeout: float | None = None,
         writer: Writer | None = None,
     ) -> tuple[int, dict[str, np.ndarray]]:
         """Returns the version that answered and the outputs of one of its signatures.
@@ -84,14 +84,14 @@ class RequestHandler:
                 `SignatureDef` and the deadline when the request has its turn, so that the queue
                 bounds how many requests are read at once.
             outputs: Names of the outputs wanted, all if empty.
-            seconds: How long the answer may take, the queue and the writing included. A request
-                in the queue holds its version, as in the model server.
+            timeout: Seconds that the answer may take, the queue and the writing included. A
+                request in the queue holds its version, as in the model server.
             writer: What the outputs are written with, by default returned as they are.
 
         Raises:
             ServingError: If there is no answer.
         """
-        deadline = compute_deadline(seconds)
+        deadline = compute_deadline(timeout)
         with self.acquire(model, version, label) as (found, loaded):
             return found, self.run(loaded, signature, inputs, outputs, deadline, writer)
 
@@ -282,8 +282,11 @@ def _count_characters(text):
     return len(text.decode("utf-8", "replace"))
 
 
-def compute_deadline(seconds: float | None) -> float | None:
-    """Returns the time on `time.monotonic()` in `seconds`, at most an hour; None for no limit."""
-    if seconds is None or math.isinf(seconds):
+def compute_deadline(timeout: float | None) -> float | None:
+    """Returns the time on `time.monotonic()` in `timeout` seconds, at most an hour.
+
+    Returns None, no limit, if `timeout` is None or infinite.
+    """
+    if timeout is None or math.isinf(timeout):
         return None
-    return time.monotonic() + min(seconds, MAX_SECONDS)
+    return time.monotonic() + min(timeout, MAX_SECONDS)

@@ -37,6 +37,7 @@ GRPC_CODES = (
     "UNAUTHENTICATED",
 )
 
+REQUEST_FAILED = "The request failed; see the server's log."
 MAX_MESSAGE_CHARACTERS = 2000
 # gRPC sends a status as a header, percent-encoded, and clients refuse headers of 8 KiB.
 MAX_MESSAGE_BYTES = 6 * 2**10
