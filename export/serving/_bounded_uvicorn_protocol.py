@@ -89,7 +89,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._start_head_timer()
 
     def eof_received(self):
-        """Keeps the other half open while an answer to a whole request is under way."""
+        """Keeps the other half open while a complete request is being answered."""
         if self._is_lingering:
             return None
         is_responding = self.cycle is not None and not self.cycle.response_complete
@@ -156,7 +156,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _parse(self, data):
         """Has the parser read bytes, and once more, without the offer, a head with an upgrade.
 
-        httptools takes all that follows such a head for another protocol's.
+        httptools takes all that follows such a head for data of a different protocol.
         """
         data = memoryview(data)
         while True:
@@ -183,7 +183,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return b"".join([*parts, b"\r\n"])
 
     def _check_head(self):
-        """Refuses a head that httptools lets pass: of another version, or not clear."""
+        """Refuses heads that httptools lets pass: of a different version, or ambiguous ones."""
         version = self.parser.get_http_version()
         hosts = [value for name, value in self.headers if name == b"host"]
         codings = [value.lower() for name, value in self.headers if name == b"transfer-encoding"]

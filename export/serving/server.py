@@ -35,7 +35,7 @@ class Server:
         rest_api_port: REST port; 0 for a free one, None to disable REST.
         max_concurrency: Number of requests that run at the same time; None for the number of CPU
             cores.
-        max_queue: Number of requests that wait; further ones fail with UNAVAILABLE or 503.
+        max_queue: Number of requests that may wait; further ones fail with UNAVAILABLE or 503.
         max_request_bytes: Maximum size of a request; a larger one fails with RESOURCE_EXHAUSTED
             or 413.
         max_batch_size: Maximum number of examples of a request; a larger one fails with
@@ -44,7 +44,7 @@ class Server:
             or 413.
         timeout: Time limit of a REST request in seconds. A gRPC request has its own deadline.
         poll_seconds: Time between two polls of the directories.
-        playground: Whether REST has a page at `/` to try the models in a browser; None for
+        playground: Whether REST has a page at `/` for trying the models in a browser; None for
             whether `host` is an address that other machines cannot reach.
 
     Raises:
