@@ -73,7 +73,7 @@ def encode_phrases(
 
 
 def encode_phrase_lines(texts: tf.Tensor, target: Tokenizer, search: SearchOptions) -> tf.Tensor:
-    """Returns the phrases of texts `(batch,)`, one a line, for the signature of an export.
+    """Returns the phrases of texts `(batch,)`, one per line, for the signature of an export.
 
     The graph fails with an `InvalidArgumentError` that names the first phrase or text at fault.
 

@@ -140,8 +140,8 @@ def read_run(directory: str | os.PathLike[str], dtype: str | None = None) -> Run
 
     Raises:
         FileNotFoundError: If a file is missing.
-        ValueError: If a file is damaged or was written by a newer version, or `dtype` has
-            another value.
+        ValueError: If a file is damaged or was written by a newer version, or `dtype` is neither
+            None nor `"float32"`.
     """
     if dtype not in (None, "float32"):
         raise ValueError(
@@ -194,7 +194,7 @@ def quantize_model(model: keras.Model, mode: str) -> keras.Model:
 
     Args:
         model: A built Keras model.
-        mode: `"int8"`, or another mode of `keras.Model.quantize`.
+        mode: `"int8"`, or any other mode of `keras.Model.quantize`.
 
     Raises:
         ValueError: If the model is quantized already, or computes in float16.

@@ -43,7 +43,7 @@ class SentencePieceTokenizer(Tokenizer):
     """Splits NFC text into the subwords of a SentencePiece model.
 
     Runs of white space, U+2581 included, become one space, and decoding returns that text. The
-    class uses the exact tokenizer of TensorFlow Text; its "fast" one returns other ids for BPE
+    class uses the exact tokenizer of TensorFlow Text; its "fast" one returns different ids for BPE
     models.
 
     Args:
@@ -53,7 +53,7 @@ class SentencePieceTokenizer(Tokenizer):
         symbols: The user-defined symbols of the model, for `tokenizer.json`.
 
     Raises:
-        ValueError: If `model` is not a SentencePiece model, or has other special ids.
+        ValueError: If `model` is not a SentencePiece model, or has different special ids.
     """
 
     kind = "sentencepiece"

@@ -111,10 +111,10 @@ def build_vocabulary(
 
 
 def write_vocabulary(vocabulary: Sequence[str]) -> bytes:
-    r"""Returns the content of `vocab.txt`, UTF-8: one token a line, its id is the line number - 1.
+    r"""Returns the content of `vocab.txt`, UTF-8: one token per line.
 
-    The four special tokens come first. A backslash, newline or carriage return in a token is
-    written as `\\`, `\n` or `\r`.
+    The id of a token is the number of its line minus 1. The four special tokens come first. A
+    backslash, newline or carriage return in a token is written as `\\`, `\n` or `\r`.
     """
     lines = []
     for token in (*SPECIAL_TOKENS, *vocabulary):
