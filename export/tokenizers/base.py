@@ -20,6 +20,7 @@ from keras_attention.export._type_aliases import Texts
 PADDING_ID, UNKNOWN_ID, BOS_ID, EOS_ID = 0, 1, 2, 3
 SPECIAL_IDS = {"padding": PADDING_ID, "unknown": UNKNOWN_ID, "start": BOS_ID, "end": EOS_ID}
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
+FIRST_TOKEN_ID = len(SPECIAL_TOKENS)  # the id of the first token of a vocabulary
 UNKNOWN_TEXT = "\ufffd"
 #: Combining marks that a letter keeps. Sorting more of them takes quadratic time. Unicode's UAX 15
 #: has the same limit in its Stream-Safe Text Format.

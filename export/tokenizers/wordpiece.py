@@ -15,6 +15,7 @@ import tensorflow as tf
 from keras_attention.export._text_ops import tensorflow_text
 from keras_attention.export._type_aliases import Texts
 from keras_attention.export.tokenizers.base import (
+    FIRST_TOKEN_ID,
     SPECIAL_TOKENS,
     UNKNOWN_ID,
     UNKNOWN_TEXT,
@@ -108,7 +109,7 @@ class WordPieceTokenizer(VocabularyTokenizer):
             else p
             for p in vocabulary
         ]
-        ids = tf.range(len(SPECIAL_TOKENS), self.vocabulary_size, dtype=tf.int64)
+        ids = tf.range(FIRST_TOKEN_ID, self.vocabulary_size, dtype=tf.int64)
         entries = tf.lookup.KeyValueTensorInitializer(tf.constant(keys), ids)
         return tf.lookup.StaticHashTable(entries, UNKNOWN_ID)
 
