@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from keras_attention import validation
 from keras_attention.export import _model_card
-from keras_attention.export._tf_functions import append_eos, call_with_any_batch, make_tf_function
+from keras_attention.export._tf_functions import append_eos, make_signature
 from keras_attention.export._type_aliases import JSONValue
 from keras_attention.export._version_writer import (
     ServedModule,
@@ -153,11 +153,7 @@ def export_model(
         arguments = keras.tree.pack_sequence_as(model.input, list(feeds.values()))
         return _cast_outputs(keras.tree.flatten(model(arguments, training=False)), outputs)
 
-    functions = {
-        "serving_default": make_tf_function(
-            lambda *values: call_with_any_batch(call_model, *values), *specs
-        )
-    }
+    functions = {"serving_default": make_signature(call_model, *specs)}
     used_tokenizers = {key: text_input.tokenizer for key, text_input in text_inputs.items()}
     signature_description = {
         "description": "The outputs of the model for its inputs.",
