@@ -22,7 +22,7 @@ from keras_attention.export.search_arguments import add_search_arguments, make_s
 from keras_attention.export.translator_export import export_translator
 from keras_attention.export.validate import validate_export
 
-ANY_MODEL_OPTIONS = ("--version", "--name", "--dtype", "--quantization")  # not of translators alone
+ANY_MODEL_OPTIONS = ("--version", "--name", "--dtype", "--quantization")  # of every kind of model
 DESCRIPTION = """\
 Exports a trained run as a SavedModel version for TensorFlow Serving, BASE_DIR/<version>.
 A translator takes text and returns n-best text with scores and alignments; any other model

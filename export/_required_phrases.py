@@ -10,7 +10,7 @@ from keras_attention.export.tokenizers import Tokenizer
 from keras_attention.export.tokenizers.base import BOS_ID, UNKNOWN_ID
 
 OWNER = "Translator.beam"
-#: How many phrases a text of the signature `translate_with_phrases` has at most, and their tokens.
+#: Maximum numbers of phrases of a text in `translate_with_phrases`, and of tokens of a phrase.
 MAX_PHRASES, MAX_PHRASE_TOKENS = 8, 16
 MAX_SHOWN = 100  # characters of a text in an error
 

@@ -174,7 +174,7 @@ def convert_to_float32(model: keras.Model) -> keras.Model:
     Args:
         model: A Keras model of serializable layers.
     """
-    # By a file: configurations alone do not say that encoder and decoder share a table.
+    # Go through a file: a configuration does not record that encoder and decoder share a table.
     with tempfile.TemporaryDirectory() as folder:
         saved, converted = pathlib.Path(folder, "saved.keras"), pathlib.Path(folder, "copy.keras")
         model.save(saved)

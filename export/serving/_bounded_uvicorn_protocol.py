@@ -7,13 +7,13 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 HEAD_SECONDS = 10.0
 MAX_HEAD_BYTES = 2**16
-# After an answer to a request that has not arrived as a whole, so that the client can read it.
+# After a response that precedes the end of its request, time for the client to read it.
 LINGER_SECONDS = 2.0
 MAX_DISCARDED_BYTES = 2**26
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """A connection whose requests begin in time, and end in one answer.
+    """A connection with limits on the time and the size of everything but bodies.
 
     httptools refuses what could be read in two ways: both Content-Length and
     Transfer-Encoding, bare line feeds. This class adds
@@ -154,7 +154,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._linger(self._body_seconds)
 
     def _parse(self, data):
-        """Has the parser read bytes, and once more, without the offer, a head with an upgrade.
+        """Parses bytes; parses a head that offers an upgrade again, without the offer.
 
         httptools takes all that follows such a head for data of a different protocol.
         """
