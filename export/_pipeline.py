@@ -59,8 +59,12 @@ class TranslationPipeline:
     def _run_encoder(self, ids):
         return self._encoder(ids, training=False)
 
-    def encode(self, ids, length):
-        """Returns the decoder's `state` and `memory` for sources that end with EOS."""
+    def start_decoding(self, ids, length):
+        """Runs the encoder on source ids that end with EOS.
+
+        Returns:
+            The decoder's initial `state` and its `memory`.
+        """
         # XLA traces the encoder again: its products may have no kernel outside of XLA.
         encode = self._run_encoder if is_compiled_by_xla() else self._traced_encoder
         known, copied = ids, {}
@@ -81,7 +85,7 @@ class TranslationPipeline:
             logits = tf.where(in_vocabulary, logits, MASKED_LOGIT)
         return logits, state, alignment
 
-    def encode_source(self, text):
+    def tokenize_source(self, text):
         """Returns the ids `(B, S)` of texts and their lengths, both with EOS."""
         # Truncate before padding: one long text must not widen the other examples.
         ids, length = self.source.encode(text, self.max_source_length)
@@ -89,7 +93,7 @@ class TranslationPipeline:
             ids = self.copied_words.number(ids, text)
         return self.prepare_source(ids, length)
 
-    def encode_target(self, targets, text, max_length=None):
+    def tokenize_target(self, targets, text, max_length=None):
         """Returns the ids of targets, EOS last, for the sources `text`; cut off if `max_length`."""
         ids, length = self.target.encode(targets, max_length)
         if self.copied_words is not None:

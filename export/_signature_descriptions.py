@@ -87,7 +87,7 @@ TRANSLATOR_SIGNATURES = {
         "description": "N-best translations that contain given phrases.",
         "inputs": {
             "text": TEXT,
-            "phrases": "phrases that every translation of the text contains, one a line; "
+            "phrases": "phrases that every translation of the text contains, one per line; "
             "empty text for none. An unknown word in a phrase is an error",
         },
         "outputs": {"text": TRANSLATIONS, "score": SCORE, "length": LENGTH},

@@ -52,7 +52,7 @@ class SourceJoiner:
 
         Separators inside of a text are removed. If all texts are empty, so is the result.
         """
-        # A space in place of a separator, lest what stood around it become one.
+        # Replace a separator with a space: without it the text around might form a new separator.
         pattern = re.escape(self.separator)
         texts = [tf.strings.regex_replace(self._normalize(text), pattern, " ") for text in texts]
         texts = [tf.strings.strip(text) for text in texts]

@@ -221,7 +221,7 @@ def resolve_search_options(
 
 
 def _check_language_model(owner, fusion, model):
-    """Raises if a language model tells its vocabulary, and it is not that of the decoder."""
+    """Raises if a language model has a `vocabulary_size` that is not the decoder's."""
     size = getattr(getattr(fusion, "language_model", None), "vocabulary_size", None)
     if size is not None and size != model.output.shape[-1]:
         raise ValueError(

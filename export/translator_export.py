@@ -105,7 +105,7 @@ def export_translator(
       and to [1, `max_length`].
     * `sample` takes a seed for each example. Temperature 0 takes the most probable token; higher
       temperatures are clipped to 100.
-    * `translate_with_phrases` takes the phrases of each text, one a line, that all its outputs
+    * `translate_with_phrases` takes the phrases of each text, one per line, that all its outputs
       contain: at most 8, of at most 16 tokens each. A phrase that no output can contain, such as
       one with an unknown word, fails the request with an error that names it.
     * `translate_sources` joins its texts by the separator, as the other signatures take them, and

@@ -133,7 +133,7 @@ class Client:
         try:
             return self._predict_once(signature, definition, inputs, output_filter, deadline)
         except ServingError as error:
-            # A new version may have other inputs or outputs than the known metadata.
+            # A new version may have inputs or outputs that differ from the known metadata.
             if error.code not in ("INVALID_ARGUMENT", "INTERNAL"):
                 raise
             self._refresh(deadline)
@@ -165,8 +165,8 @@ class Client:
 
         Raises:
             ServingError: If the server returns an error, as for a phrase with an unknown word, or
-                the model has one source alone.
-            ValueError: If an argument is no list, a phrase has several lines, or the sources are
+                the model has only one source.
+            ValueError: If an argument is not a list, a phrase has several lines, or the sources are
                 more or fewer than those of the model or differ in their number of texts.
         """
         if isinstance(texts, (str, bytes)):
@@ -238,7 +238,7 @@ class Client:
     def _check_num_sources(self, signature, count):
         deadline = self._compute_deadline()
         if len(self._get_definition(signature, deadline).inputs) != count:
-            self._refresh(deadline)  # a new version may have other sources
+            self._refresh(deadline)  # a new version may have more or fewer sources
         expected = len(self._get_definition(signature, deadline).inputs)
         if expected != count:
             raise ValueError(
@@ -308,7 +308,7 @@ def _transport(url, max_message_bytes):
 
 
 def _join_phrases(phrases, count):
-    """Returns the phrases of each text as one text, a phrase a line."""
+    """Returns the phrases of each text as one text, one phrase per line."""
     for own in phrases:
         if isinstance(own, (str, bytes)) or any("\n" in phrase for phrase in own):
             raise ValueError(

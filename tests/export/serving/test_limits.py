@@ -38,7 +38,7 @@ LIMIT = 1 << 16
 def server(tiny_base):
     """One request runs, one waits; a REST request has one second."""
     options = {"grpc_port": 0, "rest_api_port": 0, "max_concurrency": 1, "max_queue": 1}
-    with Server({"tiny": tiny_base}, **options, seconds=1.0, max_request_bytes=LIMIT) as server:
+    with Server({"tiny": tiny_base}, **options, timeout=1.0, max_request_bytes=LIMIT) as server:
         yield server
 
 
@@ -102,7 +102,7 @@ def test_large_bodies_are_read_one_at_a_time_and_in_time(tiny_base, monkeypatch)
 
     monkeypatch.setattr(_json_requests, "parse", wait_and_parse)
     monkeypatch.setattr(_rest_application, "schedule_trim", lambda: trims.append(1))
-    with Server({"tiny": tiny_base}, grpc_port=None, rest_api_port=0, seconds=1.0) as server:
+    with Server({"tiny": tiny_base}, grpc_port=None, rest_api_port=0, timeout=1.0) as server:
         with concurrent.futures.ThreadPoolExecutor(2) as threads:
             large = [threads.submit(post, server, body) for _ in range(2)]
             assert post(server, b'{"instances": ["a"]}')[0] == 200
@@ -483,4 +483,4 @@ def test_admission_counts_whoever_waits():
 def test_a_deadline_ends_the_computation_or_keeps_it_from_starting(server, seconds):
     inputs = {"n": np.array([1_000_000], "int32")}  # seconds, were it not ended
     with pytest.raises(ServingError, match="DEADLINE_EXCEEDED"):
-        server.service.predict("tiny", None, None, "slow", inputs, seconds=seconds)
+        server.service.predict("tiny", None, None, "slow", inputs, timeout=seconds)
