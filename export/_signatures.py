@@ -152,8 +152,7 @@ class TranslatorSignatures:
         return beam_search, shared | {
             "beam_width": self._search.beam_width,
             "length_penalty": self._search.length_penalty,
-            "options": self._search.options,
-            "memory_mask": mask,
+            "options": dataclasses.replace(self._search.options, memory_mask=mask),
         }
 
     def format_found(self, name, found, text):
@@ -355,7 +354,8 @@ class TranslatorSignatures:
 
     def _beam_search_with_tree(self, ids, length):
         """Searches for sources that end with EOS; returns the tree instead of the n-best."""
-        options = dataclasses.replace(self._search.options, return_tree=True)
+        mask = make_source_mask(ids, length)
+        options = dataclasses.replace(self._search.options, memory_mask=mask, return_tree=True)
         found = self._run_beam_search(ids, length, options=options)
         log_prob = tf.cast(found["tree_log_probs"], tf.float32)
         is_padding = log_prob <= PADDING_SCORE

@@ -262,6 +262,7 @@ def test_a_killed_export_leaves_no_version(pieces, tmp_path, quick):
         ({"num_groups": 3}, "SearchOptions expects `num_groups`.*num_groups=3"),
         ({"prefix": [[5]]}, "hold for every request, without `prefix`.*Received: prefix="),
         ({"phrases": [[[5]]]}, "hold for every request, without `phrases`.*Received: phrases="),
+        ({"memory_mask": [[True]]}, "hold for every request, without `memory_mask`.*memory_mask="),
         ({"max_lengths": [4]}, "hold for every request, without `max_lengths`.*max_lengths="),
         ({"min_length": [4]}, "SearchOptions expects `min_length` to be an int.*min_length="),
         (
@@ -323,7 +324,7 @@ def test_the_ids_and_the_cache_are_the_decoders_unless_given(pieces):
     assert ends.special_ids == SpecialIds(start_id=3, end_id=(3, 5))
     again = resolve_search_options("test", found, ends_first, source, target)
     assert again.constraints.special_ids == found.constraints.special_ids
-    assert dataclasses.replace(again, constraints=found.constraints) == found
+    assert_same(again, found)
 
     def reorder(state, parents):
         return gather_beams(state, parents)

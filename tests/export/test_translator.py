@@ -28,6 +28,7 @@ from served_translators import (
     encode_alone,
     export_bahdanau,
     requests_of,
+    search_alone,
 )
 from toy_export import shared_toy, with_warm_up
 
@@ -92,10 +93,8 @@ def test_n_best_equals_the_keras_model_row_by_row(name, served, request):
     texts = TEXTS if name == "toy" else OTHER_TEXTS
     assert plain["text"].shape == plain["score"].shape == (len(texts), N)
     for row, text in enumerate(texts):
-        ids, (step, state, memory) = encode_alone(translator, text)
-        mask = tf.ones_like(ids, tf.bool)
-        expected = search.beam_search(step, state, memory, memory_mask=mask, **translator.search)
-        expected = {key: value.numpy()[0] for key, value in expected.items()}
+        ids, begun = encode_alone(translator, text)
+        expected = search_alone(ids, begun, translator.search)
         expected_text = translator.target.decode(expected["ids"]).numpy()
         assert plain["text"][row].tolist() == expected_text.tolist()
         np.testing.assert_allclose(plain["score"][row], expected["scores"], atol=1e-5)
