@@ -175,7 +175,8 @@ def begin_alone(served, ids):
 
 def search_alone(ids, begun, arguments):
     """The results of `beam_search` for the source of `begin_alone`, which has no padding."""
-    options = dataclasses.replace(arguments["options"], memory_mask=tf.ones_like(ids, tf.bool))
+    options = arguments.get("options", search.BeamOptions())
+    options = dataclasses.replace(options, memory_mask=tf.ones_like(ids, tf.bool))
     found = search.beam_search(*begun, **arguments | {"options": options})
     return {name: value.numpy()[0] for name, value in found.items()}
 
