@@ -8,7 +8,7 @@
 A step is forward, backward, clipping by global norm and Adam, on a batch of full sentences (no
 padding), the same ids on every side. Ours is the model of `examples.models` with a step written
 by hand, `benchmarks.custom_step`, in graph mode and under XLA, or with `compile`, `fit` and the
-callback `CompiledSteps`. The peers are
+callback `XLASteps`. The peers are
 `benchmarks.torch_models`, the same functions (tests copy the weights and compare logits), in eager
 mode and compiled by `torch.compile`. In bfloat16 ours has the policy `mixed_bfloat16` and PyTorch
 autocast: products in bfloat16, weights and updates in float32. A token is a target token.
@@ -303,7 +303,7 @@ def keras_side(
 
     from benchmarks.custom_step import CustomStep
     from keras_attention import TokenCrossentropy
-    from keras_attention.callbacks import CompiledSteps
+    from keras_attention.callbacks import XLASteps
 
     keras.utils.set_random_seed(1)
     policy = None if dtype == "float32" else f"mixed_{dtype}"
@@ -320,7 +320,7 @@ def keras_side(
         specs = ({"source": ids, "target": ids}, ids)
         data = tf.data.Dataset.from_generator(lambda: batches, output_signature=specs)
         data = data.cache().prefetch(2)
-        steps = CompiledSteps()
+        steps = XLASteps()
         return lambda: model.fit(data, verbose=0, callbacks=[steps]).history["loss"][0]
 
     optimizer = keras.optimizers.Adam(LEARNING_RATE)

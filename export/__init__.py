@@ -10,7 +10,7 @@ except ModuleNotFoundError as _error:
 from keras_attention.export import runs, tokenizers
 from keras_attention.export._encoder_decoder import connect_encoder_decoder
 from keras_attention.export.compilation import XLABuckets
-from keras_attention.export.model_export import TextInput, export_model
+from keras_attention.export.functional_model_export import TextInput, export_model
 from keras_attention.export.search_options import SearchOptions
 from keras_attention.export.text_translator import Translation, Translator
 from keras_attention.export.translator_export import export_translator

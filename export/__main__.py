@@ -10,14 +10,14 @@ import sys
 import tensorflow as tf
 
 from keras_attention.export import runs
+from keras_attention.export._digest_manifest import MANIFEST_FILE, write_manifest
 from keras_attention.export._exception_summary import summarize_error
-from keras_attention.export._manifest import MANIFEST_FILE, write_manifest
 from keras_attention.export.export_arguments import (
     add_version_arguments,
     add_xla_arguments,
     make_xla_buckets,
 )
-from keras_attention.export.model_export import export_model
+from keras_attention.export.functional_model_export import export_model
 from keras_attention.export.search_arguments import add_search_arguments, make_search_options
 from keras_attention.export.translator_export import export_translator
 from keras_attention.export.validate import validate_export

@@ -5,6 +5,7 @@ import tensorflow as tf
 from keras_attention.decoders import get_decoder_start_id, start_decoder
 from keras_attention.export._copied_words import make_copied_words
 from keras_attention.export._encoder_decoder import standardize_encoder_outputs
+from keras_attention.export._source_joiner import make_source_joiner
 from keras_attention.export._tf_functions import (
     append_eos,
     make_source_mask,
@@ -37,6 +38,7 @@ class TranslationPipeline:
         start_id: The id that the decoder reads first.
         num_logits: Number of logits of a step, at least the size of the target vocabulary.
         copied_words: The `CopiedWords` of a decoder that copies words of the source, or None.
+        source_joiner: The `SourceJoiner` of an encoder that reads several sources, or None.
     """
 
     def __init__(self, model, source, target, max_source_length, max_length):
@@ -49,6 +51,7 @@ class TranslationPipeline:
         self.max_source_length, self.max_length = max_source_length, max_length
         self.start_id = get_decoder_start_id(self._decoder)
         self.copied_words = make_copied_words(self._decoder, source, max_source_length)
+        self.source_joiner = make_source_joiner(encoder, source)
         self._num_source_ids, self._num_ids = source.vocabulary_size, target.vocabulary_size
         if self.copied_words is not None:
             self._num_source_ids = self._num_ids = self.copied_words.num_ids

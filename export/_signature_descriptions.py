@@ -105,3 +105,17 @@ TRANSLATOR_SIGNATURES = {
         },
     },
 }
+
+
+def describe_translate_sources(joiner) -> dict[str, dict]:
+    """Returns the description of `translate_sources`, which a `SourceJoiner` adds."""
+    separator = joiner.separator
+    description = {
+        "description": f"N-best translations of several sources, which {separator} joins to the "
+        "text of the other signatures.",
+        "inputs": {
+            spec.name: f"texts of source {number}, UTF-8; {separator} in them is removed"
+            for number, spec in enumerate(joiner.inputs, 1)
+        },
+    }
+    return {"translate_sources": TRANSLATOR_SIGNATURES["serving_default"] | description}

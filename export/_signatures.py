@@ -50,8 +50,14 @@ INPUTS = {
     "sample": (TEXT, SEED, TEMPERATURE),
     "beam_tree": (TEXT,),  # with `return_tree` alone
     "translate_with_phrases": (TEXT, PHRASES),  # with `phrases` alone
-}
+}  # and `translate_sources` of `list_inputs`
 PADDING, ALIVE, ENDED = 0, 1, 2  # states of the hypotheses of a tree
+
+
+def list_inputs(pipeline):
+    """Returns the inputs of each signature that a translator can have, by name."""
+    joiner = pipeline.source_joiner
+    return INPUTS if joiner is None else INPUTS | {"translate_sources": joiner.inputs}
 
 
 class TranslatorSignatures:
@@ -63,7 +69,8 @@ class TranslatorSignatures:
         target: Tokenizer of the target side.
         search: The `SearchOptions`, as `resolve_search_options` returns them. With their
             `return_tree` there is the signature `beam_tree`; the other searches do not use it. With
-            their `phrases` there is `translate_with_phrases`.
+            their `phrases` there is `translate_with_phrases`. An encoder of several sources adds
+            `translate_sources`.
         xla_buckets: An `XLABuckets` whose programs run the searches; None for graphs without XLA.
 
     Attributes:
@@ -77,7 +84,7 @@ class TranslatorSignatures:
         )
         absent = {"beam_tree": not search.options.return_tree}
         absent["translate_with_phrases"] = not search.phrases
-        self._names = [name for name in INPUTS if not absent.get(name)]
+        self._names = [name for name in list_inputs(self.pipeline) if not absent.get(name)]
         options = dataclasses.replace(search.options, return_tree=False)
         self._search, self._compilation = dataclasses.replace(search, options=options), xla_buckets
         self.unknown_words = None
@@ -128,8 +135,9 @@ class TranslatorSignatures:
 
     def signatures(self) -> dict:
         """Returns the `tf.function` of each signature, by name."""
+        inputs = list_inputs(self.pipeline)
         functions = {
-            name: make_tf_function(getattr(self, name), *INPUTS[name]) for name in self._names
+            name: make_tf_function(getattr(self, name), *inputs[name]) for name in self._names
         }
         return functions | (make_streamed_signatures(self) if self._search.stream else {})
 
@@ -197,6 +205,11 @@ class TranslatorSignatures:
     def translate_with_phrases(self, text, phrases):
         """`text (B,)`, `phrases (B,)`, one a line -> the n-best that contain them."""
         return call_with_any_batch(self._compute_translate_with_phrases, text, phrases)
+
+    def translate_sources(self, *texts):
+        """A text `(B,)` of each source -> the n-best of `serving_default` for all together."""
+        join = self.pipeline.source_joiner.join
+        return call_with_any_batch(lambda *t: self._compute_serving_default(join(*t)), *texts)
 
     def _compute_serving_default(self, text):
         search = self._search_with_alignment if self.unknown_words else self._search_n_best

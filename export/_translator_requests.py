@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.export._signatures import INPUTS
+from keras_attention.export._signatures import list_inputs
 from keras_attention.export._streamed_signatures import STREAMED
 from keras_attention.export._warmup_requests import (
     WARMUP_BATCH_SIZES,
@@ -38,7 +38,7 @@ def make_translator_requests(
     """
     compiled = COMPILED_SIGNATURES if xla_buckets else ()
     requests = []
-    for name in filter(INPUTS.__contains__, signatures):
+    for name in filter(list_inputs(pipeline).__contains__, signatures):
         shapes = [(batch, TYPICAL_LENGTH) for batch in WARMUP_BATCH_SIZES]
         if name in compiled:
             shapes = xla_buckets.shapes()
@@ -73,7 +73,6 @@ def make_streamed_requests(pipeline, functions) -> list[WarmupRequest]:
 
 def _make_inputs(signature, pipeline, batch, length):
     """Returns the inputs of a request: `batch` examples of `length` source tokens with EOS."""
-    texts = {"text": pipeline.source, "target": pipeline.target}
     values = {
         "ids": np.full((batch, length - 1), len(SPECIAL_IDS), np.int32),
         "length": np.full((batch,), length - 1, np.int32),
@@ -83,8 +82,10 @@ def _make_inputs(signature, pipeline, batch, length):
         "temperature": np.ones((batch,), np.float32),
         "phrases": np.full((batch,), b"", object),
     }
-    wanted = [spec.name for spec in INPUTS[signature]]
-    for name in set(wanted) & set(texts):
-        text = make_text_of_length(texts[name], length - 1).encode()
-        values[name] = np.array([text] * batch, object)
+    wanted = [spec.name for spec in list_inputs(pipeline)[signature]]
+    for name in wanted:
+        if name not in values:  # a text
+            tokenizer = pipeline.target if name == "target" else pipeline.source
+            text = make_text_of_length(tokenizer, length - 1).encode()
+            values[name] = np.array([text] * batch, object)
     return {name: values[name] for name in wanted}

@@ -7,7 +7,7 @@ import pathlib
 import tensorflow as tf
 
 from keras_attention.export import (
-    _manifest,
+    _digest_manifest,
     _model_card,
     _serving_configs,
     _warmup_requests,
@@ -96,7 +96,7 @@ def write_version(
             temporary_path, card["name"], version.batch_sizes, version.pad_inputs
         )
         _warmup_requests.write_requests(temporary_path, version.requests, card["name"])
-        _manifest.write_manifest(temporary_path)
+        _digest_manifest.write_manifest(temporary_path)
         problems = validate_export(temporary_path)
         if problems:
             raise ValueError(

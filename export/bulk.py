@@ -14,8 +14,8 @@ from keras_attention import validation
 from keras_attention.export import _bulk_pipeline, _loaded_model, versions
 from keras_attention.export._argument_types import positive_int, positive_int_up_to
 from keras_attention.export._bulk_records import list_columns
+from keras_attention.export._digest_manifest import find_manifest_problems
 from keras_attention.export._exception_summary import summarize_error
-from keras_attention.export._manifest import find_manifest_problems
 from keras_attention.export.atomic_files import create_directory
 from keras_attention.export.serving._loaded_version import INITIALIZATION_SIGNATURE
 

@@ -6,7 +6,7 @@ import pathlib
 import tensorflow as tf
 
 from keras_attention.export import _loaded_model, _model_card
-from keras_attention.export._manifest import MANIFEST_FILE, find_manifest_problems
+from keras_attention.export._digest_manifest import MANIFEST_FILE, find_manifest_problems
 from keras_attention.export._supported_ops import (
     find_op_problems,
     find_state_problems,

@@ -16,7 +16,7 @@ from examples.training.recorder import RunRecorder
 from examples.training.settings import TrainingResult
 from examples.training.training_plan import TrainingPlan
 from examples.training.workers import Workers
-from keras_attention.callbacks import BackupAndRestore, CompiledSteps
+from keras_attention.callbacks import BackupAndRestore, XLASteps
 
 #: The folder of a run that holds its backup.
 BACKUP = "backup"
@@ -52,7 +52,7 @@ def train(
         trainer = make_trainer(
             plan.fit_model or plan.model, plan.loss, plan.metrics, plan.optimizer, jit_compile, kind
         )
-    callbacks = [CompiledSteps(), *([] if average is None else [average])]
+    callbacks = [XLASteps(), *([] if average is None else [average])]
     callbacks += [recorder, *plan.callbacks]
     if settings.tensorboard and workers.is_chief:
         callbacks.append(keras.callbacks.TensorBoard(directory / "tensorboard", write_graph=False))

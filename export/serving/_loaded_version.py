@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.export._manifest import find_manifest_problems
+from keras_attention.export._digest_manifest import find_manifest_problems
 from keras_attention.export._warmup_requests import MAX_RECORDS, WARMUP_FILE, read_requests
 from keras_attention.export.serving import _tensor_protos
 from keras_attention.export.serving.errors import (

@@ -292,7 +292,7 @@ class RestServer:
         try:
             import uvicorn
 
-            from keras_attention.export.serving._http_protocol import BoundedProtocol
+            from keras_attention.export.serving._bounded_uvicorn_protocol import BoundedProtocol
         except ImportError as error:
             raise missing_package_error(error.name or "uvicorn") from None
         self._socket = _listening_socket.listen("REST", host, port)

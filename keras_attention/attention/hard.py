@@ -22,7 +22,7 @@ from keras_attention._utils.counter_random import uniform
 from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Config, Initializer, LayerOptions, Size, TensorDict
-from keras_attention.attention._gated_attention import GatedAttention
+from keras_attention.attention._show_attend_tell_attention import ShowAttendTellAttention
 from keras_attention.normalizers import SampleNormalizer
 from keras_attention.normalizers.softmax import masked_softmax
 
@@ -30,7 +30,7 @@ INFERENCE_MODES = ("argmax", "sample", "expected")
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class HardAttention(GatedAttention):
+class HardAttention(ShowAttendTellAttention):
     """Attention to a single location, sampled from the softmax of the scores.
 
     Use it if an answer should come from one place, and train it with `ReinforceLoss`: no

@@ -17,13 +17,13 @@ from keras import ops
 from keras_attention import validation
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Config, Initializer, LayerOptions
-from keras_attention.attention._gated_attention import GatedAttention
+from keras_attention.attention._show_attend_tell_attention import ShowAttendTellAttention
 from keras_attention.losses.doubly_stochastic import doubly_stochastic_penalty
 from keras_attention.normalizers.base import Normalizer
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class SoftAttention(GatedAttention):
+class SoftAttention(ShowAttendTellAttention):
     """Attention to a weighted mean of all locations, with a gate on the context.
 
     Use it over the locations of an image, as Show, Attend and Tell does. The gate lets the

@@ -16,12 +16,10 @@ from keras_attention.plotting._explorer_page import ExplorerPage
 from keras_attention.plotting._text_pages import text_weights_html
 from keras_attention.plotting.alignment import plot_alignment, plot_alignments
 from keras_attention.plotting.explore_attention import explore_alignments, explore_heads
-from keras_attention.plotting.explore_memory import (
-    explore_image_attention,
-    explore_memory_use,
-    explore_text_weights,
-)
+from keras_attention.plotting.explore_image_attention import explore_image_attention
+from keras_attention.plotting.explore_memory_use import explore_memory_use
 from keras_attention.plotting.explore_search import explore_beam_search, explore_hypotheses
+from keras_attention.plotting.explore_text_weights import explore_text_weights
 from keras_attention.plotting.head_view import plot_head_view
 from keras_attention.plotting.heads import plot_heads
 from keras_attention.plotting.image_attention import plot_image_attention

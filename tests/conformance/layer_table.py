@@ -363,6 +363,12 @@ TABLE = [
         lambda **o: ka.ConcatenateSources(**o),
         {"sources": [("batch", "query", 11), ("batch", "key", 13)]},
     ),
+    Row(
+        ka.SplitSources,
+        lambda **o: ka.SplitSources(2, **o),
+        {"ids": ("batch", "query")},
+        output_dtype="int32",
+    ),
     *(
         Row(
             ka.MultiSourceAttention,

@@ -20,7 +20,7 @@ from test_bulk_records import assert_equal, make_example
 from toy_export import Offline, shared_toy
 
 from keras_attention.export import _bulk_records, bulk
-from keras_attention.export._manifest import write_manifest
+from keras_attention.export._digest_manifest import write_manifest
 
 pytest.importorskip("apache_beam", reason="Apache Beam is installed in the environment of .ci/beam")
 

@@ -19,7 +19,7 @@ from keras_attention.export import (
     tokenizers,
     validate_export,
 )
-from keras_attention.export._manifest import write_manifest
+from keras_attention.export._digest_manifest import write_manifest
 from keras_attention.export._pipeline import IDS, TranslationPipeline
 from keras_attention.export._tf_functions import make_tf_function
 from keras_attention.kernels.products import kernel_matmul

@@ -20,7 +20,7 @@ from keras_attention.export import (
     tokenizers,
     validate_export,
 )
-from keras_attention.export._manifest import write_manifest
+from keras_attention.export._digest_manifest import write_manifest
 from keras_attention.export._required_phrases import (
     MAX_PHRASE_TOKENS,
     MAX_PHRASES,

@@ -20,7 +20,7 @@ from keras_attention.export import (
     _warmup_requests,
     validate_export,
 )
-from keras_attention.export._manifest import write_manifest
+from keras_attention.export._digest_manifest import write_manifest
 from keras_attention.export._warmup_requests import WARMUP_FILE
 
 VECTOR = tf.TensorSpec([None], tf.float32, name="x")

@@ -9,7 +9,7 @@ from tensorflow.core.framework import types_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
 from keras_attention.export import _warmup_requests, tokenizers
-from keras_attention.export._manifest import write_manifest
+from keras_attention.export._digest_manifest import write_manifest
 from keras_attention.export.serving import ServingError
 
 INPUTS = {

@@ -18,7 +18,7 @@ from keras_attention.export import (
     tokenizers,
     versions,
 )
-from keras_attention.export._manifest import write_manifest
+from keras_attention.export._digest_manifest import write_manifest
 from keras_attention.export._warmup_requests import WARMUP_FILE
 from keras_attention.export.serving import _tensor_protos
 

@@ -10,7 +10,7 @@ import keras
 from keras import ops
 
 from examples.models.encoders import bidirectional_gru
-from keras_attention import ConcatenateSources
+from keras_attention import ConcatenateSources, SplitSources
 
 SEPARATOR_ID = 4  # the first symbol of a tokenizer, behind the special tokens
 
@@ -31,10 +31,8 @@ def build(vocabulary_size, num_sources, units, embedding_dim, dropout=0.0, seed=
         `ConcatenateSources`, and `initial_state` `(batch, units)`.
     """
     ids = keras.Input([None], dtype="int32", name="source")
-    separators = ops.cast(ops.equal(ids, SEPARATOR_ID), "int32")
-    number = ops.minimum(ops.cumsum(separators, axis=1) - separators, num_sources - 1)
     memories, masks, states = [], [], []
-    for index in range(num_sources):
+    for index, own in enumerate(SplitSources(num_sources, SEPARATOR_ID)(ids)):
         part = bidirectional_gru.build(
             vocabulary_size,
             units,
@@ -44,7 +42,6 @@ def build(vocabulary_size, num_sources, units, embedding_dim, dropout=0.0, seed=
             dtype,
             name=f"encoder_{index}",
         )
-        own = ops.where(ops.equal(number, index), ids, 0)
         encoded = part(own)
         memories.append(encoded["memory"])
         masks.append(ops.not_equal(own, 0))

@@ -29,7 +29,7 @@ HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parents[2])]
 
 from benchmarks.serve import MODEL, ServerProcess  # noqa: E402
-from keras_attention.export._manifest import write_manifest  # noqa: E402
+from keras_attention.export._digest_manifest import write_manifest  # noqa: E402
 from keras_attention.export.serving import Client, ServingError  # noqa: E402
 from keras_attention.export.serving._loaded_version import LoadedVersion  # noqa: E402
 from keras_attention.export.serving._tensor_protos import encode_strings  # noqa: E402

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keras_attention.export.serving import Client, Server
-from keras_attention.export.serving._http_protocol import MAX_HEAD_BYTES, BoundedProtocol
+from keras_attention.export.serving._bounded_uvicorn_protocol import MAX_HEAD_BYTES, BoundedProtocol
 
 HEAD_SECONDS = 1.0
 SECONDS = 3.0

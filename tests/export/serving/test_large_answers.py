@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_attention.export._manifest import write_manifest
+from keras_attention.export._digest_manifest import write_manifest
 from keras_attention.export.serving import Client, Server, ServingError, _request_handler
 from keras_attention.export.serving._tensor_protos import ProtoWriter
 

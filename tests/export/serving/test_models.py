@@ -16,7 +16,7 @@ import tensorflow as tf
 from tiny_model import write_version, write_warm_up
 
 from keras_attention.export import _warmup_requests
-from keras_attention.export._manifest import MANIFEST_FILE, write_manifest
+from keras_attention.export._digest_manifest import MANIFEST_FILE, write_manifest
 from keras_attention.export._warmup_requests import WARMUP_FILE
 from keras_attention.export.serving import (
     Client,

@@ -10,7 +10,7 @@ from chromium import AXE, NEEDS_BROWSER, NO_AXE, Browser
 from toy_export import BEAM_WIDTH, MAX_LENGTH, SOURCE_LIMIT, toy_parts
 
 from keras_attention.export import SearchOptions, _warmup_requests, export_translator
-from keras_attention.export._manifest import write_manifest
+from keras_attention.export._digest_manifest import write_manifest
 from keras_attention.export.serving import Client, Server
 from keras_attention.search import BeamOptions
 

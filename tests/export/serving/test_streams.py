@@ -10,7 +10,7 @@ import pytest
 import toy_export
 
 from keras_attention.export import SearchOptions, _warmup_requests, export_translator
-from keras_attention.export._manifest import write_manifest
+from keras_attention.export._digest_manifest import write_manifest
 from keras_attention.export.serving import Client, Server, ServingError
 from keras_attention.export.serving._loaded_version import LoadedVersion
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2
 
 from keras_attention.export import _warmup_requests
-from keras_attention.export._manifest import write_manifest
+from keras_attention.export._digest_manifest import write_manifest
 from keras_attention.export.serving import _tensor_protos
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")

@@ -27,7 +27,7 @@ from keras_attention.normalizers.base import Normalizer
 from keras_attention.scorers import AdditiveScorer
 
 
-class GatedAttention(AttentionMechanism):
+class ShowAttendTellAttention(AttentionMechanism):
     """Additive scores, with a gate that scales the context of each query.
 
     The base of `SoftAttention` and `HardAttention`; see there for the arguments.

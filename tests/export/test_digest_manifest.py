@@ -10,8 +10,12 @@ import pytest
 import tensorflow as tf
 
 from keras_attention.export import __main__ as command
-from keras_attention.export import _loaded_model, _manifest, export_model, validate_export
-from keras_attention.export._manifest import MANIFEST_FILE, find_manifest_problems, write_manifest
+from keras_attention.export import _digest_manifest, _loaded_model, export_model, validate_export
+from keras_attention.export._digest_manifest import (
+    MANIFEST_FILE,
+    find_manifest_problems,
+    write_manifest,
+)
 from keras_attention.export._warmup_requests import WARMUP_FILE
 
 DATA = "variables/variables.data-00000-of-00001"
@@ -184,7 +188,7 @@ def test_a_name_that_is_no_text_is_printable(path):
 
 
 def test_a_manifest_that_is_too_large_is_not_read(path, monkeypatch):
-    monkeypatch.setattr(_manifest, "MAX_MANIFEST_BYTES", 100)
+    monkeypatch.setattr(_digest_manifest, "MAX_MANIFEST_BYTES", 100)
     assert find_manifest_problems(path) == [
         f"{MANIFEST_FILE} is damaged: it has more than 100 bytes"
     ]
@@ -194,7 +198,7 @@ def test_a_file_that_cannot_be_read_is_a_finding(path, monkeypatch):
     def refused(file):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(_manifest, "_compute_digest", refused)
+    monkeypatch.setattr(_digest_manifest, "_compute_digest", refused)
     problems = find_manifest_problems(path)
     assert len(problems) == len(files_of(path)) - 1
     assert {line.partition(" is ")[2] for line in problems} == {"not readable: Permission denied"}

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_attention.callbacks import CompiledSteps
+from keras_attention.callbacks import XLASteps
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="fit of TensorFlow calls the steps"
@@ -44,7 +44,7 @@ def make_batches():
 @pytest.mark.thorough
 def test_fit_learns_the_same_and_knows_all_lengths():
     histories = []
-    for callbacks in ([], [CompiledSteps()]):
+    for callbacks in ([], [XLASteps()]):
         model, lengths = make_model()
         data = make_batches()
         fitted = model.fit(data, validation_data=data, epochs=3, verbose=0, callbacks=callbacks)
@@ -59,14 +59,14 @@ def test_a_later_fit_compiles_nothing_again():
     model, lengths = make_model()
     for _ in range(2):
         seen = len(lengths.seen)
-        model.fit(make_batches(), verbose=0, callbacks=[CompiledSteps()])
+        model.fit(make_batches(), verbose=0, callbacks=[XLASteps()])
     assert len(lengths.seen) == seen
 
 
 @pytest.mark.thorough
 def test_an_epoch_ends_with_its_data():
     model, _ = make_model()
-    model.fit(make_batches(), epochs=2, verbose=0, callbacks=[CompiledSteps()])
+    model.fit(make_batches(), epochs=2, verbose=0, callbacks=[XLASteps()])
     assert int(model.optimizer.iterations) == 8
 
 
@@ -75,7 +75,7 @@ def test_a_model_that_is_not_compiled_with_xla_is_left_alone():
     model, _ = make_model(jit_compile=False)
     model.make_train_function()
     function = model.train_function
-    model.fit(make_batches(), verbose=0, callbacks=[CompiledSteps()])
+    model.fit(make_batches(), verbose=0, callbacks=[XLASteps()])
     assert model.train_function is function
 
 
@@ -83,4 +83,4 @@ def test_several_steps_an_execution_are_refused():
     model, _ = make_model()
     model.compile("sgd", "mse", jit_compile=True, steps_per_execution=2)
     with pytest.raises(ValueError, match=r"steps_per_execution=1`. Received: steps_per_ex.*=2"):
-        model.fit(make_batches(), verbose=0, callbacks=[CompiledSteps()])
+        model.fit(make_batches(), verbose=0, callbacks=[XLASteps()])

@@ -7,7 +7,7 @@ import keras
 Logs = Mapping[str, float] | None
 
 
-class CompiledSteps(keras.callbacks.Callback):
+class XLASteps(keras.callbacks.Callback):
     """Makes `fit` faster with XLA: one program for each batch shape, which updates in place.
 
     With `compile(jit_compile=True)` alone, `fit` on TensorFlow calls the program from inside of
@@ -29,7 +29,7 @@ class CompiledSteps(keras.callbacks.Callback):
     >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     >>> model.compile("adam", "mse", jit_compile=True)
     >>> x = np.ones((8, 2))
-    >>> history = model.fit(x, x[:, :1], epochs=3, verbose=0, callbacks=[CompiledSteps()])
+    >>> history = model.fit(x, x[:, :1], epochs=3, verbose=0, callbacks=[XLASteps()])
     >>> history.history["loss"][2] < history.history["loss"][0]
     True
     """
@@ -48,7 +48,7 @@ class CompiledSteps(keras.callbacks.Callback):
             return False
         if model.steps_per_execution != 1:
             raise ValueError(
-                "CompiledSteps expects a model that is compiled with `steps_per_execution=1`. "
+                "XLASteps expects a model that is compiled with `steps_per_execution=1`. "
                 f"Received: steps_per_execution={model.steps_per_execution}"
             )
         return model.distribute_strategy.num_replicas_in_sync == 1
