@@ -105,7 +105,7 @@ def test_a_text_gets_outputs_alignment_and_tree(browser, server, width, scheme):
     open_page(browser, server, width=width, scheme=scheme)
     fill(browser, "Text", "abc def\nhij")
     ask(browser)
-    assert browser.run(SUMMARIES) == ["abc def", "hij"]
+    assert browser.run(SUMMARIES) == ["abc def", "hij"], browser.run(PROBLEM)
     assert browser.run(TITLES)[:1] == ["Outputs"]
     assert {"Alignment", "Beam tree"} <= set(browser.run(TITLES))
     with Client(f"http://127.0.0.1:{server.rest_api_port}", "toy") as client:
