@@ -166,8 +166,7 @@ class TranslatorSignatures:
         return beam_search, shared | {
             "beam_width": self._search_options.beam_width,
             "length_penalty": self._search_options.length_penalty,
-            "options": self._search_options.options,
-            "memory_mask": mask,
+            "options": dataclasses.replace(self._search_options.options, memory_mask=mask),
         }
 
     def format_results(self, name, found, text):
@@ -360,7 +359,10 @@ class TranslatorSignatures:
 
     def _beam_search_with_tree(self, ids, length):
         """Searches for sources that end with EOS; returns the tree instead of the n-best."""
-        options = dataclasses.replace(self._search_options.options, return_tree=True)
+        mask = make_source_mask(ids, length)
+        options = dataclasses.replace(
+            self._search_options.options, memory_mask=mask, return_tree=True
+        )
         found = self._run_beam_search(ids, length, options=options)
         log_prob = tf.cast(found["tree_log_probs"], tf.float32)
         is_padding = log_prob <= PADDING_SCORE

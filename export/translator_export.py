@@ -33,7 +33,7 @@ OWNER = "export_translator"
 # have.
 NOT_IN_CARD = {
     *("constraints", "options", "special_ids", "reorder_cache"),
-    *("max_lengths", "prefix", "prefix_lengths", "phrases", "return_tree"),
+    *("max_lengths", "prefix", "prefix_lengths", "phrases", "memory_mask", "return_tree"),
 }
 
 

@@ -60,9 +60,11 @@ def test_rows_of_unequal_length_are_searched_as_each_alone(kind, num_groups):
             max_length=LIMIT,
             beam_width=3,
             options=BeamOptions(
-                CoveragePenalty(0.5), num_groups=num_groups, reorder_cache=reorder_cache
+                CoveragePenalty(0.5),
+                memory_mask=tf.ones_like(alone, tf.bool),
+                num_groups=num_groups,
+                reorder_cache=reorder_cache,
             ),
-            memory_mask=tf.ones_like(alone, tf.bool),
         )
         np.testing.assert_array_equal(found["ids"][row], expected["ids"][0])
         np.testing.assert_allclose(found["score"][row], expected["scores"][0], atol=1e-5)
