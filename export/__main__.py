@@ -22,17 +22,17 @@ from keras_attention.export.search_arguments import add_search_arguments, make_s
 from keras_attention.export.translator_export import export_translator
 from keras_attention.export.validate import validate_export
 
-ANY_MODEL_OPTIONS = ("--version", "--name", "--dtype", "--quantization")  # not of translators alone
+ANY_MODEL_OPTIONS = ("--version", "--name", "--dtype", "--quantization")  # of every kind of model
 DESCRIPTION = """\
 Exports a trained run as a SavedModel version for TensorFlow Serving, BASE_DIR/<version>.
-A translator takes text and returns n-best text with scores and alignments; another model keeps
-its inputs and outputs. The version appears after it is complete and its warm-up requests have
+A translator takes text and returns n-best text with scores and alignments; any other model
+keeps its inputs and outputs. The version appears after it is complete and its warm-up requests have
 run, so a server may be watching BASE_DIR. With --validate PATH the command checks a version's
 compatibility with TensorFlow Serving, prints the problems, and exits with 1 if there are any."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command line and returns its exit status: 0, 1 on failure, 2 on wrong usage."""
+    """Runs the command line. Returns 0, or 1 on failure; exits with status 2 on wrong usage."""
     parser = _make_parser()
     options = parser.parse_args(arguments)
     given = _list_given_options(parser, arguments, options)

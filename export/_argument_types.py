@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 MAX_SECONDS = 3600.0
 MAX_MIB = 1024.0
-MAX_INT = 2**63 - 1  # of TensorFlow's numbers, and of versions
+MAX_INT = 2**63 - 1  # the largest int64, which versions and TensorFlow's numbers are
 MAX_QUOTED_CHARACTERS = 40
 
 
@@ -26,12 +26,12 @@ def parse_int(text: str, most: int = MAX_INT) -> int | None:
 
 
 def positive_int(text: str) -> int:
-    """Returns a positive int of 64 bits; argparse tells what is none."""
+    """Returns the positive 64-bit int that `text` spells; argparse reports anything else."""
     return _positive_int(text, MAX_INT)
 
 
 def positive_int_up_to(most: int) -> Callable[[str], int]:
-    """Returns the type of positive ints of at most `most`."""
+    """Returns the argparse type of positive ints of at most `most`."""
     return functools.partial(_positive_int, most=most)
 
 

@@ -25,7 +25,7 @@ except ImportError:  # of the extra `beam`; the command reports that it is missi
     beam, ModelHandler = None, object
 
 MAX_BATCH_BYTES = 2**18  # of the texts in a batch
-COUNTS_FILE = "counts.json"  # written in any order with the others
+COUNTS_FILE = "counts.json"  # written with the other output files, in any order
 CHUNK = 1024  # records that are read at a time
 
 
@@ -161,7 +161,7 @@ def _read_lines(path, job) -> Iterator:
 
 
 def _read_text(path):
-    """Yields the lines of a text file, with their ends."""
+    """Yields the lines of a text file, with their line endings."""
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
         try:
             yield from gzip.open(file) if path.endswith(".gz") else file

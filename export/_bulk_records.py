@@ -13,9 +13,8 @@ from google.protobuf.message import DecodeError
 
 from keras_attention.export.serving._json_responses import dump_json, make_lists
 from keras_attention.export.serving.errors import ServingError
+from keras_attention.search.beam import PADDING_SCORE
 
-#: The score in place of a hypothesis that the search did not find.
-NO_HYPOTHESIS = -1e9
 MAX_SHOWN_CHARACTERS = 1000  # of a line that failed
 MAX_INT32 = 2**31 - 1
 
@@ -27,15 +26,13 @@ def list_columns(definition) -> list[tuple[str, str]]:
         definition: `SignatureDef` of the signature.
 
     Raises:
-        ValueError: If an input is not one string, int32 or float32 for each example.
+        ValueError: If an input is not a single string, int32 or float32 per example.
     """
     columns = []
     for name, info in sorted(definition.inputs.items(), key=lambda pair: (pair[0] != "text", pair)):
         dtype = tf.as_dtype(info.dtype).name
         if len(info.tensor_shape.dim) != 1 or dtype not in ("string", "int32", "float32"):
-            raise ValueError(
-                f"Its input {name} is not one string, int32 or float32 for each example"
-            )
+            raise ValueError(f"input {name} is not a single string, int32 or float32 per example")
         columns.append((name, dtype))
     return columns
 
@@ -53,14 +50,15 @@ def parse_text(content: bytes, columns: Sequence[tuple[str, str]], max_bytes: in
     """
     content = content.removesuffix(b"\n").removesuffix(b"\r")
     _check_length(content, max_bytes)
+    if not content.strip():
+        raise ValueError("the line is empty")
     parts = content.split(b"\t") if len(columns) > 1 else [content]
-    if len(parts) != len(columns) and content.strip():
+    if len(parts) != len(columns):
         names = ", ".join(name for name, _ in columns)
         raise ValueError(f"expected {len(columns)} columns ({names}), found {len(parts)}")
-    if not content.strip():
-        raise ValueError("empty")
     return tuple(
-        _convert_text(name, dtype, part) for (name, dtype), part in zip(columns, parts, strict=True)
+        _check_text(name, part) if dtype == "string" else _parse_number(name, dtype, part)
+        for (name, dtype), part in zip(columns, parts, strict=True)
     )
 
 
@@ -82,8 +80,9 @@ def parse_example(content: bytes, columns: Sequence[tuple[str, str]], max_bytes:
             raise ValueError(f"feature {name}: expected 1 value of {kind}, found {len(found)}")
         if dtype == "string":
             _check_length(found[0], max_bytes)
-        part = found[0] if dtype == "string" else str(found[0]).encode()
-        values.append(_convert_text(name, dtype, part))
+            values.append(_check_text(name, found[0]))
+        else:
+            values.append(_check_number(name, dtype, found[0], str(found[0])))
     return tuple(values)
 
 
@@ -92,23 +91,36 @@ def _check_length(content, max_bytes):
         raise ValueError(f"{len(content):,} bytes, at most {max_bytes:,} are allowed")
 
 
-def _convert_text(name, dtype, part):
-    """Returns the value of a column: bytes of UTF-8, an int or a float."""
+def _decode(name, content):
     try:
-        text = part.decode()
+        return content.decode()
     except UnicodeDecodeError as error:
         raise ValueError(f"{name} is not UTF-8: byte {error.start + 1}") from None
-    if dtype == "string":
-        if not text.strip():
-            raise ValueError(f"{name} is empty")
-        return part
+
+
+def _check_text(name, content):
+    """Returns the bytes of a text; raises `ValueError` if they are not UTF-8 or it is empty."""
+    if not _decode(name, content).strip():
+        raise ValueError(f"{name} is empty")
+    return content
+
+
+def _parse_number(name, dtype, content):
+    """Returns the int or float that `content` spells."""
+    text = _decode(name, content)
     try:
-        value = int(text) if dtype == "int32" else float(text)
+        number = int(text) if dtype == "int32" else float(text)
     except ValueError:
-        value = math.nan
-    if not abs(value) <= (MAX_INT32 if dtype == "int32" else float(np.finfo(np.float32).max)):
-        raise ValueError(f"{name} is no {dtype}: {text[:40]!r}")
-    return value
+        number = math.nan
+    return _check_number(name, dtype, number, text)
+
+
+def _check_number(name, dtype, number, text):
+    """Returns `number`; raises `ValueError`, which quotes `text`, if it is not of the dtype."""
+    limit = MAX_INT32 if dtype == "int32" else float(np.finfo(np.float32).max)
+    if not abs(number) <= limit:  # also true for NaN
+        raise ValueError(f"{name} is not a valid {dtype}: {text[:40]!r}")
+    return number
 
 
 def run_lines(
@@ -116,7 +128,7 @@ def run_lines(
 ) -> Iterable[tuple[bool, bytes]]:
     """Yields `(True, answer)` or `(False, failure)` for each line, both JSON.
 
-    If the model fails on a batch, its halves run apart, down to the lines that fail by themselves.
+    If the model fails on a batch, each half runs by itself, down to the single lines that fail.
 
     Args:
         run: Function from a dict of input arrays to a dict of output arrays.
@@ -167,9 +179,10 @@ def format_failure(file: str, number: int, content: bytes, reason: str) -> bytes
 
 
 def remove_padding(outputs: dict, n_best: int | None = None) -> dict:
-    """Returns the outputs of one example as lists, without what pads them to their batch.
+    """Returns the outputs of one example as lists, without the padding that the batch added.
 
-    Hypotheses that the search did not find are left out, too. Outputs are the same in any batch.
+    Hypotheses that the search did not find are left out, too. The result does not depend on the
+    batch in which the example ran.
 
     Args:
         outputs: Dict of arrays, an example's outputs of a signature.
@@ -179,31 +192,33 @@ def remove_padding(outputs: dict, n_best: int | None = None) -> dict:
     >>> remove_padding({"text": np.array([b"a dog", b""], object), "score": score})
     {'text': ['a dog'], 'score': [-0.5]}
     """
+    # A row of a string array is a plain `bytes`, which NumPy would turn into a fixed-width string.
     outputs = {
         name: np.asarray(value, getattr(value, "dtype", object)) for name, value in outputs.items()
     }
-    if outputs.get("score", np.zeros(())).ndim == 1:
-        kept = int(np.sum(outputs["score"] > NO_HYPOTHESIS))
-        kept = kept if n_best is None else min(kept, n_best)
+    has_n_best = "score" in outputs and outputs["score"].ndim == 1
+    if has_n_best:
+        num_found = int(np.sum(outputs["score"] > PADDING_SCORE))
+        num_kept = num_found if n_best is None else min(num_found, n_best)
         outputs = {
-            name: array if name.startswith("source_") else array[:kept]
+            name: array if name.startswith("source_") else array[:num_kept]
             for name, array in outputs.items()
         }
     source_length = outputs.get("source_length")
-    found = {}
+    lists = {}
     for name, array in outputs.items():
         if name == "source_tokens" and source_length is not None:
             array = array[:source_length]
         if name == "alignment" and source_length is not None:
             array = array[..., :source_length]
         if name in ("tokens", "ids", "token_log_prob", "alignment") and "length" in outputs:
-            found[name] = _cut(name, array, outputs["length"])
+            lists[name] = _truncate(name, array, outputs["length"])
         else:
-            found[name] = make_lists(name, array)
-    return found
+            lists[name] = make_lists(name, array)
+    return lists
 
 
-def _cut(name, array, length):
+def _truncate(name, array, length):
     """Returns lists of the first `length` tokens, for one hypothesis or for each."""
     if length.ndim == 0:
         return make_lists(name, array[:length])

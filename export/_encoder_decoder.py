@@ -37,7 +37,7 @@ def connect_encoder_decoder(
         name: Name of the model.
 
     Raises:
-        ValueError: If a part has another name, or the encoder has other outputs.
+        ValueError: If a part has a different name, or the encoder has different outputs.
     """
     for part, wanted in ((encoder, "encoder"), (decoder, "decoder")):
         if getattr(part, "name", None) != wanted:

@@ -5,6 +5,7 @@ import tensorflow as tf
 from keras_attention.decoders import get_decoder_start_id, start_decoder
 from keras_attention.export._copied_words import make_copied_words
 from keras_attention.export._encoder_decoder import standardize_encoder_outputs
+from keras_attention.export._source_joiner import make_source_joiner
 from keras_attention.export._tf_functions import (
     append_eos,
     make_source_mask,
@@ -37,6 +38,7 @@ class TranslationPipeline:
         start_id: The id that the decoder reads first.
         num_logits: Number of logits of a step, at least the size of the target vocabulary.
         copied_words: The `CopiedWords` of a decoder that copies words of the source, or None.
+        source_joiner: The `SourceJoiner` of an encoder that reads several sources, or None.
     """
 
     def __init__(self, model, source, target, max_source_length, max_length):
@@ -49,6 +51,7 @@ class TranslationPipeline:
         self.max_source_length, self.max_length = max_source_length, max_length
         self.start_id = get_decoder_start_id(self._decoder)
         self.copied_words = make_copied_words(self._decoder, source, max_source_length)
+        self.source_joiner = make_source_joiner(encoder, source)
         self._num_source_ids, self._num_ids = source.vocabulary_size, target.vocabulary_size
         if self.copied_words is not None:
             self._num_source_ids = self._num_ids = self.copied_words.num_ids
@@ -56,8 +59,12 @@ class TranslationPipeline:
     def _run_encoder(self, ids):
         return self._encoder(ids, training=False)
 
-    def encode(self, ids, length):
-        """Returns the decoder's `state` and `memory` for sources that end with EOS."""
+    def start_decoding(self, ids, length):
+        """Runs the encoder on source ids that end with EOS.
+
+        Returns:
+            The decoder's initial `state` and its `memory`.
+        """
         # XLA traces the encoder again: its products may have no kernel outside of XLA.
         encode = self._run_encoder if is_compiled_by_xla() else self._traced_encoder
         known, copied = ids, {}
@@ -78,7 +85,7 @@ class TranslationPipeline:
             logits = tf.where(in_vocabulary, logits, MASKED_LOGIT)
         return logits, state, alignment
 
-    def encode_source(self, text):
+    def tokenize_source(self, text):
         """Returns the ids `(B, S)` of texts and their lengths, both with EOS."""
         # Truncate before padding: one long text must not widen the other examples.
         ids, length = self.source.encode(text, self.max_source_length)
@@ -86,7 +93,7 @@ class TranslationPipeline:
             ids = self.copied_words.number(ids, text)
         return self.prepare_source(ids, length)
 
-    def encode_target(self, targets, text, max_length=None):
+    def tokenize_target(self, targets, text, max_length=None):
         """Returns the ids of targets, EOS last, for the sources `text`; cut off if `max_length`."""
         ids, length = self.target.encode(targets, max_length)
         if self.copied_words is not None:

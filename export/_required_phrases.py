@@ -10,7 +10,7 @@ from keras_attention.export.tokenizers import Tokenizer
 from keras_attention.export.tokenizers.base import BOS_ID, UNKNOWN_ID
 
 OWNER = "Translator.beam"
-#: How many phrases a text of the signature `translate_with_phrases` has at most, and their tokens.
+#: Maximum numbers of phrases of a text in `translate_with_phrases`, and of tokens of a phrase.
 MAX_PHRASES, MAX_PHRASE_TOKENS = 8, 16
 MAX_SHOWN = 100  # characters of a text in an error
 
@@ -73,7 +73,7 @@ def encode_phrases(
 
 
 def encode_phrase_lines(texts: tf.Tensor, target: Tokenizer, search: SearchOptions) -> tf.Tensor:
-    """Returns the phrases of texts `(batch,)`, one a line, for the signature of an export.
+    """Returns the phrases of texts `(batch,)`, one per line, for the signature of an export.
 
     The graph fails with an `InvalidArgumentError` that names the first phrase or text at fault.
 

@@ -80,7 +80,9 @@ def check_search_ram(pipeline, search, xla_buckets=None):
 def _count_state_bytes(pipeline, source):
     """Returns the bytes of a decoder's state for one hypothesis; `source` is in tokens."""
     length = tf.TensorSpec([None], tf.int32)
-    start = make_tf_function(lambda ids, length: pipeline.encode(ids, length)[0], IDS, length)
+    start = make_tf_function(
+        lambda ids, length: pipeline.start_decoding(ids, length)[0], IDS, length
+    )
     total = 0
     for leaf in tf.nest.flatten(start.get_concrete_function().structured_outputs):
         size = leaf.dtype.size

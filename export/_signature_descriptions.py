@@ -87,7 +87,7 @@ TRANSLATOR_SIGNATURES = {
         "description": "N-best translations that contain given phrases.",
         "inputs": {
             "text": TEXT,
-            "phrases": "phrases that every translation of the text contains, one a line; "
+            "phrases": "phrases that every translation of the text contains, one per line; "
             "empty text for none. An unknown word in a phrase is an error",
         },
         "outputs": {"text": TRANSLATIONS, "score": SCORE, "length": LENGTH},
@@ -105,3 +105,17 @@ TRANSLATOR_SIGNATURES = {
         },
     },
 }
+
+
+def describe_translate_sources(joiner) -> dict[str, dict]:
+    """Returns the description of `translate_sources`, which a `SourceJoiner` adds."""
+    separator = joiner.separator
+    description = {
+        "description": f"N-best translations of several sources, which {separator} joins to the "
+        "text of the other signatures.",
+        "inputs": {
+            spec.name: f"texts of source {number}, UTF-8; {separator} in them is removed"
+            for number, spec in enumerate(joiner.inputs, 1)
+        },
+    }
+    return {"translate_sources": TRANSLATOR_SIGNATURES["serving_default"] | description}

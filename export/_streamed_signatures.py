@@ -14,9 +14,8 @@ import tensorflow as tf
 
 from keras_attention.export._tf_functions import (
     MAX_CHUNK_SIZE,
-    call_with_any_batch,
+    make_signature,
     make_source_mask,
-    make_tf_function,
 )
 from keras_attention.export.tokenizers.base import UNKNOWN_TEXT
 from keras_attention.search import ResumableSearch
@@ -43,7 +42,7 @@ class StreamedSignature:
         self._signatures, self._pipeline = signatures, signatures.pipeline
         self._name = name
         self._structures = {}  # set while `start` is traced
-        start = make_tf_function(self._start, TEXT)
+        start = make_signature(self._start, TEXT)
         with tf.init_scope():
             found = start.get_concrete_function().structured_outputs
         state = [
@@ -53,25 +52,17 @@ class StreamedSignature:
         ]
         self.functions = {
             "start": start,
-            "advance": make_tf_function(self._advance, STEPS, *state),
-            "finish": make_tf_function(self._finish, *state),
+            "advance": make_signature(self._advance, STEPS, *state),
+            "finish": make_signature(self._finish, *state),
         }
 
     def _start(self, text):
         message = f"a streamed search takes at most {MAX_CHUNK_SIZE} texts"
         check = tf.debugging.assert_less_equal(tf.size(text), MAX_CHUNK_SIZE, message=message)
         with tf.control_dependencies([check]):
-            return call_with_any_batch(self._compute_start, tf.identity(text))
-
-    def _advance(self, steps, *state):
-        return call_with_any_batch(self._compute_advance, steps, *state)
-
-    def _finish(self, *state):
-        return call_with_any_batch(self._compute_finish, *state)
-
-    def _compute_start(self, text):
-        ids, length = self._pipeline.encode_source(text)
-        decoder_state, memory = self._pipeline.encode(ids, length)
+            text = tf.identity(text)
+        ids, length = self._pipeline.tokenize_source(text)
+        decoder_state, memory = self._pipeline.start_decoding(ids, length)
         carried = {"length": length, "mask": make_source_mask(ids, length)}
         carried |= {"memory": memory, "text": text}
         search = self._open_search(decoder_state, carried)
@@ -80,27 +71,27 @@ class StreamedSignature:
         )
         return self._pack(search, carried | {"search": search.start()})
 
-    def _compute_advance(self, steps, *state):
+    def _advance(self, steps, *state):
         carried = self._unpack(state)
         search = self._open_search(self._make_decoder_state(carried), carried)
         num_steps = tf.clip_by_value(tf.reduce_max(steps), 1, self._pipeline.max_length)
         advanced = search.advance(carried["search"], num_steps)
         return self._pack(search, carried | {"search": advanced})
 
-    def _compute_finish(self, *state):
+    def _finish(self, *state):
         carried = self._unpack(state)
         search = self._open_search(self._make_decoder_state(carried), carried)
-        return self._signatures.format_found(
+        return self._signatures.format_results(
             self._name, search.finish(carried["search"]), carried["text"]
         )
 
     def _open_search(self, decoder_state, carried):
-        function, options = self._signatures.get_search(self._name, carried["mask"])
-        given = (self._pipeline.step, decoder_state, carried["memory"])
-        return ResumableSearch(function, *given, **options)
+        function, arguments = self._signatures.choose_search_function(self._name, carried["mask"])
+        inputs = (self._pipeline.step, decoder_state, carried["memory"])
+        return ResumableSearch(function, *inputs, **arguments)
 
     def _make_decoder_state(self, carried):
-        """Returns a decoder state of which a resumed search uses the structure alone."""
+        """Returns a decoder state; a resumed search uses only its structure."""
         batch = tf.size(carried["length"])
         return tf.nest.map_structure(
             lambda spec: tf.zeros([batch, *(size or 1 for size in spec.shape[1:])], spec.dtype),
@@ -112,16 +103,16 @@ class StreamedSignature:
         certain, is_active = search.find_certain(carried["search"]), carried["search"].active
         found = {"ids": certain["ids"], "alignment": certain.get("alignments")}
         text = self._signatures.decode(found, carried["text"])
-        # More bytes of a character may follow its first ones.
-        is_held = tf.strings.regex_replace(text, f"{UNKNOWN_TEXT}+$", "")
-        text = tf.where(is_active, is_held, text)
+        # Hold back trailing U+FFFD: the missing bytes of the character may still follow.
+        held_back = tf.strings.regex_replace(text, f"{UNKNOWN_TEXT}+$", "")
+        text = tf.where(is_active, held_back, text)
         self._structures["carried"] = _get_specs(carried)
         flat = [_to_served_dtype(tensor) for tensor in tf.nest.flatten(carried)]
         state = {STATE.format(number): tensor for number, tensor in enumerate(flat)}
         return {"text": text, "active": tf.cast(is_active, tf.int32), **state}
 
     def _unpack(self, state):
-        """Returns what `_pack` was given; refuses states that a server has joined or padded."""
+        """Returns the argument of `_pack`; fails on states that a server has joined or padded."""
         specs = tf.nest.flatten(self._structures["carried"])
         flat = [
             tf.cast(tensor, spec.dtype) if tensor.dtype != spec.dtype else tensor

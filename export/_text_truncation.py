@@ -1,4 +1,4 @@
-"""Cutting texts after a number of bytes, before a character that would be split."""
+"""Truncates texts to a number of bytes, without splitting a character."""
 
 import tensorflow as tf
 
@@ -9,7 +9,7 @@ _EXTENDING = rf"\p{{M}}{_JOINER}\x{{1160}}-\x{{11FF}}\x{{1F3FB}}-\x{{1F3FF}}"
 _BEGINS_EXTENDING = rf"[{_EXTENDING}]\C*"
 _ENDS_JOINING = rf"\C*{_JOINER}"
 _LAST_CLUSTER = rf"(?:[^{_EXTENDING}][{_EXTENDING}]*{_JOINER})*[^{_EXTENDING}]?[{_EXTENDING}]*$"
-MAX_CLUSTER_BYTES = 256  # bytes of a character with its marks that are looked at
+MAX_CLUSTER_BYTES = 256  # of a character with its marks; further bytes are not examined
 
 
 def truncate_bytes(texts, limit: int):

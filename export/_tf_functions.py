@@ -86,7 +86,17 @@ def match_static_batch(tensor, like):
     return tensor
 
 
-def call_with_any_batch(function, *inputs):
+def make_signature(function, *inputs):
+    """Returns `function` as the `tf.function` of a signature, for batches of any size.
+
+    Args:
+        function: Callable from tensors `(batch, ...)`, at least one example, to a dict of tensors.
+        inputs: A `tf.TensorSpec` for each argument.
+    """
+    return make_tf_function(lambda *tensors: run_with_batch_checks(function, *tensors), *inputs)
+
+
+def run_with_batch_checks(function, *inputs):
     """Returns the outputs of `function`, also for an empty batch.
 
     An empty batch is padded to one example, whose outputs are removed. Inputs with different batch

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.export._signatures import INPUTS
+from keras_attention.export._signatures import list_inputs
 from keras_attention.export._streamed_signatures import STREAMED
 from keras_attention.export._warmup_requests import (
     WARMUP_BATCH_SIZES,
@@ -13,7 +13,7 @@ from keras_attention.export._warmup_requests import (
     make_text_of_length,
 )
 from keras_attention.export.compilation import XLABuckets
-from keras_attention.export.tokenizers.base import SPECIAL_IDS
+from keras_attention.export.tokenizers.base import FIRST_TOKEN_ID
 
 TYPICAL_LENGTH = 16  # tokens
 # Outputs that clients fetch alone, by signature: a server warms up each set of outputs separately.
@@ -29,24 +29,27 @@ def make_translator_requests(
 
     Args:
         pipeline: A `TranslationPipeline`.
-        signatures: Names of the signatures; `make_streamed_requests` has those of streams.
+        signatures: Names of the signatures; streamed signatures are skipped, see
+            `make_streamed_requests`.
         xla_buckets: The `XLABuckets` of a compiled export, else None.
 
     Returns:
-        List of `WarmupRequest`: every signature with batches of 1 and 8, and sets of outputs that
-        clients often fetch alone.
+        List of `WarmupRequest`. For each signature one request per batch size in
+        `WARMUP_BATCH_SIZES`, or per bucket if XLA compiles it; and one for each set of outputs in
+        `FETCHED_ALONE`.
     """
     compiled = COMPILED_SIGNATURES if xla_buckets else ()
     requests = []
-    for name in filter(INPUTS.__contains__, signatures):
+    inputs = list_inputs(pipeline)
+    for name in (name for name in signatures if name in inputs):
         shapes = [(batch, TYPICAL_LENGTH) for batch in WARMUP_BATCH_SIZES]
         if name in compiled:
             shapes = xla_buckets.shapes()
         for batch, length in shapes:
             requests.append(WarmupRequest(name, _make_inputs(name, pipeline, batch, length)))
         for outputs in FETCHED_ALONE.get(name, ()):
-            inputs = _make_inputs(name, pipeline, *shapes[0])
-            requests.append(WarmupRequest(name, inputs, outputs))
+            values = _make_inputs(name, pipeline, *shapes[0])
+            requests.append(WarmupRequest(name, values, outputs))
     return requests
 
 
@@ -55,12 +58,14 @@ def make_streamed_requests(pipeline, functions) -> list[WarmupRequest]:
 
     Args:
         pipeline: A `TranslationPipeline`.
-        functions: The `tf.function`s by signature name; `start` is run to have a state.
+        functions: The `tf.function`s by signature name; `<name>_start` is run once to obtain a
+            state.
     """
     requests = []
     for name in STREAMED:
         if f"{name}_start" not in functions:
             continue
+        # Both streamed signatures take `text` alone, as `greedy` does.
         inputs = _make_inputs("greedy", pipeline, 1, TYPICAL_LENGTH)
         found = functions[f"{name}_start"](tf.constant(inputs["text"]))
         state = {key: array.numpy() for key, array in found.items() if key.startswith("state_")}
@@ -73,9 +78,8 @@ def make_streamed_requests(pipeline, functions) -> list[WarmupRequest]:
 
 def _make_inputs(signature, pipeline, batch, length):
     """Returns the inputs of a request: `batch` examples of `length` source tokens with EOS."""
-    texts = {"text": pipeline.source, "target": pipeline.target}
     values = {
-        "ids": np.full((batch, length - 1), len(SPECIAL_IDS), np.int32),
+        "ids": np.full((batch, length - 1), FIRST_TOKEN_ID, np.int32),
         "length": np.full((batch,), length - 1, np.int32),
         "length_penalty": np.full((batch,), 0.6, np.float32),
         "max_length": np.full((batch,), pipeline.max_length, np.int32),
@@ -83,8 +87,10 @@ def _make_inputs(signature, pipeline, batch, length):
         "temperature": np.ones((batch,), np.float32),
         "phrases": np.full((batch,), b"", object),
     }
-    wanted = [spec.name for spec in INPUTS[signature]]
-    for name in set(wanted) & set(texts):
-        text = make_text_of_length(texts[name], length - 1).encode()
-        values[name] = np.array([text] * batch, object)
+    wanted = [spec.name for spec in list_inputs(pipeline)[signature]]
+    for name in wanted:
+        if name not in values:  # a text
+            tokenizer = pipeline.target if name == "target" else pipeline.source
+            text = make_text_of_length(tokenizer, length - 1).encode()
+            values[name] = np.array([text] * batch, object)
     return {name: values[name] for name in wanted}

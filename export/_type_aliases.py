@@ -8,7 +8,7 @@ import tensorflow as tf
 
 #: Texts `(batch,)`, as a tensor or as Python's or NumPy's strings.
 Texts: TypeAlias = tf.Tensor | np.ndarray | Sequence[str | bytes]
-#: What the JSON of a run or a model card holds.
+#: A value in the JSON of a run or a model card.
 JSONValue: TypeAlias = str | int | float | Sequence["JSONValue"] | Mapping[str, "JSONValue"] | None
 #: `(ids, length) -> dict` of tensors over the rows.
 TextFunction: TypeAlias = Callable[[tf.Tensor, tf.Tensor], dict[str, tf.Tensor]]

@@ -1,7 +1,7 @@
 """The warm-up file: requests that a server runs before a version goes live.
 
 The first call of a graph takes a hundred times as long as the next ones. So does the first call for
-another set of outputs and, with XLA, for another shape. A server replays
+a different set of outputs and, with XLA, for a different shape. A server replays
 `assets.extra/tf_serving_warmup_requests` while it loads a version, and refuses the version if a
 request fails. `replay_requests` runs the requests in the same way, so an export can test them.
 """

@@ -61,8 +61,8 @@ def create_directory(
 
     Args:
         path: The directory to create. Its parent must exist.
-        make_next_path: None, or a function that returns another path in the same parent, called if
-            `path` exists at the time of the rename.
+        make_next_path: None, or a function that returns a different path in the same parent,
+            called if `path` exists at the time of the rename.
 
     Yields:
         A `pathlib.Path` in the same parent.

@@ -27,7 +27,7 @@ with the options of Apache Beam, on Flink, Spark or Dataflow. OUTPUT is a new fo
 
   output-*.jsonl   a JSON object for each line that was answered, with its file and line number
   failed-*.jsonl   the others, with the reason
-  summary.json     the numbers of both; it is there once all lines are
+  summary.json     the counts of both; it is written once all lines are done
 
 Answers are in no particular order. A line is a text; for a signature with several inputs it has a
 column for each, separated by tabs: text<TAB>target for score. A TFRecord file, whose name contains
@@ -41,7 +41,7 @@ examples:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command line and returns its exit status: 0, 1 on failure, 2 on wrong usage."""
+    """Runs the command line. Returns 0, or 1 on failure; exits with status 2 on wrong usage."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     place = arguments.index("--") if "--" in arguments else len(arguments)
     parser = _make_parser()
@@ -87,7 +87,7 @@ def make_job(options: argparse.Namespace) -> _bulk_pipeline.BulkJob:
     try:
         columns = list_columns(signatures[name])
     except ValueError as error:
-        raise ValueError(f"{version}: signature {name} does not take lines. {error}.") from None
+        raise ValueError(f"{version}: signature {name} does not take lines: {error}.") from None
     return _bulk_pipeline.BulkJob(
         str(version),
         name,
@@ -113,7 +113,7 @@ def _find_version(path):
 def create_output(path: str) -> Iterator[str]:
     """Yields the folder to write to; `path` exists afterwards, unless there was an exception.
 
-    A folder of another file system, such as `gs://bucket/folder`, is written to directly: there
+    A folder of a remote file system, such as `gs://bucket/folder`, is written to directly: there
     `summary.json` alone says that it is complete.
 
     Raises:
@@ -167,7 +167,7 @@ def _run(job, folder, processes, beam_options):
 def _end_with_workers():
     """Raises the error of the thread that waits for a worker process, once that has ended.
 
-    Beam only notices a worker that had connected. For any other it would wait for ever.
+    Beam only notices the end of a worker that had connected. It would wait forever for any other.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can be interrupted
@@ -219,7 +219,7 @@ def _make_parser():
     text = "threads of TensorFlow in each process (default: number of CPU cores)"
     option("--threads", positive_int_up_to(MAX_PROCESSES), "N", None, text)
     option("--batch-size", positive_int, "N", 64, "lines in a batch (default: %(default)s)")
-    text = "longer lines, and texts of a TFRecord, fail (default: %(default)s)"
+    text = "longer lines, and longer texts of a TFRecord, fail (default: %(default)s)"
     option("--max-line-bytes", positive_int, "N", 2**16, text)
     option("--shards", positive_int, "N", None, "output files (default: the runner chooses)")
     return parser

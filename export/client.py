@@ -10,11 +10,11 @@ from keras_attention.export.serving.errors import ServingError
 
 DESCRIPTION = """\
 Sends texts to a model server, over REST (http://host:8501) or gRPC (grpc://host:8500), and
-prints the n-best translations. Without TEXT it reads the standard input, one text a line."""
+prints the n-best translations. Without TEXT, it reads standard input, one text per line."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command line and returns its exit status: 0, 1 on failure, 2 on wrong usage."""
+    """Runs the command line. Returns 0, or 1 on failure; exits with status 2 on wrong usage."""
     parser = _make_parser()
     options = parser.parse_args(arguments)
     if hasattr(sys.stdin, "reconfigure"):  # invalid UTF-8 becomes U+FFFD
@@ -60,7 +60,7 @@ def _make_parser():
         "--model", default=DEFAULT_MODEL, help="name on the server (default: %(default)s)"
     )
     parser.add_argument("--version", type=int, metavar="N", help="default: the latest")
-    parser.add_argument("--label", help="a version label instead of a version")
+    parser.add_argument("--label", help="label of the version to use, instead of --version")
     parser.add_argument(
         "--n-best", type=positive_int, metavar="N", help="translations to print (default: all)"
     )

@@ -38,8 +38,8 @@ class XLABuckets:
             CPU cores, 2 parts of 16 are faster than one of 32; on a GPU they are not.
 
     Raises:
-        ValueError: If the sizes are not increasing sequences of positive ints, `precision` has
-            another value, or `split` exceeds the largest batch size.
+        ValueError: If the sizes are not increasing sequences of positive ints, `precision` is
+            unknown, or `split` exceeds the largest batch size.
 
     Example:
 

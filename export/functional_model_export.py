@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from keras_attention import validation
 from keras_attention.export import _model_card
-from keras_attention.export._tf_functions import append_eos, call_with_any_batch, make_tf_function
+from keras_attention.export._tf_functions import append_eos, make_signature
 from keras_attention.export._type_aliases import JSONValue
 from keras_attention.export._version_writer import (
     ServedModule,
@@ -33,7 +33,7 @@ TYPICAL_SIZE = 16  # size of an unknown dimension in warm-up requests
 
 @dataclasses.dataclass(frozen=True)
 class TextInput:
-    """Replaces an input of ids by an input of text.
+    """Replaces an input of ids with an input of text.
 
     Args:
         tokenizer: A `Tokenizer`.
@@ -42,7 +42,7 @@ class TextInput:
         add_eos: Whether EOS, id 3, is appended to the ids, as in translators.
 
     Raises:
-        ValueError: If an argument has another type.
+        ValueError: If `tokenizer` is not a `Tokenizer` or `max_length` is not positive.
     """
 
     tokenizer: Tokenizer
@@ -58,15 +58,23 @@ class TextInput:
         if self.max_length is not None:
             validation.check_positive_int("TextInput", "max_length", self.max_length)
 
-    def ids(self, text: tf.Tensor, columns: int | None) -> tf.Tensor:
-        """Returns ids `(batch, length)`, padded with 0 to the longest text or to `columns`."""
-        limits = [limit for limit in (self.max_length, columns) if limit is not None]
+    def encode_padded(self, text: tf.Tensor, static_width: int | None) -> tf.Tensor:
+        """Returns the ids of texts `(batch,)`, padded with 0.
+
+        Args:
+            text: String tensor of shape `(batch,)`.
+            static_width: The number of ids of every text, or None for that of the longest text.
+
+        Returns:
+            Int tensor of shape `(batch, length)`.
+        """
+        limits = [limit for limit in (self.max_length, static_width) if limit is not None]
         limit = min(limits) - self.add_eos if limits else None
         ids, length = self.tokenizer.encode(text, limit)
         if self.add_eos:
             ids = append_eos(ids, length)
         # A model reads at least one position, even if it is padding.
-        width = columns or tf.maximum(tf.shape(ids)[1], 1)
+        width = static_width or tf.maximum(tf.shape(ids)[1], 1)
         return tf.pad(ids, [[0, 0], [0, width - tf.shape(ids)[1]]])
 
 
@@ -94,7 +102,7 @@ def export_model(
         model: A functional `keras.Model`. Dimension 0 of every input and output is the batch.
         directory: Base directory of the model. The version becomes a folder in it.
         tokenizers: None, or a dict of the inputs to read from text: `{"words": tokenizer}`, or
-            a `TextInput` for other limits. Ids `(batch, length)` become texts `(batch,)`; ids
+            a `TextInput` for different limits. Ids `(batch, length)` become texts `(batch,)`; ids
             `(batch, sentences, length)` become texts `(batch, sentences)`, where `""` is padding.
         version: Positive int; None for the highest existing version plus 1.
         name: Name of the model in a server; None for the name of `directory`.
@@ -128,49 +136,51 @@ def export_model(
         validation.check_positive_int(OWNER, "version", version)
     name = resolve_model_name(OWNER, name, directory)
     inputs, outputs = _name_tensors(model)
-    texts = _make_text_inputs(tokenizers or {}, inputs)
-    specs = [_make_spec(key, tensor, key in texts) for key, tensor in inputs.items()]
-    for key in sorted(set(descriptions or {}) - set(inputs) - set(outputs)):
+    text_inputs = _make_text_inputs(tokenizers or {}, inputs)
+    specs = [_make_spec(key, tensor, key in text_inputs) for key, tensor in inputs.items()]
+    unknown = sorted(set(descriptions or {}) - set(inputs) - set(outputs))
+    if unknown:
         raise ValueError(
             f"{OWNER} expects `descriptions` of inputs and outputs, {sorted([*inputs, *outputs])}. "
-            f"Received: a description of {key!r}"
+            f"Received: descriptions of {', '.join(unknown)}"
         )
 
     def call_model(*values):
         feeds = dict(zip(inputs, values, strict=True))
-        for key, text in texts.items():
-            feeds[key] = _encode_input(text, feeds[key], inputs[key].shape)
+        for key, text_input in text_inputs.items():
+            feeds[key] = _encode_input(text_input, feeds[key], inputs[key].shape)
         feeds = {key: tf.cast(value, inputs[key].dtype) for key, value in feeds.items()}
         arguments = keras.tree.pack_sequence_as(model.input, list(feeds.values()))
         return _cast_outputs(keras.tree.flatten(model(arguments, training=False)), outputs)
 
-    functions = {
-        "serving_default": make_tf_function(
-            lambda *values: call_with_any_batch(call_model, *values), *specs
-        )
-    }
-    used = {key: text.tokenizer for key, text in texts.items()}
+    functions = {"serving_default": make_signature(call_model, *specs)}
+    used_tokenizers = {key: text_input.tokenizer for key, text_input in text_inputs.items()}
     signature_description = {
         "description": "The outputs of the model for its inputs.",
         "inputs": {key: (descriptions or {}).get(key, "") for key in inputs},
         "outputs": {key: (descriptions or {}).get(key, "") for key in outputs},
     }
-    options = {key: {"max_length": t.max_length, "add_eos": t.add_eos} for key, t in texts.items()}
+    options = {
+        key: {"max_length": text_input.max_length, "add_eos": text_input.add_eos}
+        for key, text_input in text_inputs.items()
+    }
     card = _model_card.draft_card(
         name,
         "model",
         model,
-        used,
+        used_tokenizers,
         {"serving_default": signature_description},
         options=options,
         xla=None,
         run=run,
     )
     contents = VersionContents(
-        ServedModule("model", [variable.value for variable in model.variables], used, functions),
+        ServedModule(
+            "model", [variable.value for variable in model.variables], used_tokenizers, functions
+        ),
         functions,
         card,
-        _make_requests(specs, texts, examples),
+        _make_requests(specs, text_inputs, examples),
     )
     return write_version(OWNER, contents, directory, version)
 
@@ -179,7 +189,7 @@ def _name_tensors(model):
     """Returns dicts of the inputs and of the outputs of a functional model, by name."""
     if not isinstance(model, keras.Model) or not hasattr(model, "output_names"):
         raise ValueError(
-            f"{OWNER} expects `model` to be a functional keras.Model; wrap another one, "
+            f"{OWNER} expects `model` to be a functional keras.Model; wrap any other model, "
             "keras.Model(inputs, model(inputs)). "
             f"Received: model of type {type(model).__name__}"
         )
@@ -195,8 +205,9 @@ def _name_tensors(model):
 
 
 def _key_by_name(side, structure, tensors, names):
-    """Returns a dict of `tensors`, by the keys of a dict or by the names that Keras gives them."""
+    """Returns tensors keyed by the model's own dict keys if it has them, else by Keras's names."""
     if isinstance(structure, dict) and len(structure) == len(tensors):
+        # Flatten the keys as Keras flattens the values, so that the orders match.
         names = keras.tree.flatten({key: key for key in structure})
     if len(set(names)) < len(names):
         raise ValueError(
@@ -213,17 +224,17 @@ def _make_text_inputs(tokenizers, inputs):
             f"{OWNER} expects `tokenizers` for the inputs {', '.join(inputs)}. "
             f"Received: tokenizers for {', '.join(unknown)}"
         )
-    texts = {
+    text_inputs = {
         key: value if isinstance(value, TextInput) else TextInput(value)
         for key, value in tokenizers.items()
     }
-    for key in texts:
+    for key in text_inputs:
         if len(inputs[key].shape) not in (2, 3):
             raise ValueError(
                 f"{OWNER} expects an input with a tokenizer to have the shape (batch, length) or "
                 f"(batch, sentences, length). Received: {key} of shape {tuple(inputs[key].shape)}"
             )
-    return texts
+    return text_inputs
 
 
 def _make_spec(key, tensor, is_text):
@@ -235,10 +246,10 @@ def _make_spec(key, tensor, is_text):
 
 def _encode_input(text_input, text, shape):
     if len(shape) == 2:
-        return text_input.ids(text, shape[-1])
+        return text_input.encode_padded(text, shape[-1])
     # (batch, sentences): encode every sentence as an example; empty ones get no EOS.
     flat = tf.reshape(text, [-1])
-    ids = text_input.ids(flat, shape[-1])
+    ids = text_input.encode_padded(flat, shape[-1])
     ids = tf.where((flat == "")[:, None], 0, ids)
     return tf.reshape(ids, tf.concat([tf.shape(text), tf.shape(ids)[1:]], axis=0))
 
@@ -254,9 +265,9 @@ def _cast_outputs(values, outputs):
     return cast
 
 
-def _make_requests(specs, texts, examples):
+def _make_requests(specs, text_inputs, examples):
     if examples is None:
-        rows = {spec.name: _make_example(spec, texts.get(spec.name)) for spec in specs}
+        rows = {spec.name: _make_example(spec, text_inputs.get(spec.name)) for spec in specs}
     else:
         names = [spec.name for spec in specs]
         if set(examples) != set(names):
@@ -282,9 +293,9 @@ def _make_requests(specs, texts, examples):
     ]
 
 
-def _make_example(spec, text):
+def _make_example(spec, text_input):
     shape = [1, *(TYPICAL_SIZE if size is None else size for size in spec.shape[1:])]
-    if text is None:
+    if text_input is None:
         return np.zeros(shape, spec.dtype.as_numpy_dtype)
-    limit = min(TYPICAL_SIZE, text.max_length or TYPICAL_SIZE)
-    return np.full(shape, make_text_of_length(text.tokenizer, limit).encode(), object)
+    length = min(TYPICAL_SIZE, text_input.max_length or TYPICAL_SIZE)
+    return np.full(shape, make_text_of_length(text_input.tokenizer, length).encode(), object)

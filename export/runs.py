@@ -140,8 +140,8 @@ def read_run(directory: str | os.PathLike[str], dtype: str | None = None) -> Run
 
     Raises:
         FileNotFoundError: If a file is missing.
-        ValueError: If a file is damaged or was written by a newer version, or `dtype` has
-            another value.
+        ValueError: If a file is damaged or was written by a newer version, or `dtype` is neither
+            None nor `"float32"`.
     """
     if dtype not in (None, "float32"):
         raise ValueError(
@@ -174,7 +174,7 @@ def convert_to_float32(model: keras.Model) -> keras.Model:
     Args:
         model: A Keras model of serializable layers.
     """
-    # By a file: configurations alone do not say that encoder and decoder share a table.
+    # Go through a file: a configuration does not record that encoder and decoder share a table.
     with tempfile.TemporaryDirectory() as folder:
         saved, converted = pathlib.Path(folder, "saved.keras"), pathlib.Path(folder, "copy.keras")
         model.save(saved)
@@ -194,7 +194,7 @@ def quantize_model(model: keras.Model, mode: str) -> keras.Model:
 
     Args:
         model: A built Keras model.
-        mode: `"int8"`, or another mode of `keras.Model.quantize`.
+        mode: `"int8"`, or any other mode of `keras.Model.quantize`.
 
     Raises:
         ValueError: If the model is quantized already, or computes in float16.

@@ -114,12 +114,14 @@ class SearchOptions:
                     f"Received: {name}={getattr(self, name)!r}"
                 )
         validation.check_int_at_least(owner, "min_length", self.constraints.min_length, 0)
-        for name in ("max_lengths", "prefix", "phrases"):
-            if getattr(self.constraints, name) is not None:
+        of_requests = {name: self.constraints for name in ("max_lengths", "prefix", "phrases")}
+        for name, part in (of_requests | {"memory_mask": self.options}).items():
+            value = getattr(part, name)
+            if value is not None:
                 raise ValueError(
-                    f"{owner} expects `constraints` that hold for every request, without "
-                    f"`{name}`. Pass it to `beam_search`. Received: "
-                    f"{name}={validation.describe_value(getattr(self.constraints, name))}"
+                    f"{owner} expects `constraints` and `options` that hold for every request, "
+                    f"without `{name}`. Pass it to `beam_search`. Received: "
+                    f"{name}={validation.describe_value(value)}"
                 )
         self.options.check_beam_width(owner, self.beam_width)
         check_fusion(owner, self.fusion)
@@ -221,7 +223,7 @@ def resolve_search_options(
 
 
 def _check_language_model(owner, fusion, model):
-    """Raises if a language model tells its vocabulary, and it is not that of the decoder."""
+    """Raises if a language model has a `vocabulary_size` that is not the decoder's."""
     size = getattr(getattr(fusion, "language_model", None), "vocabulary_size", None)
     if size is not None and size != model.output.shape[-1]:
         raise ValueError(

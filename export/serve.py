@@ -20,21 +20,28 @@ from keras_attention.export.serving._request_handler import MAX_RESPONSE_BYTES
 from keras_attention.export.serving.served_model import ServedModel
 from keras_attention.export.serving.server import MAX_REQUEST_BYTES, Server
 
-# Requests that run or wait have a thread each.
+# Every running or waiting request takes a thread, so both limits are bounded.
 MAX_CONCURRENCY = 1024
 MAX_QUEUE = 2**16
 DESCRIPTION = """\
-Serves models as TensorFlow Serving does, over gRPC and REST, for machines without it.
-DIR is the base directory of a model (DIR/1/saved_model.pb) or a folder of such directories. A
-model has the name of its directory, and also the name "model" if it is the only one. The server
-loads new versions when they appear."""
+Serves models as TensorFlow Serving does, over gRPC and REST, for machines on which TensorFlow
+Serving is not installed. DIR is the base directory of a model (DIR/1/saved_model.pb) or a folder of
+such directories. A model has the name of its directory, and also the name "model" if it is the only
+one. The server loads new versions when they appear."""
+LABEL_ADVICE = {
+    "latest": "; only the latest is served unless you pass --versions all",
+    "all": "",
+}
 NOTICE = """\
 This is a server for development: no batching, no encryption, no access control.
 In production run TensorFlow Serving on the same directory; see docs/serving.md."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serves until it is interrupted; returns 0 then, 1 on failure, 2 on wrong usage."""
+    """Serves until interrupted.
+
+    Returns 0 after an interrupt and 1 on failure; exits with status 2 on wrong usage.
+    """
     parser = _make_parser()
     options = parser.parse_args(arguments)
     try:
@@ -52,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
             max_queue=options.max_queue,
             max_request_bytes=int(options.max_request_mib * 2**20),
             max_response_bytes=int(options.max_response_mib * 2**20),
-            seconds=options.timeout,
+            timeout=options.timeout,
             playground=options.playground,
         )
     except ValueError as error:
@@ -119,15 +126,17 @@ def make_served_models(options: argparse.Namespace) -> list[ServedModel]:
     if not bases:
         raise ValueError("expected a DIR or --model NAME=DIR")
     if options.name and len(bases) > 1:
-        raise ValueError(f"--name names one model, there are {len(bases)}; use --model NAME=DIR")
+        raise ValueError(
+            f"--name can name only one model, but {len(bases)} were found; use --model NAME=DIR"
+        )
     labels = dict(options.label)
     policy = options.versions
     models = [ServedModel(name, base, policy, labels) for name, base in bases.items()]
     for label, version in labels.items():
         if not any(version in model.list_wanted_versions() for model in models):
             raise ValueError(
-                f"--label {label}={version}: no model serves version {version} now; --versions all "
-                "serves more than the latest"
+                f"--label {label}={version}: no model serves version {version}"
+                + LABEL_ADVICE.get(policy, "; only the existing versions of --versions are served")
             )
     return models
 
@@ -176,7 +185,7 @@ def _make_parser():
         str,
         "NAME",
         None,
-        "name of the model, if there is one only (default: its directory)",
+        "name of the model, if it is the only one (default: that of its directory)",
     )
     option(
         "--host", _parse_host, "ADDRESS", "127.0.0.1", "address to listen on (default: %(default)s)"
@@ -203,7 +212,7 @@ def _make_parser():
         positive_int_up_to(MAX_QUEUE),
         "N",
         128,
-        "requests that wait for them (default: %(default)s)",
+        "requests that may wait in the queue (default: %(default)s)",
     )
     option(
         "--max-request-mib",
@@ -225,7 +234,7 @@ def _make_parser():
     parser.add_argument(
         "--playground",
         action=argparse.BooleanOptionalAction,
-        help="whether there is a page at / to try the models in a browser (default: only if "
+        help="whether there is a page at / for trying the models in a browser (default: only if "
         "--host is an address that other machines cannot reach)",
     )
     return parser
@@ -240,11 +249,9 @@ def _parse_named_model(text):
 
 def _parse_label(text):
     label, _, version = text.partition("=")
-    number = parse_int(version)
     if not label or not version.isdecimal():
         raise argparse.ArgumentTypeError(f"expected LABEL=VERSION, got {quote(text)}")
-    _check_version(number, version)
-    return label, number
+    return label, _parse_version(version)
 
 
 def _parse_policy(text):
@@ -254,22 +261,21 @@ def _parse_policy(text):
     if not all(number.isdecimal() for number in numbers):
         message = f'expected "latest", "all" or numbers, got {quote(text)}'
         raise argparse.ArgumentTypeError(message)
-    versions = tuple(map(parse_int, numbers))
-    for version, number in zip(versions, numbers, strict=True):
-        _check_version(version, number)
-    return versions
+    return tuple(map(_parse_version, numbers))
 
 
-def _check_version(version, text):
+def _parse_version(text):
+    version = parse_int(text, versions.MAX_VERSION)
     if version is None:
-        message = f"expected versions of at most {versions.MAX_VERSION}, got {quote(text)}"
+        message = f"expected a version of at most {versions.MAX_VERSION}, got {quote(text)}"
         raise argparse.ArgumentTypeError(message)
+    return version
 
 
 def _parse_host(text):
     if not text.strip():
         raise argparse.ArgumentTypeError(
-            "expected a name or an address, such as 127.0.0.1; 0.0.0.0 is all of this machine"
+            "expected a name or an address, such as 127.0.0.1; 0.0.0.0 listens on all interfaces"
         )
     return text.removeprefix("[").removesuffix("]")
 

@@ -13,7 +13,7 @@ from keras_attention.decoders import get_decoder_start_id
 from keras_attention.export._encoder_decoder import connect_encoder_decoder
 from keras_attention.export._required_phrases import encode_phrases
 from keras_attention.export._search_memory import check_search_ram
-from keras_attention.export._signatures import INPUTS, MAX_TEMPERATURE, TEXT, TranslatorSignatures
+from keras_attention.export._signatures import MAX_TEMPERATURE, TEXT, TranslatorSignatures
 from keras_attention.export._streamed_signatures import StreamedSignature
 from keras_attention.export._tf_functions import make_tf_function
 from keras_attention.export._type_aliases import JSONValue
@@ -70,8 +70,8 @@ class Translator:
             `fit`.
 
     Raises:
-        ValueError: If the encoder or decoder has another name or other outputs, a tokenizer has
-            more tokens than the model, or an option is out of range.
+        ValueError: If the encoder or decoder has a different name or different outputs, a tokenizer
+            has more tokens than the model, or an option is out of range.
 
     Example:
 
@@ -152,8 +152,8 @@ class Translator:
             padding from the loss: `SparseCategoricalCrossentropy(True, ignore_class=0)`.
         """
         texts, targets = map(_make_string_tensor, (texts, targets))
-        source_ids, _ = self._functions.pipeline.encode_source(texts)
-        labels = self._functions.pipeline.encode_target(targets, texts)
+        source_ids, _ = self._functions.pipeline.tokenize_source(texts)
+        labels = self._functions.pipeline.tokenize_target(targets, texts)
         first = get_decoder_start_id(self.model.get_layer("decoder"))
         decoder_inputs = tf.concat(
             [tf.fill([tf.shape(labels)[0], 1], first), labels[:, :-1]], axis=1
@@ -350,14 +350,14 @@ class Translator:
         """Returns the `tf.function` of a signature, which is made once."""
         key = name, functions.pipeline.max_length
         if key not in self._compiled:
-            self._compiled[key] = make_tf_function(getattr(functions, name), *INPUTS[name])
+            self._compiled[key] = functions.get_function(name)
         return self._compiled[key]
 
     def _get_phrase_function(self, num_phrases, length):
         """Returns the `tf.function` of a search with phrases of one shape, which is made once."""
         key = "phrases", num_phrases, length
         if key not in self._compiled:
-            spec = tf.TensorSpec([None, num_phrases, length], tf.int32, name="phrases")
+            spec = tf.TensorSpec([None, num_phrases, length], tf.int32, name="phrase_ids")
             function = self._functions.translate_with_phrase_ids
             self._compiled[key] = make_tf_function(function, TEXT, spec)
         return self._compiled[key]

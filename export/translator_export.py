@@ -33,7 +33,7 @@ OWNER = "export_translator"
 # have.
 NOT_IN_CARD = {
     *("constraints", "options", "special_ids", "reorder_cache"),
-    *("max_lengths", "prefix", "prefix_lengths", "phrases", "return_tree"),
+    *("max_lengths", "prefix", "prefix_lengths", "phrases", "memory_mask", "return_tree"),
 }
 
 
@@ -85,6 +85,11 @@ def export_translator(
         translate_with_phrases    text (B,), phrases (B,)
             -> text (B, N), score (B, N), length (B, N)
 
+    If the encoder has a layer `SplitSources`, there is one for a text of each of its sources:
+
+        translate_sources         text (B,), text_2 (B,), ...
+            -> text (B, N), score (B, N)
+
     With `replace_unknown` every `text` but not `tokens` and `ids` has source words in place of
     unknown ones. A `PointerGeneratorDecoder` or `CopyNetDecoder` copies words; in `ids` the k-th
     unknown word of a source, from 0, is the vocabulary size plus k. `score` is the log-probability
@@ -100,9 +105,11 @@ def export_translator(
       and to [1, `max_length`].
     * `sample` takes a seed for each example. Temperature 0 takes the most probable token; higher
       temperatures are clipped to 100.
-    * `translate_with_phrases` takes the phrases of each text, one a line, that all its outputs
+    * `translate_with_phrases` takes the phrases of each text, one per line, that all its outputs
       contain: at most 8, of at most 16 tokens each. A phrase that no output can contain, such as
       one with an unknown word, fails the request with an error that names it.
+    * `translate_sources` joins its texts by the separator, as the other signatures take them, and
+      answers as `serving_default`. Separators inside of a text are removed.
     * `beam_tree` returns the hypotheses of each step of the search of `serving_default`: the last
       token of each, the place that its parent has in the step before, its log-probability so far,
       and its state: 0 padding, 1 alive, 2 ended. `length` is the number of steps.
@@ -160,6 +167,9 @@ def export_translator(
     check_search_ram(translator_signatures.pipeline, search, xla)
     functions = translator_signatures.signatures()
     descriptions = _signature_descriptions.TRANSLATOR_SIGNATURES
+    if "translate_sources" in functions:
+        joiner = translator_signatures.pipeline.source_joiner
+        descriptions = descriptions | _signature_descriptions.describe_translate_sources(joiner)
     tokenizers = {"source": source, "target": target}
     language_model = getattr(search.fusion, "language_model", None)
     more_variables = list(getattr(language_model, "variables", ()))

@@ -23,25 +23,25 @@ DTYPES = (tf.float32, tf.int32, tf.string)
 
 
 def validate_export(path: str | os.PathLike[str]) -> list[str]:
-    """Returns what is wrong with an exported version, one line a finding; none if it is fine.
+    """Returns the problems of an exported version, one line for each; an empty list if it is fine.
 
-    It reads files only: nothing is loaded or run. The manifest is checked first. If it finds a
-    file that is damaged, missing or added, the list says so and nothing else is read. Otherwise
-    checked are
+    It reads files only: nothing is loaded or run. The manifest is checked first. If a file is
+    damaged, missing or added, the list says so and nothing else is read. Otherwise the function
+    checks
 
     * the ops: stock TensorFlow 2.20 and TensorFlow Text, none that calls Python;
-    * compilation by XLA, which a server refuses unless started for it: only where the model
-      card says so;
+    * compilation by XLA, which a server refuses unless a flag allows it: only if the model card
+      says so;
     * the signatures: plain tensors of float32, int32 or string with the batch as unknown
       dimension 0, `serving_default` among them;
-    * no signature draws random numbers from a state, or writes a variable: what a request is
-      answered would depend on those before it;
+    * no signature draws random numbers from a state, or writes a variable: a response would
+      depend on the requests before it;
     * the variables: all there, as many bytes as the card says (without one, none stored twice);
     * the assets: all there, inside the version;
-    * the warm-up file: readable, at most 1,000 requests, each for a signature and outputs that
-      there are, with inputs of its dtypes and shapes;
-    * paths: no text of the graph is the absolute path of a file, no op opens a file that is no
-      asset, and neither the graph nor what is beside it holds a folder of this machine.
+    * the warm-up file: readable, at most 1,000 requests, each for an existing signature and
+      existing outputs, with inputs of its dtypes and shapes;
+    * paths: no text of the graph is the absolute path of a file, no op opens a file that is not
+      an asset, and no file of the version names a folder of this machine.
 
     Args:
         path: Directory of one version, with `saved_model.pb` in it.

@@ -35,7 +35,12 @@ from keras_attention.attention import (
     alibi_bias,
 )
 from keras_attention.convolutional import GatedConvBlock, GradientScaling
-from keras_attention.core import ConcatenateSources, CounterDropout, WeightNormalizedDense
+from keras_attention.core import (
+    ConcatenateSources,
+    CounterDropout,
+    SplitSources,
+    WeightNormalizedDense,
+)
 from keras_attention.decoders import (
     BahdanauDecoder,
     ChoDecoder,
@@ -260,6 +265,7 @@ __all__ = [
     "SoftmaxShift",
     "SparsemaxNormalizer",
     "SpecialIds",
+    "SplitSources",
     "TextGuidedAttention",
     "TokenCrossentropy",
     "TransformerDecoder",

@@ -70,6 +70,7 @@ WITHOUT_PAPER = {
     "ScalarShift",
     "Scorer",
     "SoftmaxShift",
+    "SplitSources",
     "UniformScorer",
 }
 

@@ -8,15 +8,13 @@ import pathlib
 import urllib.parse
 
 import pytest
-from chromium import AXE, NO_AXE, Browser, find_chromium
+from chromium import AXE, NEEDS_BROWSER, NO_AXE, Browser
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SITE = ROOT / "build" / "site"
 PAGES = sorted(str(page.relative_to(SITE)) for page in SITE.rglob("*.html"))
-CHROMIUM = find_chromium()
 pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="NOT RUN: there is no Chromium (or Chrome)"),
+    *NEEDS_BROWSER,
     pytest.mark.skipif(not PAGES, reason="NOT RUN: there is no build/site; `make docs` builds it"),
 ]
 #: One page of every kind, and those of the explorer.
@@ -55,7 +53,7 @@ LOOK = """({
 
 @pytest.fixture(scope="module")
 def browser():
-    browser = Browser(CHROMIUM)
+    browser = Browser()
     yield browser
     browser.close()
 

@@ -127,11 +127,11 @@ def explore_memory():
 
 def take_screenshots() -> None:
     """Writes a small PNG of each page, as it is after a click."""
-    from chromium import Browser, find_chromium
+    from chromium import Browser
 
     from keras_attention.plotting import ExplorerPage
 
-    browser = Browser(find_chromium())
+    browser = Browser()
     for name, (selector, width, height) in SHOTS.items():
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "page.html"
@@ -147,11 +147,11 @@ def take_screenshots() -> None:
 
 def take_playground(directory: pathlib.Path) -> None:
     """Writes PNGs of the page that asks an exported model, for a wide and a narrow window."""
-    from chromium import Browser, find_chromium
+    from chromium import Browser
 
     from keras_attention.export.serving import Server
 
-    browser = Browser(find_chromium())
+    browser = Browser()
     with Server({"dates": directory}, grpc_port=0, rest_api_port=0, playground=True) as server:
         for width, height in PLAYGROUND_SIZES:
             browser.open(f"http://127.0.0.1:{server.rest_api_port}/", width=width, height=height)

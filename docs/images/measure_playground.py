@@ -75,7 +75,7 @@ def interval(ratios: list[float]) -> np.ndarray:
 
 def main() -> None:
     """Prints the medians and the ratios."""
-    from chromium import Browser, find_chromium
+    from chromium import Browser
     from toy_export import write_toy
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -87,7 +87,7 @@ def main() -> None:
         write_toy(base)
         ports = {side: stack.enter_context(serve(base, flag)) for side, flag in SIDES.items()}
         asked = {side: http.client.HTTPConnection("127.0.0.1", ports[side]) for side in SIDES}
-        browser = Browser(find_chromium())
+        browser = Browser()
         stack.callback(browser.close)
         browser.open(f"http://127.0.0.1:{ports['with, open']}/")
         latency, rate = {side: [] for side in SIDES}, {side: [] for side in SIDES}

@@ -28,9 +28,9 @@ def weigh(browser, page: pathlib.Path) -> int:
 
 def main() -> None:
     """Prints the measurements."""
-    from chromium import Browser, find_chromium
+    from chromium import Browser
 
-    browser = Browser(find_chromium())
+    browser = Browser()
     pages = [page for page in SITE.rglob("*.html") if page != SITE / "index.html"]
     weights = {str(page.relative_to(SITE)): weigh(browser, page) for page in pages}
     largest = max(weights, key=weights.get)

@@ -24,7 +24,6 @@ Fraction = typing.Annotated[float, arguments.fraction]
 #: Above 0 and below 1.
 OpenFraction = typing.Annotated[float, arguments.share]
 Seed = typing.Annotated[int, arguments.seed]
-NonNegativeInt = typing.Annotated[int, arguments.int_at_least(0)]
 VocabularySize = typing.Annotated[int, arguments.int_at_least(5)]
 #: Texts that are no flags: `plot RUN TEXT TEXT`.
 Positional = typing.Annotated[list[str], "positional"]

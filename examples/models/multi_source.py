@@ -31,6 +31,7 @@ def build(
     combination: Literal["flat", "hierarchical"] = "hierarchical",
     sentinel: bool = False,
     dropout: Fraction = 0.0,
+    source_dropout: Fraction = 0.3,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
@@ -46,11 +47,19 @@ def build(
             and one over their contexts (hierarchical).
         sentinel: Attend to the decoder's state in place of the sources, too.
         dropout: Fraction dropped from embeddings, annotations and readout.
+        source_dropout: Fraction of the examples of which one source is hidden in training.
         seed: Optional int, the seed of the dropout.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
     encoder = several_sources.build(
-        source_vocabulary_size, num_sources, units, embedding_dim, dropout, seed, dtype
+        source_vocabulary_size,
+        num_sources,
+        units,
+        embedding_dim,
+        dropout,
+        source_dropout,
+        seed,
+        dtype,
     )
     attention = MultiSourceAttention(
         units, num_sources, combination, sentinel, 2 * units, dtype=dtype, name="attention"

@@ -49,5 +49,5 @@ def schedule_trim() -> None:
 
 
 def _trim():
-    with contextlib.suppress(AttributeError, OSError):  # another C library
+    with contextlib.suppress(AttributeError, OSError):  # a different C library
         ctypes.CDLL(None).malloc_trim(0)

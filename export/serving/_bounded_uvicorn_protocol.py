@@ -7,13 +7,13 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 HEAD_SECONDS = 10.0
 MAX_HEAD_BYTES = 2**16
-# After an answer to a request that has not arrived as a whole, so that the client can read it.
+# After a response that precedes the end of its request, time for the client to read it.
 LINGER_SECONDS = 2.0
 MAX_DISCARDED_BYTES = 2**26
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """A connection whose requests begin in time, and end in one answer.
+    """A connection with limits on the time and the size of everything but bodies.
 
     httptools refuses what could be read in two ways: both Content-Length and
     Transfer-Encoding, bare line feeds. This class adds
@@ -89,7 +89,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._start_head_timer()
 
     def eof_received(self):
-        """Keeps the other half open while an answer to a whole request is under way."""
+        """Keeps the other half open while a complete request is being answered."""
         if self._is_lingering:
             return None
         is_responding = self.cycle is not None and not self.cycle.response_complete
@@ -154,9 +154,9 @@ class BoundedProtocol(HttpToolsProtocol):
             self._linger(self._body_seconds)
 
     def _parse(self, data):
-        """Has the parser read bytes, and once more, without the offer, a head with an upgrade.
+        """Parses bytes; parses a head that offers an upgrade again, without the offer.
 
-        httptools takes all that follows such a head for another protocol's.
+        httptools takes all that follows such a head for data of a different protocol.
         """
         data = memoryview(data)
         while True:
@@ -183,7 +183,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return b"".join([*parts, b"\r\n"])
 
     def _check_head(self):
-        """Refuses a head that httptools lets pass: of another version, or not clear."""
+        """Refuses heads that httptools lets pass: of a different version, or ambiguous ones."""
         version = self.parser.get_http_version()
         hosts = [value for name, value in self.headers if name == b"host"]
         codings = [value.lower() for name, value in self.headers if name == b"transfer-encoding"]

@@ -1,8 +1,8 @@
 """Streamed predictions: the text of a search as it becomes certain, as server-sent events.
 
-An event is a line `data: JSON` and an empty line (WHATWG HTML, section 9.2). The JSON is
-`{"text": [...]}` with the text of each row that is new, at last the answer of `:predict`, or
-`{"error": ...}` if the search fails after the first event.
+An event is a line `data: JSON` and an empty line (WHATWG HTML, section 9.2). The JSON is one of
+three: `{"text": [...]}`, the new text of each row; the response of `:predict`, as the last event;
+or `{"error": ...}`, as the last event if the search fails after the first one.
 
 A version has the signatures `<name>_start`, `<name>_advance` and `<name>_finish` for this. The
 outputs `state_*` of the first two are inputs of the last two.
@@ -23,8 +23,8 @@ HEADERS = (
 PARTS = ("start", "advance", "finish")
 
 
-def find_streamed_signature(loaded, name: str) -> str:
-    """Returns the signature `<name>_start` of a version.
+def get_start_signature(loaded, name: str) -> str:
+    """Returns `<name>_start`, the name of the signature that begins the stream of a signature.
 
     Raises:
         ServingError: If the version has no such signature, or does not stream it.
@@ -40,7 +40,7 @@ def find_streamed_signature(loaded, name: str) -> str:
 
 
 def read_steps(document: dict) -> int:
-    """Returns the field `steps` of a request: the tokens to search on between two events."""
+    """Returns the field `steps`: by how many tokens the search advances between two events."""
     steps = document.get("steps", 1)
     if isinstance(steps, bool) or not isinstance(steps, int) or not 0 < steps < 2**31:
         raise invalid_argument(f"'steps' is expected to be a positive int. Received: {steps!r:.99}")
@@ -58,13 +58,13 @@ def generate_events(
 ) -> Iterator[bytes]:
     """Yields the events of a search, b"" after steps without new text.
 
-    It occupies a place in the queue until the search has ended, or the generator is closed.
+    Holds a slot of the queue until the search has ended or the generator is closed.
 
     Args:
         loaded: The `LoadedVersion`.
         name: Name of the signature.
         inputs: The inputs of `<name>_start`.
-        steps: The number of steps between two events.
+        steps: The number of tokens by which the search advances between two events.
         writer: Writes the last event.
         request_queue: The `RequestQueue`.
         deadline: Time on `time.monotonic()` after which the client has given up.
@@ -73,25 +73,27 @@ def generate_events(
         ServingError: If the request fails.
     """
     with request_queue.acquire_slot(deadline):
-        found = loaded.run(f"{name}_start", inputs, (), deadline)
-        sent = [b""] * len(found["text"])
+        outputs = loaded.run(f"{name}_start", inputs, (), deadline)
+        sent = [b""] * len(outputs["text"])
         while True:
-            texts = found["text"].tolist()
+            texts = outputs["text"].tolist()
+            # A row whose text no longer continues what was sent gets nothing now; the last event
+            # has its full text.
             pieces = [
                 text[len(before) :] if text.startswith(before) else b""
                 for text, before in zip(texts, sent, strict=True)
             ]
             sent = texts
-            state = {key: array for key, array in found.items() if key.startswith("state_")}
-            is_active = found["active"].any()
-            del found
+            state = {key: array for key, array in outputs.items() if key.startswith("state_")}
+            is_active = outputs["active"].any()
+            del outputs
             text = [piece.decode("utf-8", "surrogateescape") for piece in pieces]
-            yield make_event(dump_json({"text": text})) if any(pieces) else b""
+            yield (make_event(dump_json({"text": text})) if any(pieces) else b"")
             if not is_active:
                 break
             check_deadline(deadline, "while the model was run")
-            moved = {"steps": np.full(len(texts), steps, np.int32), **state}
-            found = loaded.run(f"{name}_advance", moved, (), deadline)
+            advance_inputs = {"steps": np.full(len(texts), steps, np.int32), **state}
+            outputs = loaded.run(f"{name}_advance", advance_inputs, (), deadline)
         answer = loaded.run(f"{name}_finish", state, (), deadline)
         event = make_event(b"".join(writer.write(answer, deadline)))
     yield event

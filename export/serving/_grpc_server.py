@@ -13,7 +13,11 @@ from tensorflow_serving.apis import (
 
 from keras_attention.export.serving import _listening_socket, _response_messages, _tensor_protos
 from keras_attention.export.serving._loaded_version import DEFAULT_SIGNATURE, check_input_names
-from keras_attention.export.serving.errors import ServingError, invalid_argument
+from keras_attention.export.serving.errors import (
+    REQUEST_FAILED,
+    ServingError,
+    invalid_argument,
+)
 
 # Threads besides those that predict, so that status and metadata work under full load.
 SPARE_THREADS = 4
@@ -38,9 +42,9 @@ class PredictionServicer(prediction_service_pb2_grpc.PredictionServiceServicer):
 
             signature = request.model_spec.signature_name
             outputs = tuple(request.output_filter)
-            seconds = context.time_remaining()
+            timeout = context.time_remaining()
             found, written = self._service.predict(
-                name, version, label, signature, read_inputs, outputs, seconds, self._writer
+                name, version, label, signature, read_inputs, outputs, timeout, self._writer
             )
             response = predict_pb2.PredictResponse()
             response.model_spec.name = name
@@ -128,7 +132,7 @@ def _convert_errors(context):
         code, message = error.code, error.message
     except Exception:
         LOG.exception("A request failed.")
-        code, message = "INTERNAL", "The request failed; see the server's log."
+        code, message = "INTERNAL", REQUEST_FAILED
     else:
         return
     context.abort(grpc.StatusCode[code], message)

@@ -25,10 +25,10 @@ from keras_attention.export.serving.errors import (
     invalid_argument,
 )
 
-MAX_SLICE = 2**16  # characters that one call looks at: it holds the interpreter for 5 ms
+MAX_SLICE = 2**16  # characters that one call scans; it holds the interpreter lock for 5 ms
 MAX_ESCAPE = 12  # characters of a surrogate pair, the longest escape
-# Ends at a quote, at half of a surrogate pair, or where an escape might go on behind the slice.
-# Nothing in it is tried twice.
+# Ends at a quote, at half of a surrogate pair, or where an escape might continue beyond the slice.
+# It does not backtrack.
 STRING_CONTENT = re.compile(
     r'(?:[^"\\]++|\\[^u]|\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\u(?![dD][c-fC-F])(?=.{10}))*+',
     re.DOTALL,
@@ -39,14 +39,14 @@ LOW_SURROGATE = re.compile(r"\\u[dD][c-fC-F]")
 
 
 def parse(body: bytes, deadline: float | None = None) -> dict:
-    """Returns the JSON object that `body` starts with; what follows it is not looked at.
+    """Returns the JSON object that `body` starts with; the rest is ignored.
 
-    Bytes that are not UTF-8 stay what they are (as surrogate escapes), NaN and the infinities
-    are numbers, a byte order mark is passed over: so it is in the model server, whose RapidJSON
-    reads an `EncodedInputStream<UTF8<>, MemoryStream>`.
+    As in the model server, whose RapidJSON reads an `EncodedInputStream<UTF8<>, MemoryStream>`,
+    bytes that are not UTF-8 are kept (as surrogate escapes), NaN and the infinities are numbers,
+    and a byte order mark is skipped.
 
     Args:
-        body: What the client sent.
+        body: The body of the request.
         deadline: Time on `time.monotonic()` after which the object is not wanted.
 
     Raises:
@@ -91,9 +91,9 @@ def parse_inputs(
     """Returns a request's arrays, and whether it lists rows (rather than columns).
 
     Args:
-        document: What `parse` gave.
+        document: As `parse` returns it.
         infos: The signature's inputs: a mapping from names to `TensorInfo`.
-        max_rows: Most rows of a request, None for any number.
+        max_rows: Maximum number of rows; None for no limit.
         deadline: Time on `time.monotonic()` after which the arrays are not wanted.
 
     Raises:
@@ -245,14 +245,14 @@ def _make_element_error(index, name, error):
 
 
 def _convert_nonfinite_literals(text, deadline):
-    """Returns the document with the server's spellings of what is no finite number.
+    """Returns the document with Python's spellings of non-finite numbers for the server's.
 
-    A string that no quote ends is cut after the quote that begins it: the decoder refuses the
-    string as before, and need not read it.
+    An unterminated string is cut after its opening quote: the decoder rejects it as before, but
+    need not read it.
 
     Raises:
-        ServingError: If half of a surrogate pair is spelled in a string: it would be taken for
-            one of the bytes that are no UTF-8. Also if the deadline passes.
+        ServingError: If a string has the escape of half a surrogate pair, which would be taken for
+            a byte that is not UTF-8. Also if the deadline passes.
     """
     if not any(spelling in text for spelling in ("Inf", "-NaN", "\\ud", "\\uD")):
         return text
@@ -280,7 +280,7 @@ def _replace_nonfinite(text, start, end):
 
 
 def _find_string_end(text, start, deadline):
-    """Returns the index behind the quote that ends a string, -1 if none does."""
+    """Returns the index after the closing quote of a string; -1 if there is none."""
     while start < len(text):
         check_deadline(deadline, "while the request was read")
         start = STRING_CONTENT.match(text, start, start + MAX_SLICE).end()

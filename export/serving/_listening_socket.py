@@ -23,7 +23,7 @@ def listen(protocol: str, host: str, port: int) -> socket.socket:
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not a valid name"
         raise OSError(f"{shown}: the host {host!r} cannot be resolved: {reason}") from None
-    # Name the protocol: otherwise asyncio keeps Nagle's algorithm on, 40 ms a response.
+    # Name the protocol: otherwise asyncio keeps Nagle's algorithm on, 40 ms per response.
     try:
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as error:

@@ -22,7 +22,7 @@ from keras_attention.export.serving.errors import (
 DEFAULT_SIGNATURE = "serving_default"
 # A SavedModel lists it among its signatures, but clients must not run it.
 INITIALIZATION_SIGNATURE = "__saved_model_init_op"
-MAX_OUTPUT_SETS = 16  # of outputs of a signature that are prepared: each keeps a graph of its own
+MAX_OUTPUT_SETS = 16  # prepared sets of outputs of a signature; each keeps a graph of its own
 
 
 class LoadedVersion:

@@ -22,9 +22,9 @@ from keras_attention.export.serving.served_model import ServedModel
 DEFAULT_MODEL = "model"
 MAX_BATCH_SIZE = 4096
 MAX_RESPONSE_BYTES = 256 * 2**20
-MAX_UNPROBED_BATCH = 16  # of more rows some are tried first, where an answer may be large
-MAX_PART_ROWS = 128  # more are run in parts, where an answer may be large
-LARGE_RESPONSE_BYTES = 8 * 2**20  # bytes, after which memory is given back
+MAX_UNPROBED_BATCH = 16  # larger batches run a few rows first if the response may be large
+MAX_PART_ROWS = 128  # larger batches run in parts if the response may be large
+LARGE_RESPONSE_BYTES = 8 * 2**20  # after larger responses, free memory is returned to the system
 
 
 class Writer(typing.Protocol):
@@ -70,7 +70,7 @@ class RequestHandler:
         signature: str,
         inputs: dict[str, np.ndarray] | Callable,
         outputs: tuple[str, ...] = (),
-        seconds: float | None = None,
+        timeout: float | None = None,
         writer: Writer | None = None,
     ) -> tuple[int, dict[str, np.ndarray]]:
         """Returns the version that answered and the outputs of one of its signatures.
@@ -84,14 +84,14 @@ class RequestHandler:
                 `SignatureDef` and the deadline when the request has its turn, so that the queue
                 bounds how many requests are read at once.
             outputs: Names of the outputs wanted, all if empty.
-            seconds: How long the answer may take, the queue and the writing included. A request
-                in the queue holds its version, as in the model server.
+            timeout: Seconds that the answer may take, the queue and the writing included. A
+                request in the queue holds its version, as in the model server.
             writer: What the outputs are written with, by default returned as they are.
 
         Raises:
             ServingError: If there is no answer.
         """
-        deadline = compute_deadline(seconds)
+        deadline = compute_deadline(timeout)
         with self.acquire(model, version, label) as (found, loaded):
             return found, self.run(loaded, signature, inputs, outputs, deadline, writer)
 
@@ -142,11 +142,11 @@ class RequestHandler:
                 schedule_trim()
 
     def _run_in_parts(self, loaded, signature, inputs, outputs, deadline, writer):
-        """Runs a signature whose answer might fill the memory until it is known to be too long.
+        """Runs a signature whose response may be large; raises once it is known to be too long.
 
-        Where an output grows with two lengths, as an alignment does, some rows that may be the
-        longest are run first: the bytes they take are known before all rows take them. The model
-        alone knows which rows are the longest, so that many rows are run in parts.
+        If an output grows with two lengths, as an alignment does, a few rows that may be the
+        longest run first, to estimate the bytes of a row. Only the model knows which rows are the
+        longest, so large batches run in parts.
         """
 
         def run(rows):
@@ -178,12 +178,12 @@ class RequestHandler:
             for name in found
         ):
             return {name: np.concatenate([part.pop(name) for part in parts]) for name in found}
-        # The model alone knows how it pads shorter parts. The size of the answer is known now.
+        # Only the model knows how it pads shorter parts. The response is known to fit now.
         del parts
         return loaded.run(signature, inputs, outputs, deadline)
 
     def _check_size(self, row_size, num_rows):
-        """Refuses a request whose rows take so many bytes each, and names the rows that fit."""
+        """Raises if rows of `row_size` bytes are too many; the message says how many fit."""
         fit = int(0.95 * self.max_response_bytes / max(row_size, 1))
         if fit < num_rows:
             advice = (
@@ -248,7 +248,7 @@ class _PaddedRowSize:
             )
 
     def compute(self):
-        """Returns the bytes by all parts so far."""
+        """Returns an estimate from all parts so far."""
         return sum(
             num_bytes / max(num_values, 1) * math.prod(shape)
             for num_bytes, num_values, shape in self._totals.values()
@@ -282,8 +282,11 @@ def _count_characters(text):
     return len(text.decode("utf-8", "replace"))
 
 
-def compute_deadline(seconds: float | None) -> float | None:
-    """Returns the time on `time.monotonic()` in `seconds`, at most an hour; None for no limit."""
-    if seconds is None or math.isinf(seconds):
+def compute_deadline(timeout: float | None) -> float | None:
+    """Returns the time on `time.monotonic()` in `timeout` seconds, at most an hour.
+
+    Returns None, no limit, if `timeout` is None or infinite.
+    """
+    if timeout is None or math.isinf(timeout):
         return None
-    return time.monotonic() + min(seconds, MAX_SECONDS)
+    return time.monotonic() + min(timeout, MAX_SECONDS)

@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import contextlib
+import dataclasses
 import functools
 import json
 import logging
@@ -11,8 +12,10 @@ import threading
 import time
 import urllib.parse
 
+import numpy as np
 from google.protobuf import json_format
 
+from keras_attention.export._argument_types import parse_int
 from keras_attention.export.serving import (
     _event_stream,
     _json_requests,
@@ -21,23 +24,44 @@ from keras_attention.export.serving import (
     _response_messages,
 )
 from keras_attention.export.serving._allocator import schedule_trim
+from keras_attention.export.serving._loaded_version import LoadedVersion
 from keras_attention.export.serving._request_handler import LARGE_RESPONSE_BYTES, compute_deadline
 from keras_attention.export.serving._request_queue import RequestQueue
 from keras_attention.export.serving.errors import (
+    REQUEST_FAILED,
     ServingError,
     invalid_argument,
     missing_package_error,
 )
 
-_MODEL = r"/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?"
-PREDICT = re.compile(_MODEL + r":(predict|classify|regress|stream)", re.IGNORECASE)
-STATUS = re.compile(_MODEL + r"(/metadata)?", re.IGNORECASE)
+_MODEL = r"/v1/models/(?P<model>[^/:]+)(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
+MODEL_POST = re.compile(_MODEL + r":(?P<verb>predict|classify|regress|stream)", re.IGNORECASE)
+MODEL_GET = re.compile(_MODEL + r"(?P<metadata>/metadata)?", re.IGNORECASE)
 JSON_OPTIONS = {"always_print_fields_with_no_presence": True}
 LOG = logging.getLogger(__name__)
 GRACE_SECONDS = 5
-LARGE_REQUEST_BYTES = 2**20  # bytes, more of which are read one body at a time
+LARGE_REQUEST_BYTES = 2**20  # larger bodies are parsed one at a time
 JSON_HEADERS = [(b"content-type", b"application/json")]
-NO_PAGE = "There is no page to try the models here; see --playground of the server."
+NO_PLAYGROUND = "This server has no page for trying the models; start it with --playground."
+
+
+@dataclasses.dataclass(frozen=True)
+class ParsedRequest:
+    """A request and the version that answers it.
+
+    Args:
+        loaded: The `LoadedVersion`.
+        signature: Name of the signature.
+        inputs: Dict of the input arrays; those of `<signature>_start` if the request is a stream.
+        writer: Writes the response of `:predict`.
+        steps: For a stream, the number of tokens between two events; None otherwise.
+    """
+
+    loaded: LoadedVersion
+    signature: str
+    inputs: dict[str, np.ndarray]
+    writer: _json_responses.JsonWriter
+    steps: int | None
 
 
 class RestApplication:
@@ -46,44 +70,46 @@ class RestApplication:
     Args:
         service: A `RequestHandler`.
         max_request_bytes: Maximum size of a body; a larger one gets the status 413.
-        seconds: Time limit for reading a body, and for the response.
+        timeout: Time limit in seconds for reading a body, and for the response.
 
     Attributes:
         playground: The `Playground` at `/`, or None.
     """
 
-    def __init__(self, service, max_request_bytes: int, seconds: float = 30.0):
+    def __init__(self, service, max_request_bytes: int, timeout: float = 30.0):
         self._service, self.playground = service, None
-        self.max_request_bytes, self.seconds = max_request_bytes, seconds
+        self.max_request_bytes, self.timeout = max_request_bytes, timeout
         self._threads = concurrent.futures.ThreadPoolExecutor(
             service.request_queue.capacity, thread_name_prefix="rest"
         )
         self._num_active = 0
-        # The values of a body take thirty times its bytes, and Python reads one at a time anyway.
+        # A parsed body takes about 30 times the memory of its bytes, and the interpreter lock
+        # allows only one to be parsed at a time anyway.
         self._large_bodies = RequestQueue(1, service.request_queue.capacity)
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
             raise ValueError(f"RestApplication serves HTTP only. Received: {scope['type']}")
-        headers = JSON_HEADERS
+        status, headers = 200, JSON_HEADERS
         try:
-            status, body = 200, await self._handle_request(scope, receive, send)
-            if body is None:  # it has been sent
+            if _is_root(scope):
+                headers, body = self._get_page()
+            else:
+                body = await self._handle_request(scope, receive, send)
+            if body is None:
                 return
-            if body is self.playground:
-                headers, body = body.headers, [body.body]
         except ServingError as error:
             status, body = error.http_status, [_json_responses.dump_json({"error": error.message})]
         except Exception:
             LOG.exception("A request failed.")
-            status, body = 500, [b'{"error": "The request failed; see the server\'s log."}']
+            status, body = 500, [_json_responses.dump_json({"error": REQUEST_FAILED})]
         size = sum(map(len, body))
         headers = [*headers, (b"content-length", str(size).encode())]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         try:
             await self._send(body, send)
         except TimeoutError:
-            LOG.warning("A client did not read its response in %g s.", self.seconds)
+            LOG.warning("A client did not read its response in %g s.", self.timeout)
             scope["extensions"]["abort"]()
             await asyncio.sleep(0)  # lets the loop register that the connection is lost
         if size > LARGE_RESPONSE_BYTES:
@@ -92,7 +118,7 @@ class RestApplication:
     async def _send(self, pieces, send):
         """Sends a body in pieces, frees each piece, and raises `TimeoutError` for slow clients."""
         pieces.reverse()
-        deadline = time.monotonic() + self.seconds
+        deadline = time.monotonic() + self.timeout
         while pieces:
             piece = pieces.pop()
             message = {"type": "http.response.body", "body": piece, "more_body": bool(pieces)}
@@ -103,45 +129,47 @@ class RestApplication:
         self._threads.shutdown()
 
     async def _handle_request(self, scope, receive, send):
-        """Returns the pieces of a response, the page to try the models, or None if it was sent."""
-        method, path = scope["method"], scope.get("raw_path") or scope["path"].encode()
-        path = path.partition(b"?")[0].decode("latin-1")
+        """Returns the pieces of a JSON body, or None if the response has already been sent."""
+        method, path = scope["method"], _get_path(scope)
         if not path.lower().startswith("/v1/"):
-            if (method, path) != ("GET", "/"):
-                raise ServingError("NOT_FOUND", f"Not found: {method} {path}")
-            if self.playground is None:
-                raise ServingError("NOT_FOUND", NO_PAGE)
-            return self.playground
-        pattern = {"POST": PREDICT, "GET": STATUS}.get(method)
-        found = pattern and pattern.fullmatch(path)
-        if not found:
+            raise ServingError("NOT_FOUND", f"Not found: {method} {path}")
+        pattern = {"POST": MODEL_POST, "GET": MODEL_GET}.get(method)
+        match = pattern and pattern.fullmatch(path)
+        if not match:
             raise invalid_argument(f"Malformed request: {method} {path}")
-        model = urllib.parse.unquote(found[1])
-        version = _parse_version(found[2])
-        label = urllib.parse.unquote(found[3]) if found[3] else None
+        model = urllib.parse.unquote(match["model"])
+        version = _parse_version(match["version"])
+        label = urllib.parse.unquote(match["label"]) if match["label"] else None
         if method == "POST":
-            verb = found[4].lower()
+            verb = match["verb"].lower()
             if verb not in ("predict", "stream"):
-                raise ServingError("UNIMPLEMENTED", f"{found[4]} is not served here, only predict.")
+                message = f"This server has no :{verb}; use :predict or :stream."
+                raise ServingError("UNIMPLEMENTED", message)
             body = await self._read_body(scope, receive)
-            deadline = compute_deadline(self.seconds)
+            deadline = compute_deadline(self.timeout)
             if verb == "stream":
                 events = self._generate_events(model, version, label, body, deadline)
                 return await self._send_events(events, scope, receive, send)
             return await self._run_in_thread(
                 self._run_predict, model, version, label, body, deadline
             )
-        if found[4]:
+        if match["metadata"]:
             return [self._get_metadata(model, version, label)]
         return [self._get_status(model, version)]
 
+    def _get_page(self):
+        """Returns the headers and the pieces of the page for trying the models."""
+        if self.playground is None:
+            raise ServingError("NOT_FOUND", NO_PLAYGROUND)
+        return self.playground.headers, [self.playground.body]
+
     async def _read_body(self, scope, receive):
-        # httptools has seen that it is a number of 64 bits.
+        # httptools has already checked that the header is a 64-bit number.
         length = int(dict(scope["headers"]).get(b"content-length", b"0"))
         if length > self.max_request_bytes:
             raise self._make_too_long_error()
         chunks, size, more = [], 0, True
-        deadline = time.monotonic() + self.seconds
+        deadline = time.monotonic() + self.timeout
         while more:
             try:
                 message = await asyncio.wait_for(receive(), deadline - time.monotonic())
@@ -170,83 +198,95 @@ class RestApplication:
 
     async def _run_in_thread(self, function, *arguments):
         with self._admit():
-            # Without a name: an error would hold the future and so itself, and what it was about.
+            # Do not bind the future to a local variable: an exception's traceback would then keep
+            # the future, the exception and the request body alive.
             return await asyncio.wrap_future(self._threads.submit(function, *arguments))
 
     async def _send_events(self, events, scope, receive, send):
-        """Sends the events of a generator; ends it where the client goes away."""
+        """Sends the events of a generator; closes it when the client disconnects."""
 
         async def take_event():
             return await asyncio.wrap_future(self._threads.submit(next, events, None))
 
-        is_gone = asyncio.ensure_future(receive())  # arrives once the connection is lost
+        disconnection = asyncio.ensure_future(receive())  # done once the connection is lost
         with self._admit(), contextlib.closing(events):
             try:
-                event = await take_event()  # an error before the first event has a status
+                event = await take_event()  # an error before the first event gets an HTTP status
                 start = {"type": "http.response.start", "status": 200}
                 await send(start | {"headers": list(_event_stream.HEADERS)})
-                while event is not None and not is_gone.done():
+                while event is not None and not disconnection.done():
                     if event:
                         message = {"type": "http.response.body", "body": event, "more_body": True}
-                        await asyncio.wait_for(send(message), self.seconds)
+                        await asyncio.wait_for(send(message), self.timeout)
                     event = await self._take_or_report(take_event)
                 await send({"type": "http.response.body"})
             except TimeoutError:
-                LOG.warning("A client did not read its events in %g s.", self.seconds)
+                LOG.warning("A client did not read its events in %g s.", self.timeout)
                 scope["extensions"]["abort"]()
             finally:
-                is_gone.cancel()
+                disconnection.cancel()
 
     async def _take_or_report(self, take_event):
-        """Returns the next event, the last one if it reports an error."""
+        """Returns the next event, or None at the end.
+
+        If the search fails, returns an event that reports the error; the next call then returns
+        None.
+        """
         try:
             return await take_event()
         except ServingError as error:
             message = error.message
         except Exception:
             LOG.exception("A stream failed.")
-            message = "The request failed; see the server's log."
+            message = REQUEST_FAILED
         return _event_stream.make_event(_json_responses.dump_json({"error": message}))
 
     def _run_predict(self, model, version, label, body, deadline):
         with self._open_request(model, version, label, body, deadline) as request:
-            loaded, signature, inputs, writer, _ = request
-            return self._service.run(loaded, signature, inputs, (), deadline, writer)
+            return self._service.run(
+                request.loaded, request.signature, request.inputs, (), deadline, request.writer
+            )
 
     def _generate_events(self, model, version, label, body, deadline):
-        find = _event_stream.find_streamed_signature
-        with self._open_request(model, version, label, body, deadline, find) as request:
-            loaded, signature, inputs, writer, steps = request
+        with self._open_request(model, version, label, body, deadline, is_stream=True) as request:
             yield from _event_stream.generate_events(
-                loaded, signature, inputs, steps, writer, self._service.request_queue, deadline
+                request.loaded,
+                request.signature,
+                request.inputs,
+                request.steps,
+                request.writer,
+                self._service.request_queue,
+                deadline,
             )
 
     @contextlib.contextmanager
-    def _open_request(self, model, version, label, body, deadline, find_streamed=None):
-        """Yields the loaded version, signature, inputs, writer and steps of a request."""
+    def _open_request(self, model, version, label, body, deadline, is_stream=False):
+        """Parses a body; yields the `ParsedRequest` and keeps its version loaded meanwhile."""
         is_large, steps = len(body) > LARGE_REQUEST_BYTES, None
         try:
             with contextlib.ExitStack() as stack:
-                turn = self._large_bodies.acquire_slot(deadline)
-                with turn if is_large else contextlib.nullcontext():
+                slot = self._large_bodies.acquire_slot(deadline)
+                with slot if is_large else contextlib.nullcontext():
                     document = _json_requests.parse(body, deadline)
                     signature = _json_requests.signature_name(document) or "serving_default"
-                    # Held from here on: a version that comes up meanwhile may have other inputs.
+                    # Keep this version from here on: a newer one may have different inputs.
                     _, loaded = stack.enter_context(self._service.acquire(model, version, label))
-                    first = signature
-                    if find_streamed is not None:
-                        first = find_streamed(loaded, signature)
+                    input_signature = signature
+                    if is_stream:
+                        input_signature = _event_stream.get_start_signature(loaded, signature)
                         steps = _event_stream.read_steps(document)
-                    if first not in loaded.signatures:
+                    if input_signature not in loaded.signatures:
                         raise invalid_argument(
                             f'Serving signature name: "{signature}" not found in signature def'
                         )
-                    infos = loaded.signatures[first].inputs
+                    infos = loaded.signatures[input_signature].inputs
                     max_rows = self._service.max_batch_size
-                    inputs, rows = _json_requests.parse_inputs(document, infos, max_rows, deadline)
+                    inputs, is_row_format = _json_requests.parse_inputs(
+                        document, infos, max_rows, deadline
+                    )
                     del document
-                writer = _json_responses.JsonWriter(rows, self._service.max_response_bytes)
-                yield loaded, signature, inputs, writer, steps
+                writer = _json_responses.JsonWriter(is_row_format, self._service.max_response_bytes)
+                yield ParsedRequest(loaded, signature, inputs, writer, steps)
         finally:
             if is_large:
                 schedule_trim()
@@ -307,7 +347,7 @@ class RestServer:
             http=functools.partial(
                 BoundedProtocol,
                 max_request_bytes=application.max_request_bytes,
-                body_seconds=application.seconds,
+                body_seconds=application.timeout,
             ),
             interface="asgi3",
             proxy_headers=False,
@@ -330,9 +370,19 @@ class RestServer:
         self._application.close()
 
 
+def _get_path(scope):
+    path = scope.get("raw_path") or scope["path"].encode()
+    return path.partition(b"?")[0].decode("latin-1")
+
+
+def _is_root(scope):
+    return scope["method"] == "GET" and _get_path(scope) == "/"
+
+
 def _parse_version(text):
     if text is None:
         return None
-    if int(text[:20]) >= 2**63 or len(text) > 19:
+    version = parse_int(text)
+    if version is None:
         raise invalid_argument(f"Failed to convert version: {text} to numeric.")
-    return int(text)
+    return version

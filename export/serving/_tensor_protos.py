@@ -31,7 +31,7 @@ def proto_to_array(proto) -> np.ndarray:
             a whole tensor of up to `MAX_REPEATED` elements.
     """
     shape = _read_shape(proto)
-    # What is not repeated takes a byte an element at least.
+    # An element that is not repeated takes at least one byte.
     if math.prod(shape) > max(MAX_REPEATED, proto.ByteSize()):
         raise invalid_argument(
             f"tensor of shape {shape}: values may be repeated up to {MAX_REPEATED} times"
@@ -72,7 +72,7 @@ def protos_to_arrays(protos, max_rows: int, deadline: float | None = None) -> di
 
     Args:
         protos: Mapping from names to `TensorProto` messages.
-        max_rows: Most rows of an input.
+        max_rows: Maximum number of rows of an input.
         deadline: Time on `time.monotonic()` after which the arrays are not wanted.
 
     Raises:

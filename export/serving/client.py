@@ -135,7 +135,7 @@ class Client:
         try:
             return self._predict_once(signature, definition, inputs, output_filter, deadline)
         except ServingError as error:
-            # A new version may have other inputs or outputs than the known metadata.
+            # A new version may have inputs or outputs that differ from the known metadata.
             if error.code not in ("INVALID_ARGUMENT", "INTERNAL"):
                 raise
             self._refresh(deadline)
@@ -145,7 +145,11 @@ class Client:
         return self._predict_once(signature, newest, inputs, output_filter, deadline)
 
     def translate(
-        self, texts: list[str], phrases: list[list[str]] | None = None
+        self,
+        texts: list[str],
+        phrases: list[list[str]] | None = None,
+        *,
+        other_sources: list[list[str]] | None = None,
     ) -> list[list[tuple[str, float]]]:
         """Returns the translations of every text and their scores, best first.
 
@@ -153,24 +157,32 @@ class Client:
         out padding hypotheses.
 
         Args:
-            texts: Source texts.
+            texts: Source texts; with `other_sources`, those of the first source.
             phrases: None, or a list of phrases for each text, such as `[["red car"], []]`, that
                 each of its translations contains. The client then calls `translate_with_phrases`,
                 of exports with `SearchOptions(phrases=True)`.
+            other_sources: None, or as many texts of every source behind the first, such as
+                `[french]`, for a translator of several sources. The client then calls
+                `translate_sources`, which takes no phrases.
 
         Raises:
-            ServingError: If the server returns an error, as for a phrase with an unknown word.
-            ValueError: If an argument is no list, or a phrase has several lines.
+            ServingError: If the server returns an error, as for a phrase with an unknown word, or
+                the model has only one source.
+            ValueError: If an argument is not a list, a phrase has several lines, or the sources are
+                more or fewer than those of the model or differ in their number of texts.
         """
         if isinstance(texts, (str, bytes)):
             raise ValueError(f"translate expects a list of texts. Received: {texts!r}")
+        signature, inputs = "serving_default", {"text": texts}
+        if other_sources is not None:
+            signature, inputs = "translate_sources", _name_sources(texts, other_sources, phrases)
+            self._check_num_sources(signature, len(inputs))
+        elif phrases is not None:
+            signature = "translate_with_phrases"
+            inputs["phrases"] = _join_phrases(phrases, len(texts))
         if not len(texts):
             return []
-        if phrases is None:
-            found = self.predict(text=texts)
-        else:
-            lines = _join_phrases(phrases, len(texts))
-            found = self.predict("translate_with_phrases", text=texts, phrases=lines)
+        found = self.predict(signature, **inputs)
         return [
             [(text, float(score)) for text, score in zip(*row, strict=True) if score > -1e9]
             for row in zip(found["text"], found["score"], strict=True)
@@ -224,6 +236,17 @@ class Client:
         self, *exception: type[BaseException] | BaseException | TracebackType | None
     ) -> None:
         self.close()
+
+    def _check_num_sources(self, signature, count):
+        deadline = self._compute_deadline()
+        if len(self._get_definition(signature, deadline).inputs) != count:
+            self._refresh(deadline)  # a new version may have more or fewer sources
+        expected = len(self._get_definition(signature, deadline).inputs)
+        if expected != count:
+            raise ValueError(
+                f"translate expects a list of texts for each of the {expected} sources of the "
+                f"model, the first one as `texts`. Received: {count} lists"
+            )
 
     def _compute_deadline(self):
         return time.monotonic() + self._timeout
@@ -287,7 +310,7 @@ def _transport(url, max_message_bytes):
 
 
 def _join_phrases(phrases, count):
-    """Returns the phrases of each text as one text, a phrase a line."""
+    """Returns the phrases of each text as one text, one phrase per line."""
     for own in phrases:
         if isinstance(own, (str, bytes)) or any("\n" in phrase for phrase in own):
             raise ValueError(
@@ -300,6 +323,19 @@ def _join_phrases(phrases, count):
             f"Received: {len(phrases)} lists"
         )
     return ["\n".join(own) for own in phrases]
+
+
+def _name_sources(texts, other_sources, phrases):
+    """Returns the inputs of `translate_sources` for the texts of each source."""
+    if phrases is not None:
+        raise ValueError("translate expects `phrases` or `other_sources`, not both.")
+    if any(isinstance(own, (str, bytes)) or len(own) != len(texts) for own in other_sources):
+        raise ValueError(
+            f"translate expects each of `other_sources` to be a list of {len(texts)} texts, as "
+            f"many as `texts` has. Received: other_sources={other_sources!r}"
+        )
+    named = {f"text_{number}": own for number, own in enumerate(other_sources, 2)}
+    return {"text": texts, **named}
 
 
 def _make_array(value, info):

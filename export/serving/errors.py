@@ -37,6 +37,7 @@ GRPC_CODES = (
     "UNAUTHENTICATED",
 )
 
+REQUEST_FAILED = "The request failed; see the server's log."
 MAX_MESSAGE_CHARACTERS = 2000
 # gRPC sends a status as a header, percent-encoded, and clients refuse headers of 8 KiB.
 MAX_MESSAGE_BYTES = 6 * 2**10
@@ -46,18 +47,18 @@ _WORD = r"""[^\s/'":;]+"""
 _FOLDERS = re.compile(
     rf"(?:\bfile://[\w.-]*(?=/)|(?<![\w./-]))/(?:{_WORD}(?: {_WORD}){{0,3}}(?<!,)/)+"
 )
-# What TensorFlow puts around a reason: where in the graph, and which op of Python.
+# TensorFlow adds the place in the graph and the Python op to the reason.
 _NOISE = re.compile(r"\{\{function_node [^}]*\}\} *| *\[Op:\w+\] name: *$")
 LOG = logging.getLogger(__name__)
 
 
 class ServingError(RuntimeError):
-    """A request that has no answer, and why.
+    """A request that failed, and the reason.
 
     Args:
         code: Name of a gRPC status code, such as `"INVALID_ARGUMENT"`.
-        message: What was wrong; it is made one line, and cut where it is too long for gRPC.
-        http_status: Int, where it is not the usual one for `code`.
+        message: The reason. It is put on one line, and truncated if it is too long for gRPC.
+        http_status: Int, if it is not the usual status for `code`.
 
     Example:
 

@@ -35,16 +35,16 @@ class Server:
         rest_api_port: REST port; 0 for a free one, None to disable REST.
         max_concurrency: Number of requests that run at the same time; None for the number of CPU
             cores.
-        max_queue: Number of requests that wait; further ones fail with UNAVAILABLE or 503.
+        max_queue: Number of requests that may wait; further ones fail with UNAVAILABLE or 503.
         max_request_bytes: Maximum size of a request; a larger one fails with RESOURCE_EXHAUSTED
             or 413.
         max_batch_size: Maximum number of examples of a request; a larger one fails with
             INVALID_ARGUMENT or 400.
         max_response_bytes: Maximum size of a response; a larger one fails with RESOURCE_EXHAUSTED
             or 413.
-        seconds: Time limit of a REST request. A gRPC request has its own deadline.
+        timeout: Time limit of a REST request in seconds. A gRPC request has its own deadline.
         poll_seconds: Time between two polls of the directories.
-        playground: Whether REST has a page at `/` to try the models in a browser; None for
+        playground: Whether REST has a page at `/` for trying the models in a browser; None for
             whether `host` is an address that other machines cannot reach.
 
     Raises:
@@ -74,7 +74,7 @@ class Server:
         max_request_bytes: int = MAX_REQUEST_BYTES,
         max_batch_size: int = MAX_BATCH_SIZE,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
-        seconds: float = 30.0,
+        timeout: float = 30.0,
         poll_seconds: float = 1.0,
         playground: bool | None = False,
     ) -> None:
@@ -90,7 +90,7 @@ class Server:
         request_queue = RequestQueue(max_concurrency or os.cpu_count() or 1, max_queue)
         self.service = RequestHandler(models, request_queue, max_batch_size, max_response_bytes)
         self._host, self._ports = host, (grpc_port, rest_api_port)
-        self._max_request_bytes, self._seconds = max_request_bytes, seconds
+        self._max_request_bytes, self._timeout = max_request_bytes, timeout
         self._poll_seconds, self._stopping = poll_seconds, threading.Event()
         self._watch_thread = threading.Thread(
             target=self._watch_versions, name="versions", daemon=True
@@ -121,7 +121,7 @@ class Server:
                 )
             if rest_api_port is not None:
                 application = _rest_application.RestApplication(
-                    self.service, self._max_request_bytes, self._seconds
+                    self.service, self._max_request_bytes, self._timeout
                 )
                 self._http = _rest_application.RestServer(application, self._host, rest_api_port)
                 self.rest_api_port = self._http.port

@@ -97,7 +97,7 @@ def _read_description(path):
         raise ValueError(f"{path} is not a tokenizer description: it has no `schema_version`.")
     if description["schema_version"] != SCHEMA_VERSION:
         raise ValueError(
-            f"{path} has another schema version; update keras-attention-layers. Expected "
+            f"{path} has a different schema version; update keras-attention-layers. Expected "
             f"{SCHEMA_VERSION}. Received: schema_version={description['schema_version']!r}"
         )
     missing = {"kind", "lowercase", "symbols", "special_ids", "vocabulary_size", "sha256"}

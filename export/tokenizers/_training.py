@@ -1,5 +1,6 @@
 """Trains tokenizers; the same ops normalize and split texts in training and in use."""
 
+import functools
 from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
@@ -29,7 +30,7 @@ _BATCH_SIZE = 1024
 
 def train(
     kind: str,
-    texts: Iterable[str | bytes],
+    texts: Iterable[str],
     *,
     vocabulary_size: int | None = None,
     min_frequency: int = 1,
@@ -42,7 +43,7 @@ def train(
 
     Args:
         kind: `"characters"`, `"words"`, `"wordpiece"` or `"sentencepiece"`.
-        texts: Iterable of strings, one a line; read once. Empty lines are ignored.
+        texts: Iterable of lines, one text per line; read only once. Empty lines are ignored.
         vocabulary_size: Number of ids, including the four special ones. For characters and words
             it is a maximum (None for no limit). For subwords it is the target (8,000 if None);
             WordPiece and unigram SentencePiece models of a small corpus get fewer.
@@ -80,7 +81,7 @@ def train(
             f"list. Received: texts={texts[:40]!r}"
         )
     tokenizer_class = TOKENIZER_CLASSES[kind]
-    text_normalizer = _make_text_normalizer(tokenizer_class, lowercase)
+    text_normalizer = functools.partial(tokenizer_class.normalize_texts, lowercase=lowercase)
     symbols = normalize_symbols(symbols, text_normalizer)
     batches = (text_normalizer(batch) for batch in _batches(owner, texts))
     if kind in SUBWORD_KINDS:
@@ -111,14 +112,6 @@ def train(
     return tokenizer_class(vocabulary, lowercase=lowercase, symbols=symbols)
 
 
-def _make_text_normalizer(tokenizer_class, lowercase):
-    """Returns the `normalize` method of a class before a tokenizer exists."""
-    unbuilt = tokenizer_class.__new__(tokenizer_class)
-    tf.Module.__init__(unbuilt)
-    unbuilt.lowercase = lowercase
-    return unbuilt.normalize
-
-
 def _batches(owner, texts):
     batch = []
     for text in texts:
@@ -138,6 +131,6 @@ def _batches(owner, texts):
 def _check_not_empty(owner, found):
     if not found:
         raise ValueError(
-            f"{owner} expects `texts` with at least one token seen `min_frequency` times. "
-            "Received: none"
+            f"{owner} expects `texts` with at least one token (seen at least `min_frequency` times "
+            "for characters and words). Received: no such token"
         )

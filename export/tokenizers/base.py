@@ -20,6 +20,7 @@ from keras_attention.export._type_aliases import Texts
 PADDING_ID, UNKNOWN_ID, BOS_ID, EOS_ID = 0, 1, 2, 3
 SPECIAL_IDS = {"padding": PADDING_ID, "unknown": UNKNOWN_ID, "start": BOS_ID, "end": EOS_ID}
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
+FIRST_TOKEN_ID = len(SPECIAL_TOKENS)  # the id of the first token of a vocabulary
 UNKNOWN_TEXT = "\ufffd"
 #: Combining marks that a letter keeps. Sorting more of them takes quadratic time. Unicode's UAX 15
 #: has the same limit in its Stream-Safe Text Format.
@@ -76,15 +77,28 @@ class Tokenizer(tf.Module, abc.ABC):
         Returns:
             String tensor of shape `(batch,)`, valid UTF-8.
         """
-        return normalize(texts, self.lowercase)
+        return type(self).normalize_texts(texts, self.lowercase)
+
+    @staticmethod
+    def normalize_texts(texts: Texts, lowercase: bool = False) -> tf.Tensor:
+        """Returns `texts` as `normalize` does; training calls it before a tokenizer exists."""
+        texts = tf.strings.unicode_transcode(
+            texts, "UTF-8", "UTF-8", errors="replace", replacement_char=0xFFFD
+        )
+        texts = tf.strings.regex_replace(texts, r"\x00", UNKNOWN_TEXT)
+        combining = rf"(\p{{M}}{{{MAX_COMBINING_MARKS}}})\p{{M}}+"
+        texts = tf.strings.regex_replace(texts, combining, r"\1")
+        if lowercase:
+            texts = tf.strings.lower(texts, encoding="utf-8")
+        return tensorflow_text.normalize_utf8(texts, "NFC")
 
     def encode(self, texts: Texts, max_length: int | None = None) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the ids of `texts` and how many there are.
+        """Returns the ids of `texts` and the number of ids of each.
 
         Args:
             texts: String tensor (or list of strings) of shape `(batch,)`.
             max_length: Number of ids after which a text is cut off; None for no limit. With one,
-                of a text of more than 64 KiB no more than 64 bytes a token are looked at, whole
+                at most 64 bytes per token are read of a text of more than 64 KiB, whole
                 characters with their combining marks.
 
         Returns:
@@ -178,18 +192,6 @@ class Tokenizer(tf.Module, abc.ABC):
     @abc.abstractmethod
     def get_content(self) -> bytes:
         """Returns the content of the vocabulary or model file."""
-
-
-def normalize(texts: Texts, lowercase: bool = False) -> tf.Tensor:
-    """Returns `texts` as valid UTF-8 in NFC, lower-cased on request; NUL becomes U+FFFD."""
-    texts = tf.strings.unicode_transcode(
-        texts, "UTF-8", "UTF-8", errors="replace", replacement_char=0xFFFD
-    )
-    texts = tf.strings.regex_replace(texts, r"\x00", UNKNOWN_TEXT)
-    texts = tf.strings.regex_replace(texts, rf"(\p{{M}}{{{MAX_COMBINING_MARKS}}})\p{{M}}+", r"\1")
-    if lowercase:
-        texts = tf.strings.lower(texts, encoding="utf-8")
-    return tensorflow_text.normalize_utf8(texts, "NFC")
 
 
 def squeeze_whitespace(texts: Texts) -> tf.Tensor:

@@ -36,11 +36,15 @@ class CharacterTokenizer(VocabularyTokenizer):
 
     @staticmethod
     def split_texts(texts: Texts, symbols: Sequence[str] = ()) -> tf.RaggedTensor:
-        """Returns the characters (and `symbols`) of normalized `texts`, a ragged tensor."""
+        """Returns the characters (and `symbols`) of normalized `texts`, a ragged tensor.
+
+        Args:
+            texts: String tensor of shape `(batch,)`.
+            symbols: Longest first, as `normalize_symbols` returns them.
+        """
         if not symbols:
             return tf.strings.unicode_split(texts, "UTF-8")
-        longest_first = sorted(symbols, key=lambda symbol: (-len(symbol), symbol))
-        delimiter = "|".join([*map(re.escape, longest_first), "(?s:.)"])
+        delimiter = "|".join([*map(re.escape, symbols), "(?s:.)"])
         # All delimiters are kept, and nothing is between them: they are the tokens.
         return tensorflow_text.regex_split(texts, delimiter, "(?s:.+)")
 

@@ -1,8 +1,8 @@
 """The unknown words of a source, which a pointer-generator copies: their ids, and their texts.
 
 See et al. 2017 (https://arxiv.org/abs/1704.04368), section 2.2: the unknown words of a source
-extend the vocabulary. The first one has the id V, the size of the vocabulary, the next other one
-V + 1, and so on.
+extend the vocabulary. The first one has the id V, the size of the vocabulary, the next
+distinct one V + 1, and so on.
 """
 
 import tensorflow as tf
@@ -17,7 +17,7 @@ class CopiedWords:
     """Numbers the unknown words of sources, and writes them.
 
     `Translator` does so by itself for a decoder that copies words. Use it to prepare training data
-    in another way.
+    in a different way.
 
     Args:
         tokenizer: `WordTokenizer` of both sides.
@@ -25,7 +25,7 @@ class CopiedWords:
         max_source_length: Maximum source length in tokens, EOS not included, or None.
 
     Raises:
-        ValueError: If `tokenizer` is no `WordTokenizer`, or `num_words` is not positive.
+        ValueError: If `tokenizer` is not a `WordTokenizer`, or `num_words` is not positive.
 
     Example:
 

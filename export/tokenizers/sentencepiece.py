@@ -43,7 +43,7 @@ class SentencePieceTokenizer(Tokenizer):
     """Splits NFC text into the subwords of a SentencePiece model.
 
     Runs of white space, U+2581 included, become one space, and decoding returns that text. The
-    class uses the exact tokenizer of TensorFlow Text; its "fast" one returns other ids for BPE
+    class uses the exact tokenizer of TensorFlow Text; its "fast" one returns different ids for BPE
     models.
 
     Args:
@@ -53,7 +53,7 @@ class SentencePieceTokenizer(Tokenizer):
         symbols: The user-defined symbols of the model, for `tokenizer.json`.
 
     Raises:
-        ValueError: If `model` is not a SentencePiece model, or has other special ids.
+        ValueError: If `model` is not a SentencePiece model, or has different special ids.
     """
 
     kind = "sentencepiece"
@@ -80,9 +80,10 @@ class SentencePieceTokenizer(Tokenizer):
         self._subwords = tokenizer
         self._model = model
 
-    def normalize(self, texts: Texts) -> tf.Tensor:
-        texts = tf.strings.regex_replace(super().normalize(texts), WORD_MARK, " ")
-        return squeeze_whitespace(texts)
+    @staticmethod
+    def normalize_texts(texts: Texts, lowercase: bool = False) -> tf.Tensor:
+        texts = Tokenizer.normalize_texts(texts, lowercase)
+        return squeeze_whitespace(tf.strings.regex_replace(texts, WORD_MARK, " "))
 
     def _split_to_ids(self, texts):
         return self._subwords.tokenize(texts)

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_attention.export._type_aliases import Texts
 from keras_attention.export.tokenizers.base import (
+    FIRST_TOKEN_ID,
     SPECIAL_TOKENS,
     UNKNOWN_ID,
     UNKNOWN_TEXT,
@@ -37,8 +38,7 @@ class VocabularyTokenizer(Tokenizer):
         self, vocabulary: Sequence[str], lowercase: bool = False, symbols: Sequence[str] = ()
     ) -> None:
         vocabulary = _validate_vocabulary(type(self).__name__, vocabulary)
-        first_id = len(SPECIAL_TOKENS)
-        super().__init__(first_id + len(vocabulary), lowercase, symbols)
+        super().__init__(FIRST_TOKEN_ID + len(vocabulary), lowercase, symbols)
         missing_symbols = set(self.symbols) - set(vocabulary)
         if missing_symbols:
             raise ValueError(
@@ -53,11 +53,11 @@ class VocabularyTokenizer(Tokenizer):
     @property
     def vocabulary(self) -> list[str]:
         """The tokens from id 4 on."""
-        return [token.decode() for token in self._printable[len(SPECIAL_TOKENS) :].numpy()]
+        return [token.decode() for token in self._printable[FIRST_TOKEN_ID:].numpy()]
 
     def _make_lookup_table(self, vocabulary):
         """Returns the lookup table from tokens to ids; other tokens are unknown."""
-        ids = tf.range(len(SPECIAL_TOKENS), self.vocabulary_size, dtype=tf.int32)
+        ids = tf.range(FIRST_TOKEN_ID, self.vocabulary_size, dtype=tf.int32)
         entries = tf.lookup.KeyValueTensorInitializer(tf.constant(vocabulary), ids)
         return tf.lookup.StaticHashTable(entries, UNKNOWN_ID)
 
@@ -111,10 +111,10 @@ def build_vocabulary(
 
 
 def write_vocabulary(vocabulary: Sequence[str]) -> bytes:
-    r"""Returns the content of `vocab.txt`, UTF-8: one token a line, its id is the line number - 1.
+    r"""Returns the content of `vocab.txt`, UTF-8: one token per line.
 
-    The four special tokens come first. A backslash, newline or carriage return in a token is
-    written as `\\`, `\n` or `\r`.
+    The id of a token is the number of its line minus 1. The four special tokens come first. A
+    backslash, newline or carriage return in a token is written as `\\`, `\n` or `\r`.
     """
     lines = []
     for token in (*SPECIAL_TOKENS, *vocabulary):

@@ -1,6 +1,6 @@
 """WordPiece tokenizer: splits each word greedily into the longest pieces of a list.
 
-    word = p_1 ## p_2 ## ... p_k        p_i is the longest piece that the rest begins with
+    word -> p_1, ##p_2, ..., ##p_k        p_i is the longest piece that the rest begins with
 
 A piece inside a word has the prefix `##`, which distinguishes it from the same letters at the
 beginning of a word. Schuster & Nakajima 2012 (https://research.google/pubs/pub37842), Wu et al.
@@ -15,6 +15,7 @@ import tensorflow as tf
 from keras_attention.export._text_ops import tensorflow_text
 from keras_attention.export._type_aliases import Texts
 from keras_attention.export.tokenizers.base import (
+    FIRST_TOKEN_ID,
     SPECIAL_TOKENS,
     UNKNOWN_ID,
     UNKNOWN_TEXT,
@@ -23,8 +24,9 @@ from keras_attention.export.tokenizers.base import (
 from keras_attention.export.tokenizers.vocabulary import VocabularyTokenizer
 
 CONTINUATION_PREFIX = "##"
-# The prefix of a piece inside a word in the graph: a text has no NUL, but may begin with `##`.
-_CONTINUATION_MARK = "\x00"
+# Replaces `##` in the graph's lookup table. A word may itself begin with `##`, but normalized text
+# has no NUL.
+_GRAPH_PREFIX = "\x00"
 MAX_WORD_BYTES = 1000  # a longer word is one unknown token
 _MAX_PIECE_LENGTH = 50
 
@@ -75,7 +77,7 @@ class WordPieceTokenizer(VocabularyTokenizer):
             self._surface_form = tf.constant(["", f" {UNKNOWN_TEXT}", "", "", *surface_forms])
         self._splitter = tensorflow_text.WordpieceTokenizer(
             self._table,
-            suffix_indicator=_CONTINUATION_MARK,
+            suffix_indicator=_GRAPH_PREFIX,
             max_bytes_per_word=MAX_WORD_BYTES,
             max_chars_per_token=max(len(piece) for piece in [*vocabulary, *self.symbols]),
             token_out_type=tf.int64,
@@ -83,26 +85,31 @@ class WordPieceTokenizer(VocabularyTokenizer):
             split_unknown_characters=True,
         )
 
-    def normalize(self, texts: Texts) -> tf.Tensor:
-        return squeeze_whitespace(super().normalize(texts))
+    @staticmethod
+    def normalize_texts(texts: Texts, lowercase: bool = False) -> tf.Tensor:
+        return squeeze_whitespace(VocabularyTokenizer.normalize_texts(texts, lowercase))
 
     @staticmethod
     def split_texts(texts: Texts, symbols: Sequence[str] = ()) -> tf.RaggedTensor:
-        """Returns the words of normalized `texts`, a ragged tensor; symbols are words."""
+        """Returns the words of normalized `texts`, a ragged tensor; symbols are words.
+
+        Args:
+            texts: String tensor of shape `(batch,)`.
+            symbols: Longest first, as `normalize_symbols` returns them.
+        """
         if symbols:
-            longest_first = sorted(symbols, key=lambda symbol: (-len(symbol), symbol))
-            pattern = "|".join(map(re.escape, longest_first))
+            pattern = "|".join(map(re.escape, symbols))
             texts = tf.strings.regex_replace(texts, f"({pattern})", r" \1 ")
         return tf.strings.split(texts)
 
     def _make_lookup_table(self, vocabulary):
         keys = [
-            _CONTINUATION_MARK + p.removeprefix(CONTINUATION_PREFIX)
+            _GRAPH_PREFIX + p.removeprefix(CONTINUATION_PREFIX)
             if p.startswith(CONTINUATION_PREFIX)
             else p
             for p in vocabulary
         ]
-        ids = tf.range(len(SPECIAL_TOKENS), self.vocabulary_size, dtype=tf.int64)
+        ids = tf.range(FIRST_TOKEN_ID, self.vocabulary_size, dtype=tf.int64)
         entries = tf.lookup.KeyValueTensorInitializer(tf.constant(keys), ids)
         return tf.lookup.StaticHashTable(entries, UNKNOWN_ID)
 
@@ -129,8 +136,9 @@ def learn_pieces(
 ) -> list[str]:
     """Returns the pieces that TensorFlow Text's learner finds in words with their frequencies.
 
-    Every character gets two pieces, one at the beginning of a word and one inside. If the ids do
-    not suffice, the rarest characters get none. The list may be shorter than requested.
+    Each character needs two pieces, one for the beginning of a word and one for the inside. If
+    `vocabulary_size` is too small for all characters, the rarest are left out. The list may be
+    shorter than requested.
 
     Args:
         word_counts: Dict from normalized words to their frequencies.
@@ -141,7 +149,8 @@ def learn_pieces(
         List of strings: symbols, characters, then pieces by decreasing frequency.
 
     Raises:
-        ValueError: If the ids do not suffice for the characters.
+        ValueError: If the pieces of the characters that remain still need more ids than
+            `vocabulary_size` leaves.
 
     Source: `learn` of tensorflow_text.tools.wordpiece_vocab.
     """
@@ -160,20 +169,20 @@ def learn_pieces(
         lower_thresh=2,
         max_token_length=_MAX_PIECE_LENGTH,
         max_unique_chars=max(num_free_ids // 2, 1),
-        joiner=_CONTINUATION_MARK,
+        joiner=_GRAPH_PREFIX,
     )
-    single = [piece for piece in learned if len(piece.removeprefix(_CONTINUATION_MARK)) == 1]
-    longer = [piece for piece in learned if len(piece.removeprefix(_CONTINUATION_MARK)) > 1]
+    single = [piece for piece in learned if len(piece.removeprefix(_GRAPH_PREFIX)) == 1]
+    longer = [piece for piece in learned if len(piece.removeprefix(_GRAPH_PREFIX)) > 1]
     kept = [*single, *longer[: max(num_free_ids - len(single), 0)]]
     if len(single) > num_free_ids:
         raise ValueError(
-            "WordPiece expects room for every character, at the beginning of a word and inside. "
+            "WordPiece expects enough ids for the characters that it keeps, two for each. "
             f"Choose a `vocabulary_size` of at least "
             f"{vocabulary_size + len(single) - num_free_ids}. Received: "
             f"vocabulary_size={vocabulary_size}"
         )
     pieces = [
-        p.replace(_CONTINUATION_MARK, CONTINUATION_PREFIX)
+        p.replace(_GRAPH_PREFIX, CONTINUATION_PREFIX)
         for p in kept
         if not p.startswith(CONTINUATION_PREFIX)
     ]

@@ -33,8 +33,9 @@ class WordTokenizer(VocabularyTokenizer):
 
     kind = "words"
 
-    def normalize(self, texts: Texts) -> tf.Tensor:
-        return squeeze_whitespace(super().normalize(texts))
+    @staticmethod
+    def normalize_texts(texts: Texts, lowercase: bool = False) -> tf.Tensor:
+        return squeeze_whitespace(VocabularyTokenizer.normalize_texts(texts, lowercase))
 
     @staticmethod
     def split_texts(texts: Texts, symbols: Sequence[str] = ()) -> tf.RaggedTensor:

@@ -34,8 +34,8 @@ class QuantizedWeightsMixin:
             scale = ops.convert_to_tensor(getattr(self, f"{name}_scale"))
             return ops.divide(ops.cast(getattr(self, f"_{name}"), scale.dtype), scale)
         parent = getattr(super(), "__getattr__", None)  # PyTorch's modules have one
-        if parent is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if parent is None or hasattr(type(self), name):
+            return super().__getattribute__(name)  # raises the error inside a property again
         return parent(name)
 
     @property

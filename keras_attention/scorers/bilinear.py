@@ -25,10 +25,11 @@ from keras_attention._utils.tensor_types import (
 )
 from keras_attention.scorers.base import Scorer
 from keras_attention.scorers.dot import dot_scores
+from keras_attention.scorers.general import GeneralScorer
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class BilinearScorer(Scorer):
+class BilinearScorer(GeneralScorer):
     """Scores a key by a learned bilinear form with the query, `k^T W q`.
 
     It equals `GeneralScorer` with the matrix transposed, `W = W_a^T`. Use it to follow
@@ -56,12 +57,6 @@ class BilinearScorer(Scorer):
     Reference: Luong et al. 2015, https://arxiv.org/abs/1508.04025, section 3.1.
     """
 
-    def __init__(
-        self, kernel_initializer: Initializer = "glorot_uniform", **kwargs: Unpack[LayerOptions]
-    ) -> None:
-        super().__init__(**kwargs)
-        self.kernel_initializer: InitializerFunction = initializers.get(kernel_initializer)
-
     def build(self, query_shape: Shape, key_shape: Shape) -> None:
         self.check_shapes(query_shape, key_shape)
         self.kernel: keras.Variable = self.add_weight(
@@ -74,20 +69,6 @@ class BilinearScorer(Scorer):
         self.check_ready(key)
         key = ops.cast(key, self.compute_dtype)
         return ops.einsum("bkd,dq->bkq", key, self.cast_weight(self.kernel))
-
-    def score(
-        self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None
-    ) -> TensorLike:
-        return dot_scores(self.query_for_dot(query), prepared)
-
-    def query_for_dot(self, query: Tensor) -> TensorLike | None:
-        return ops.cast(query, self.compute_dtype)
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-        }
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

@@ -64,7 +64,6 @@ class BeamLoop(SearchLoop):
         constraints,
         options,
         fusion,
-        memory_mask,
         return_alignments,
     ):
         owner = self.owner = "beam_search"
@@ -87,7 +86,7 @@ class BeamLoop(SearchLoop):
         )
         places = FINISHED_CANDIDATES[options.finished_candidates]
         self.max_finished_rank = self.groups.width * places
-        self.beam_width, self.options, self.memory_mask = beam_width, options, memory_mask
+        self.beam_width, self.options = beam_width, options
         self.return_alignments = return_alignments
 
     def start(self):
@@ -121,7 +120,7 @@ class BeamLoop(SearchLoop):
         """Returns the `FittedArguments` for the logits and the alignment of a step."""
         logits, _, alignment, *_ = step_outputs
         rules = self.rules.fit_vocabulary(logits)
-        memory_mask, axes = self.memory_mask, "(batch, source)"
+        memory_mask, axes = self.options.memory_mask, "(batch, source)"
         if isinstance(memory_mask, (list, tuple)):
             memory_mask = ops.convert_to_tensor(memory_mask)
         sizes = (self.checked_step.batch, alignment.shape[1])

@@ -65,8 +65,7 @@ class BeamSearchInvariants:
             beam_width=self.beam_width,
             length_penalty=self.length_penalty,
             constraints=Constraints(special_ids=self.special_ids),
-            options=self.options,
-            memory_mask=memory_mask,
+            options=dataclasses.replace(self.options, memory_mask=memory_mask),
         )
 
     def check_teacher_forcing(self, inputs, found):

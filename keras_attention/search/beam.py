@@ -11,12 +11,7 @@ among the best `beam` (fairseq, Hugging Face) or among the best `2 * beam` (tens
 finished ones. At its length limit the live ones are ranked too.
 """
 
-from keras_attention._utils.tensor_types import (
-    Step,
-    Structure,
-    Tensor,
-    TensorLike,
-)
+from keras_attention._utils.tensor_types import Step, Structure, Tensor
 from keras_attention.search._beam_loop import BeamLoop
 from keras_attention.search._log_probs import IMPOSSIBLE
 from keras_attention.search.beam_options import BeamOptions
@@ -39,7 +34,6 @@ def beam_search(
     constraints: Constraints = Constraints(),
     options: BeamOptions = BeamOptions(),
     fusion: ShallowFusion | None = None,
-    memory_mask: TensorLike | None = None,
     return_alignments: bool = True,
 ) -> dict[str, Tensor]:
     """Returns the best `beam_width` sequences of each batch element, found by beam search.
@@ -73,8 +67,6 @@ def beam_search(
         constraints: What a hypothesis may contain, and the special ids: a `Constraints`.
         options: How the beam ranks and stops: a `BeamOptions`.
         fusion: None, or a `ShallowFusion`: a language model that ranks hypotheses too.
-        memory_mask: None, or a boolean tensor of shape `(batch, source)`, passed to
-            `options.coverage_penalty`.
         return_alignments: Bool. Without alignments the search needs less memory.
 
     Returns:
@@ -129,7 +121,6 @@ def beam_search(
         constraints=constraints,
         options=options,
         fusion=fusion,
-        memory_mask=memory_mask,
         return_alignments=return_alignments,
     )
     return loop.run()

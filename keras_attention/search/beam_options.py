@@ -3,7 +3,7 @@
 import dataclasses
 
 from keras_attention import validation
-from keras_attention._utils.tensor_types import ReorderCache
+from keras_attention._utils.tensor_types import ReorderCache, TensorLike
 from keras_attention.search.penalties import (
     CoveragePenalty,
     CoveragePenaltyFunction,
@@ -15,13 +15,16 @@ STOPPING = ("exact", "limit", "first", "heuristic", "shrinking")
 FINISHED_CANDIDATES = {"top_beam": 1, "all": 2}
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class BeamOptions:
     """How a beam search ranks hypotheses, when it stops, and how it reorders the state.
 
     Args:
         coverage_penalty: None, the beta of a `CoveragePenalty`, or a callable such as one. It is
             applied to hypotheses as they finish.
+        memory_mask: None, or a boolean tensor of shape `(batch, source)`, passed to
+            `coverage_penalty`: True at real source positions. Options that hold a tensor of a
+            compiled function are created inside that function.
         stopping: When the search of a batch element stops. `"exact"`: when its result is certain.
             `"limit"`: at its length limit, with the same result, later. `"first"`: when
             `beam_width` hypotheses are finished, which may miss better, longer ones.
@@ -63,6 +66,7 @@ class BeamOptions:
     """
 
     coverage_penalty: CoveragePenaltyFunction | float | None = None
+    memory_mask: TensorLike | None = None
     stopping: str = "exact"
     finished_candidates: str = "top_beam"
     num_groups: int = 1

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypedDict, Unpack
 
 from keras_attention import validation
-from keras_attention._utils.tensor_types import Step, Structure, Tensor, TensorLike
+from keras_attention._utils.tensor_types import Step, Structure, Tensor
 from keras_attention.search._invariants import BeamSearchInvariants, SearchInputs
 from keras_attention.search._search_loop import EagerSearchWarning
 from keras_attention.search.beam_options import BeamOptions
@@ -24,7 +24,6 @@ class BeamSearchArguments(TypedDict, total=False):
     beam_width: int
     length_penalty: LengthPenalty | float | None
     options: BeamOptions
-    memory_mask: TensorLike | None
 
 
 def check_beam_search(
@@ -65,9 +64,9 @@ def check_beam_search(
         jit_compile: Bool, whether to test a search compiled by XLA too, which takes some seconds.
         tolerance: Number, the maximum difference of a log-probability, relative if it is large.
             Ids may differ only if scores differ by less.
-        **arguments: `max_length`, `beam_width`, `length_penalty`, `options` and `memory_mask`, as
-            `beam_search` takes them. By default `max_length` is 6 and `beam_width` is 3. With
-            `memory_mask`, alignments must be 0 where it is False.
+        **arguments: `max_length`, `beam_width`, `length_penalty` and `options`, as `beam_search`
+            takes them. By default `max_length` is 6 and `beam_width` is 3. With
+            `options.memory_mask`, alignments must be 0 where it is False.
 
     Returns:
         The largest difference between a log-probability and teacher forcing, a float.
@@ -91,7 +90,8 @@ def check_beam_search(
     owner = "check_beam_search"
     validation.check_number_in_range(owner, "tolerance", tolerance, 0)
     check_special_ids(owner, special_ids)
-    inputs = SearchInputs(state, memory, arguments.pop("memory_mask", None), take_rows)
+    memory_mask = getattr(arguments.get("options"), "memory_mask", None)
+    inputs = SearchInputs(state, memory, memory_mask, take_rows)
     invariants = BeamSearchInvariants(step, special_ids, tolerance, **arguments)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EagerSearchWarning)  # the point is to check, not speed

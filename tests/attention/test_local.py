@@ -1,43 +1,34 @@
-"""Local attention: the paper's loops, the spans of keys that stand for them, steps, limits."""
+"""Local attention: the paper's loops, masks, gradients, steps and arguments."""
 
 import keras
 import numpy as np
 import pytest
-from seeds import set_seed
+from local_layers import (
+    DV,
+    KEY,
+    LENGTHS,
+    MASK,
+    MODES,
+    PREDICTIVE,
+    QUERY,
+    VALUE,
+    B,
+    D,
+    S,
+    T,
+    build_layer,
+    random,
+    score_windows_alone,
+)
 from tf_or_skip import tf
 
 import keras_attention as ka
 from keras_attention import LocalAttention
-from keras_attention.attention import local
-
-B, T, S, D, DV = 3, 37, 29, 5, 7  # long enough for several spans
-LENGTHS = np.array([[29], [11], [0]])
-MASK = np.arange(S) < LENGTHS
-
-
-def _random(*shape, dtype="float64"):
-    return np.random.RandomState(sum(shape)).randn(*shape).astype(dtype)
-
-
-QUERY, VALUE, KEY = _random(B, T, D), _random(B, S, DV), _random(B, S, D)
-PREDICTIVE = {"mode": "predictive", "units": 3}
-MODES = pytest.mark.parametrize("options", [{}, PREDICTIVE], ids=["monotonic", "predictive"])
 
 
 @pytest.fixture(autouse=True)
-def no_dense_form_for_speed(monkeypatch):
-    """Sources of a test are so short that every layer here would score all keys."""
-    for factors in (local.DENSE_SPANS, local.DENSE_SHARED_SPANS):
-        for mode in factors:
-            monkeypatch.setitem(factors, mode, 0)
-    monkeypatch.setattr(local, "FEW_SCORES", 0)
-
-
-def _built(window=5, dtype="float64", **options):
-    set_seed(1)
-    layer = LocalAttention(window, dtype=dtype, **options)
-    layer.build(QUERY.shape, VALUE.shape, KEY.shape)
-    return layer
+def windows_alone(monkeypatch):
+    score_windows_alone(monkeypatch)
 
 
 def _softmax(scores):
@@ -83,7 +74,7 @@ def _reference(layer, query, key, value, lengths):
     ids=["monotonic", "predictive", "inside", "renormalized"],
 )
 def test_it_computes_section_3_2_of_the_paper(options):
-    layer = _built(scorer="dot", **options)
+    layer = build_layer(scorer="dot", **options)
     results = layer(
         QUERY,
         VALUE,
@@ -126,7 +117,7 @@ def test_the_worked_numbers(position_range, position, expected):
 @MODES
 @pytest.mark.parametrize("length", range(1, 8))
 def test_sources_of_every_length_up_to_more_than_a_window(options, length):
-    layer = _built(scorer="dot", **options)
+    layer = build_layer(scorer="dot", **options)
     query, key, value = QUERY[:, :11], KEY[:, :length], VALUE[:, :length]
     context, weights = layer(query, value, key, return_attention_scores=True)
     expected, expected_weights, _ = _reference(layer, query, key, value, [length] * B)
@@ -134,85 +125,10 @@ def test_sources_of_every_length_up_to_more_than_a_window(options, length):
     np.testing.assert_allclose(np.array(context), expected, atol=1e-12)
 
 
-SCORERS = {
-    "dot": ka.DotScorer,
-    "scaled_dot": ka.ScaledDotScorer,
-    "cosine": ka.CosineScorer,
-    "general": ka.GeneralScorer,
-    "bilinear": ka.BilinearScorer,
-    "low_rank": lambda **o: ka.LowRankBilinearScorer(3, **o),
-    "additive": lambda **o: ka.AdditiveScorer(3, **o),
-    "concat": lambda **o: ka.ConcatScorer(3, **o),
-    "mlp": lambda **o: ka.MLPScorer([3, 2], **o),
-    "uniform": ka.UniformScorer,
-}
-NORMALIZERS = {
-    "softmax": ka.SoftmaxNormalizer,
-    "sparsemax": ka.SparsemaxNormalizer,
-    "entmax": ka.EntmaxNormalizer,
-}
-
-
-def _with_gradients(layer, dtype, **flags):
-    """Returns context, weights and all gradients under masks of every kind."""
-    query, value, key = (tf.constant(x, dtype) for x in (QUERY, VALUE, KEY))
-    with tf.GradientTape() as tape:
-        tape.watch([query, value, key])
-        results = layer(
-            query,
-            value,
-            key,
-            query_mask=np.arange(T) < np.array([[T], [31], [T]]),
-            value_mask=MASK,
-            attention_mask=np.random.RandomState(2).rand(B, T, S) > 0.2,
-            return_attention_scores=True,
-            **flags,
-        )
-        total = tf.add_n([tf.reduce_sum(tf.sin(5 * result)) for result in results])
-    watched = [query, value, key, *layer.trainable_variables]
-    gradients = tape.gradient(total, watched, unconnected_gradients="zero")
-    return [np.array(x) for x in (*results, *gradients)]
-
-
-def _assert_forms_agree(make, dtype, monkeypatch, **flags):
-    spans = _with_gradients(make(), dtype, **flags)
-    monkeypatch.setattr(LocalAttention, "_should_score_all_keys", lambda *arguments: True)
-    dense = _with_gradients(make(), dtype, **flags)
-    tolerance = 1e-10 if dtype == "float64" else 1e-5
-    for one, other in zip(spans, dense, strict=True):
-        assert np.isfinite(one).all()
-        bound = tolerance * max(1e-3, np.abs(other).max())
-        np.testing.assert_allclose(one, other, rtol=0, atol=bound)
-
-
-@MODES
-@pytest.mark.parametrize("scorer", SCORERS)
-def test_spans_equal_the_dense_form_under_every_scorer(options, scorer, monkeypatch):
-    def make():
-        set_seed(1)
-        return _built(scorer=SCORERS[scorer](dtype="float64"), **options)
-
-    _assert_forms_agree(make, "float64", monkeypatch)
-
-
-@MODES
-@pytest.mark.parametrize("normalizer", NORMALIZERS)
-@pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_spans_equal_the_dense_form_under_every_normalizer(
-    options, normalizer, causal, dtype, monkeypatch
-):
-    def make():
-        given = NORMALIZERS[normalizer](dtype=dtype)
-        return _built(dtype=dtype, scorer="dot", normalizer=given, **options)
-
-    _assert_forms_agree(make, dtype, monkeypatch, use_causal_mask=causal)
-
-
 def test_a_window_as_wide_as_the_source_equals_full_attention():
     # Queries up to the last key: a later one would stand at that key, but read the same.
     for window in (2 * S - 1, 2 * S + 101):
-        local, full = _built(window), ka.LuongAttention("general", dtype="float64")
+        local, full = build_layer(window), ka.LuongAttention("general", dtype="float64")
         full.build(QUERY.shape, VALUE.shape, KEY.shape)
         full.set_weights(local.get_weights())
         flags = {"value_mask": MASK, "return_attention_scores": True}
@@ -225,7 +141,7 @@ def test_a_window_as_wide_as_the_source_equals_full_attention():
 def test_a_mask_with_holes_does_not_move_positions():
     mask = MASK.copy()
     mask[0, 3:9] = mask[1, 2] = False
-    _, weights = _built(3)(QUERY, VALUE, KEY, value_mask=mask, return_attention_scores=True)
+    _, weights = build_layer(3)(QUERY, VALUE, KEY, value_mask=mask, return_attention_scores=True)
     centers = np.minimum(np.arange(T), LENGTHS - 1)[:, :, None]
     expected = (np.abs(np.arange(S) - centers) <= 1) & mask[:, None]
     assert np.array_equal(np.array(weights) > 0, expected)
@@ -234,7 +150,7 @@ def test_a_mask_with_holes_does_not_move_positions():
 @MODES
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "mixed_float16"])
 def test_padding_may_hold_anything_and_empty_rows_are_zero(options, dtype):
-    layer = _built(dtype=dtype, **options)
+    layer = build_layer(dtype=dtype, **options)
 
     def run(value, key):
         with tf.GradientTape() as tape:
@@ -252,7 +168,7 @@ def test_padding_may_hold_anything_and_empty_rows_are_zero(options, dtype):
 
 
 def test_the_predictor_gets_the_gradient_of_finite_differences():
-    layer = _built(**PREDICTIVE)
+    layer = build_layer(**PREDICTIVE)
 
     def total():
         context = layer(QUERY, VALUE, KEY, value_mask=MASK)
@@ -262,7 +178,7 @@ def test_the_predictor_gets_the_gradient_of_finite_differences():
     with tf.GradientTape() as tape:
         loss = total()
     for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
-        before, direction = weight.numpy(), _random(*weight.shape)
+        before, direction = weight.numpy(), random(*weight.shape)
         ends = []
         for step in (1e-6, -1e-6):
             weight.assign(before + step * direction)
@@ -276,7 +192,7 @@ def test_the_predictor_gets_the_gradient_of_finite_differences():
 @pytest.mark.thorough
 @MODES
 def test_unknown_lengths_train_under_xla(options):
-    layer = _built(dtype="float32", **options)
+    layer = build_layer(dtype="float32", **options)
     specs = [tf.TensorSpec((None, None, width)) for width in (D, DV, D)]
     specs.append(tf.TensorSpec((None, None), "bool"))
 
@@ -299,7 +215,7 @@ def test_unknown_lengths_train_under_xla(options):
 
 @MODES
 def test_steps_and_beams_equal_the_call(options):
-    layer = _built(**options)
+    layer = build_layer(**options)
     context, weights = layer(QUERY, VALUE, KEY, value_mask=MASK, return_attention_scores=True)
     prepared = layer.prepare(tf.constant(VALUE), tf.constant(KEY), value_mask=MASK)
     whole = layer.attend(tf.constant(QUERY), prepared)
@@ -361,65 +277,6 @@ def test_a_recurrent_layer_trains_with_it_under_xla_and_steps_alike(options, ord
         for one, other in ((output, outputs), (attended, weights)):
             np.testing.assert_allclose(one[::2], other[:, t], atol=1e-5)
             np.testing.assert_allclose(one[1::2], other[:, t], atol=1e-5)
-
-
-@MODES
-def test_dropout_acts_on_the_place_in_the_window(options):
-    layer = _built(dropout=0.4, seed=3, **options)
-    noise = layer.noise(B, T, S, training=True)
-    assert noise["dropout"].shape == (B, T, 5)
-    prepared = layer.prepare(tf.constant(VALUE), tf.constant(KEY), value_mask=MASK)
-    context, weights = layer.attend(tf.constant(QUERY), prepared, noise=noise, training=True)
-    plain, plain_weights = layer.attend(tf.constant(QUERY), prepared)
-    np.testing.assert_array_equal(weights, plain_weights)
-    assert np.abs(np.array(context) - plain).max() > 0.1
-    # By the dense form: the noise of a place belongs to the key that stands there.
-    steps = [
-        layer.attend(
-            tf.constant(QUERY[:, t]),
-            prepared,
-            position=np.full(B, t),
-            noise={"dropout": noise["dropout"][:, t]},
-            training=True,
-        )[0]
-        for t in range(T)
-    ]
-    np.testing.assert_allclose(np.stack(steps, axis=1), context, atol=1e-12)
-
-
-@MODES
-def test_nothing_as_large_as_queries_times_keys_is_built(options):
-    size = 1024
-    layer = LocalAttention(3, **options)
-    layer.build((1, size, 2), (1, size, 2))
-
-    @tf.function(input_signature=[tf.TensorSpec((1, size, 2)), tf.TensorSpec((1, size), "bool")])
-    def step(values, mask):
-        with tf.GradientTape() as tape:
-            total = tf.reduce_sum(layer(values, values, value_mask=mask, query_mask=mask))
-        return tape.gradient(total, layer.trainable_variables)
-
-    graph = step.get_concrete_function().graph
-    shapes = [output.shape for op in graph.get_operations() for output in op.outputs]
-    sizes = [shape.num_elements() or 0 for shape in shapes if shape.rank is not None]
-    assert max(sizes) <= 100 * size
-
-
-@pytest.mark.parametrize("mode", ["monotonic", "predictive"])
-def test_a_scorer_that_reads_positions_is_read_densely(mode):
-    scorer = ka.LocationScorer(S, dtype="float64")
-    layer = _built(3, mode=mode, scorer=scorer)
-    flags = {"return_attention_scores": True, "return_auxiliary_outputs": True}
-    _, weights, auxiliary_outputs = layer(QUERY, VALUE, KEY, **flags)
-    centers = (
-        np.array(auxiliary_outputs["position"]) if mode == "predictive" else np.arange(T)[None]
-    )
-    inside = np.abs(np.arange(S) - np.minimum(centers.astype(int), S - 1)[..., None]) <= 1
-    scores = np.where(inside, QUERY @ np.array(scorer.kernel), -np.inf)
-    expected = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
-    if mode == "predictive":
-        expected *= np.exp(-((np.arange(S) - centers[..., None]) ** 2) / (2 * 0.5**2))
-    np.testing.assert_allclose(np.array(weights), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("window", [2, 64])

@@ -116,9 +116,8 @@ def test_both_rank_hypotheses_of_any_length_and_align_them_alike(tmp_path, power
         memory,
         beam_width=4,
         max_length=limit,
-        memory_mask=real,
         length_penalty=PowerPenalty(power) if power else None,
-        options=BeamOptions(coverage_penalty=CoveragePenalty(beta) if beta else None),
+        options=BeamOptions(CoveragePenalty(beta) if beta else None, memory_mask=real),
     )
     found = {name: np.array(tensor) for name, tensor in found.items()}
     assert len(set(found["lengths"].ravel())) > 2

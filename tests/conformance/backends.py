@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from layer_table import arrays
+from layer_rows import arrays
 
 BACKEND = keras.backend.backend()
 

@@ -5,7 +5,8 @@ import inspect
 import keras
 import numpy as np
 import pytest
-from layer_table import ABSTRACT, SIZES, TABLE, arrays, flat_data
+from layer_rows import SIZES, arrays, flat_data
+from layer_table import ABSTRACT, TABLE
 
 import keras_attention
 

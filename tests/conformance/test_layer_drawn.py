@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from backends import BACKEND, assert_equal
 from hypothesis import strategies
-from layer_table import TABLE, arrays
+from layer_rows import arrays
+from layer_table import TABLE
 
 WITH_MASKS = [pytest.param(index, id=str(row)) for index, row in enumerate(TABLE) if row.masks]
 SIZES = strategies.fixed_dictionaries(

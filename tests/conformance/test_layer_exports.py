@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from backends import tensorflow_only, tensors
-from layer_table import SIZES, TABLE, arrays, flat_data
+from layer_rows import SIZES, arrays, flat_data
+from layer_table import TABLE
 from tf_or_skip import tf
 
 

@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 from backends import compiled, gradients, outputs_and_gradients, tensorflow_only
-from layer_table import READ, TABLE, Row, arrays
+from layer_rows import Row, arrays
+from layer_table import READ, TABLE
 from tf_or_skip import tf
 
 import keras_attention as ka

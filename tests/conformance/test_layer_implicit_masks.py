@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 from backends import assert_equal, attach, attached
-from layer_table import TABLE, arrays, masked_id
+from layer_rows import arrays
+from layer_table import TABLE, masked_id
 
 IMPLICIT = [(row, name) for row in TABLE for name, mask in row.masks.items() if mask.implicit]
 ROWS = pytest.mark.parametrize(

@@ -14,7 +14,6 @@ import pytest
 
 import keras_attention as ka
 
-DTYPE = "float32"
 MADE = {
     "AdditiveScorer": (lambda **i: ka.AdditiveScorer(5, **i), "pairs"),
     "AttentionPooling": (lambda **i: ka.AttentionPooling(5, **i), "sequence"),

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from backends import assert_equal, outputs_and_gradients, policies
-from layer_table import MASKED, TABLE, arrays, masked_id
+from layer_rows import arrays
+from layer_table import MASKED, TABLE, masked_id
 
 ROWS_AND_MASKS = pytest.mark.parametrize(("row", "name"), MASKED, ids=masked_id)
 ROWS_WITH_MASKS = pytest.mark.parametrize("row", [row for row in TABLE if row.masks], ids=str)

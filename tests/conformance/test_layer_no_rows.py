@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 from backends import outputs_and_gradients
-from layer_table import SIZES, TABLE
+from layer_rows import SIZES
+from layer_table import TABLE
 
 import keras_attention as ka
 from keras_attention.search import (

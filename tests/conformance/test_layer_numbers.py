@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 from backends import BACKEND, compiled, means, outputs_and_gradients, policies
-from layer_table import SIZES, TABLE, arrays
+from layer_rows import SIZES, arrays
+from layer_table import TABLE
 
 ROWS = pytest.mark.parametrize("row", TABLE, ids=str)
 

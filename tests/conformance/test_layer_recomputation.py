@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 from backends import compiled, gradients, tensorflow_only
-from layer_table import TABLE, arrays
+from layer_rows import arrays
+from layer_table import TABLE
 from tf_or_skip import tf
 
 #: Rows that call a layer of Keras with keywords, which Keras' own layers cannot under

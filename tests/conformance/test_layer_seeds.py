@@ -6,7 +6,8 @@ import inspect
 import numpy as np
 import pytest
 from backends import assert_equal
-from layer_table import TABLE, arrays
+from layer_rows import arrays
+from layer_table import TABLE
 
 
 def _drawing(row, seed=1):

@@ -9,7 +9,8 @@ import inspect
 import keras
 import numpy as np
 import pytest
-from layer_table import SIZES, TABLE, holds_ids
+from layer_rows import SIZES, holds_ids
+from layer_table import TABLE
 
 import keras_attention as ka
 

@@ -6,7 +6,8 @@ import keras
 import numpy as np
 import pytest
 from backends import policies, tensors
-from layer_table import TABLE, arrays
+from layer_rows import arrays
+from layer_table import TABLE
 
 import keras_attention as ka
 

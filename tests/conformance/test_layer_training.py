@@ -3,7 +3,8 @@
 import keras
 import numpy as np
 import pytest
-from layer_table import SIZES, TABLE, flat_data, holds_ids
+from layer_rows import SIZES, flat_data, holds_ids
+from layer_table import TABLE
 from seeds import set_seed
 
 #: Compiling is dear: one layer is trained by `make test` (on JAX one of each kind of computation),

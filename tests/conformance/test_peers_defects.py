@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 from backends import attach, attached, means, outputs_and_gradients
-from layer_table import Mask, Row, arrays
+from layer_rows import Mask, Row, arrays
 from seeds import set_seed
 
 import keras_attention as ka

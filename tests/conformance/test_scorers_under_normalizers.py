@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from backends import outputs_and_gradients, policies
-from layer_table import Mask, Row, arrays
+from layer_rows import Mask, Row, arrays
 
 import keras_attention as ka
 

@@ -1,7 +1,4 @@
-"""The recurrent decoders: steps, the paper's equations, search, masks, bad input, files."""
-
-import subprocess
-import sys
+"""The recurrent decoders: steps, the paper's equations, search, masks, bad input."""
 
 import keras
 import numpy as np
@@ -20,7 +17,7 @@ from keras_attention import (
     Seq2SeqDecoder,
 )
 from keras_attention.decoders import check_decoder
-from keras_attention.search import beam_search, greedy_search, score_sequences
+from keras_attention.search import beam_search, score_sequences
 
 B, T, S, V, E, N, M, L = 3, 5, 7, 13, 4, 8, 6, 3
 IDS = np.array([[2, 5, 4, 7, 12], [2, 6, 1, 0, 0], [2, 11, 3, 9, 0]])
@@ -32,7 +29,6 @@ def _random(*shape):
 
 
 MEMORY = _random(B, S, M)
-
 DECODERS = {
     "bahdanau-current": lambda **o: BahdanauDecoder(V, E, N, L, **o),
     "bahdanau-previous": lambda **o: BahdanauDecoder(V, E, N, L, readout_state="previous", **o),
@@ -408,62 +404,3 @@ def test_a_bare_cell_and_a_stack_of_one_stay_what_they_are(decoder, stacked):
 def test_an_unbuilt_decoder_refuses_to_prepare():
     with pytest.raises(ValueError, match="BahdanauDecoder has no weights yet"):
         BahdanauDecoder(V, E, N).prepare(MEMORY)
-
-
-RELOAD = """
-import sys
-
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] == "examples":
-            raise ImportError("examples is not to be imported here")
-
-sys.meta_path.insert(0, Blocked())
-import keras, numpy as np
-import keras_attention
-from keras_attention.search import greedy_search
-
-for folder in sys.argv[1:]:
-    model = keras.saving.load_model(folder + "/model.keras", compile=False)
-    data = np.load(folder + "/data.npz")
-    ids = {"source": data["source"], "target": data["target"]}
-    np.testing.assert_allclose(np.array(model(ids)), data["logits"], atol=1e-6)
-    decoder, encoded = model.get_layer("decoder"), model.get_layer("encoder")(data["source"])
-    memory = decoder.prepare(encoded["memory"], keras.ops.convert_to_tensor(data["source"] != 0))
-    result = greedy_search(
-        decoder.step, decoder.start(memory, encoded["initial_state"]), memory, max_length=5
-    )
-    np.testing.assert_array_equal(np.array(result["ids"]), data["ids"])
-assert "examples" not in sys.modules
-print("reloaded")
-"""
-
-
-def _save_translator(folder, readout_state):
-    rnnsearch = pytest.importorskip("examples.models.rnnsearch")
-    set_seed(1)
-    model = rnnsearch.build(11, V, units=N, embedding_dim=E, readout_state=readout_state)
-    source = np.array([[5, 7, 4, 3], [6, 3, 0, 0], [9, 8, 3, 0]], "int32")
-    target = IDS.astype("int32")
-    encoded, decoder = model.get_layer("encoder")(source), model.get_layer("decoder")
-    memory = decoder.prepare(encoded["memory"], tf.constant(source != 0))
-    state = decoder.start(memory, encoded["initial_state"])
-    ids = greedy_search(decoder.step, state, memory, max_length=5)["ids"]
-    logits = np.array(model({"source": source, "target": target}))
-    model.save(folder / "model.keras")
-    np.savez(folder / "data.npz", source=source, target=target, logits=logits, ids=ids)
-
-
-@pytest.mark.thorough
-def test_translators_reload_where_examples_cannot_be_imported(tmp_path):
-    folders = [tmp_path / readout_state for readout_state in ("current", "previous")]
-    for folder in folders:
-        folder.mkdir()
-        _save_translator(folder, folder.name)
-    done = subprocess.run(
-        [sys.executable, "-c", RELOAD, *map(str, folders)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout.strip() == "reloaded", done.stderr[-2000:]

@@ -1,5 +1,6 @@
 """Two exported translators, requests to them, and what the Keras model says itself."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -170,6 +171,14 @@ def begin_alone(served, ids):
         return tf.where(known, logits, -1e9), state, alignment
 
     return ids, (step, state, memory)
+
+
+def search_alone(ids, begun, arguments):
+    """The results of `beam_search` for the source of `begin_alone`, which has no padding."""
+    options = arguments.get("options", search.BeamOptions())
+    options = dataclasses.replace(options, memory_mask=tf.ones_like(ids, tf.bool))
+    found = search.beam_search(*begun, **arguments | {"options": options})
+    return {name: value.numpy()[0] for name, value in found.items()}
 
 
 SIGNATURES = {

@@ -8,11 +8,11 @@ import answer
 import numpy as np
 import pytest
 import tensorflow as tf
-from served_translators import TEXTS, column, encode_alone
+from served_translators import TEXTS, column, encode_alone, search_alone
 from toy_export import BEAM_WIDTH, MAX_LENGTH, SOURCE_LIMIT, toy_parts
 from toy_translator import bahdanau_translator
 
-from keras_attention import plotting, search
+from keras_attention import plotting
 from keras_attention.export import (
     SearchOptions,
     _model_card,
@@ -60,10 +60,7 @@ def bahdanau(**options):
 
 def spell_expected(translator, text):
     """What the search of the Keras model returns for one text: `{name: (steps, places)}`."""
-    ids, (step, state, memory) = encode_alone(translator, text)
-    mask = tf.ones_like(ids, tf.bool)
-    found = search.beam_search(step, state, memory, memory_mask=mask, **translator.search)
-    found = {name: value.numpy()[0] for name, value in found.items()}
+    found = search_alone(*encode_alone(translator, text), translator.search)
     count = int((found["tree_log_probs"].max(axis=1) > -5e8).sum())
     log_prob = found["tree_log_probs"][:count]
     half = np.arange(2 * BEAM_WIDTH) < BEAM_WIDTH

@@ -47,20 +47,20 @@ def test_a_line_has_a_value_for_each_column(columns, content, values):
 @pytest.mark.parametrize(
     ("columns", "content", "reason"),
     [
-        (TEXT, b"\n", "empty"),
-        (TEXT, b" \t \r\n", "empty"),
-        (PAIR, b"\t\n", "empty"),
+        (TEXT, b"\n", "the line is empty"),
+        (TEXT, b" \t \r\n", "the line is empty"),
+        (PAIR, b"\t\n", "the line is empty"),
         (TEXT, b"ab\xff\n", "text is not UTF-8: byte 3"),
         (TEXT, b"\xed\xa0\x80", "text is not UTF-8: byte 1"),
         (TEXT, b"x" * 21, "21 bytes, at most 20 are allowed"),
         (PAIR, b"a", r"expected 2 columns \(text, target\), found 1"),
         (PAIR, b"a\tb\tc", "expected 2 columns .*, found 3"),
         (PAIR, b"a\t \n", "target is empty"),
-        (NUMBERS, b"a\tx\t7", "length_penalty is no float32: 'x'"),
-        (NUMBERS, b"a\tnan\t7", "length_penalty is no float32: 'nan'"),
-        (NUMBERS, b"a\t1e39\t7", "length_penalty is no float32: '1e39'"),
-        (NUMBERS, b"a\t1\t2147483648", "max_length is no int32: '2147483648'"),
-        (NUMBERS, b"a\t1\t7.5", "max_length is no int32: '7.5'"),
+        (NUMBERS, b"a\tx\t7", "length_penalty is not a valid float32: 'x'"),
+        (NUMBERS, b"a\tnan\t7", "length_penalty is not a valid float32: 'nan'"),
+        (NUMBERS, b"a\t1e39\t7", "length_penalty is not a valid float32: '1e39'"),
+        (NUMBERS, b"a\t1\t2147483648", "max_length is not a valid int32: '2147483648'"),
+        (NUMBERS, b"a\t1\t7.5", "max_length is not a valid int32: '7.5'"),
     ],
 )
 def test_a_bad_line_has_a_reason(columns, content, reason):
@@ -101,7 +101,7 @@ def test_columns_are_those_of_the_signature(toy):
         "score": [("text", "string"), ("target", "string")],
         "search": [*NUMBERS],
     }
-    with pytest.raises(ValueError, match="input ids is not one string, int32 or float32"):
+    with pytest.raises(ValueError, match="input ids is not a single string, int32 or float32"):
         _bulk_records.list_columns(signatures["ids"])
 
 

@@ -170,7 +170,7 @@ def test_programs_and_plain_signatures_have_each_their_encoder(compiled_first):
     pipeline = TranslationPipeline(model, words, words, 5, 3)
 
     def first_logits(ids, length):
-        state, memory = pipeline.encode(ids, length)
+        state, memory = pipeline.start_decoding(ids, length)
         start = tf.fill(tf.shape(length), pipeline.start_id)
         return {"logits": pipeline.step(start, state, memory)[0]}
 

@@ -187,7 +187,7 @@ def test_text_that_a_layer_makes_stays_text(tmp_path):
     [
         ({"tokenizers": {"z": WORDS}}, "tokenizers` for the inputs frames, .*Received: .* for z"),
         ({"tokenizers": {"words": "words"}}, "Received: tokenizer=str"),
-        ({"descriptions": {"z": "?"}}, "a description of 'z'"),
+        ({"descriptions": {"z": "?"}}, "descriptions of z"),
         ({"examples": {"words": [[1]]}}, "`examples` for the inputs.*Received: words"),
         ({"version": 0}, "version=0"),
         ({"name": "a b"}, "`name` to consist of letters.*name='a b'"),

@@ -74,7 +74,7 @@ def test_every_search_of_an_export_uses_the_language_model(model, fusion, tmp_pa
     greedy, pipeline, differ = served["greedy"](text=text), translator._functions.pipeline, 0
     for row, one in enumerate(TEXTS):
         ids, length = SOURCE.encode([one])
-        state, memory = pipeline.encode(append_eos(ids, length), length + 1)
+        state, memory = pipeline.start_decoding(append_eos(ids, length), length + 1)
         arguments = {"max_length": 7, "fusion": fusion}
         expected = beam_search(
             pipeline.step, state, memory, beam_width=3, length_penalty=0.6, **arguments

@@ -49,7 +49,7 @@ def test_rows_of_unequal_length_are_searched_as_each_alone(kind, num_groups):
     options = SearchOptions(3, LIMIT, None, options=options)
     options = resolve_search_options("test", options, model, SOURCE, TARGET)
     functions = TranslatorSignatures(model, SOURCE, TARGET, options)
-    ids, length = functions.pipeline.encode_source(tf.constant(["abc def", "", "ga"]))
+    ids, length = functions.pipeline.tokenize_source(tf.constant(["abc def", "", "ga"]))
     found = functions._beam_search(ids, length)
     served = types.SimpleNamespace(model=model, target=TARGET, source_limit=None)
     reorder_cache = getattr(model.get_layer("decoder"), "reorder_cache", None)
@@ -60,9 +60,11 @@ def test_rows_of_unequal_length_are_searched_as_each_alone(kind, num_groups):
             max_length=LIMIT,
             beam_width=3,
             options=BeamOptions(
-                CoveragePenalty(0.5), num_groups=num_groups, reorder_cache=reorder_cache
+                CoveragePenalty(0.5),
+                memory_mask=tf.ones_like(alone, tf.bool),
+                num_groups=num_groups,
+                reorder_cache=reorder_cache,
             ),
-            memory_mask=tf.ones_like(alone, tf.bool),
         )
         np.testing.assert_array_equal(found["ids"][row], expected["ids"][0])
         np.testing.assert_allclose(found["score"][row], expected["scores"][0], atol=1e-5)

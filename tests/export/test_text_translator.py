@@ -269,7 +269,7 @@ def test_an_export_holds_a_processor_a_penalty_and_all_ends(model, tmp_path, mon
     for row, text in enumerate(TEXTS):
         ids, length = SOURCE.encode([text])
         pipeline = translator._functions.pipeline
-        state, memory = pipeline.encode(append_eos(ids, length), length + 1)
+        state, memory = pipeline.start_decoding(append_eos(ids, length), length + 1)
         arguments = {"max_length": 7, "constraints": translator._search.constraints}
         expected = beam_search(pipeline.step, state, memory, beam_width=3, **arguments)
         texts = TARGET.decode(expected["ids"][0]).numpy().tolist()

@@ -78,9 +78,7 @@ def test_each_hypothesis_copies_from_its_own_alignment(model):
     plain, translator = make_translator(model, False), make_translator(model, True)
     for text in TEXTS:
         signatures = (plain._functions, translator._functions)
-        known, found = (
-            one._compute_translate_with_alignment(tf.constant([text])) for one in signatures
-        )
+        known, found = (one.translate_with_alignment(tf.constant([text])) for one in signatures)
         source = text.split()
         for hypothesis in range(3):
             words = []

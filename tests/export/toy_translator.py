@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention import BahdanauDecoder, BahdanauGRU
+from keras_attention import BahdanauDecoder, BahdanauGRU, SplitSources
 
 
 @keras.saving.register_keras_serializable(package="export_tests")
@@ -78,15 +78,22 @@ class ToyDecoder(keras.layers.Layer):
         }
 
 
-def toy_translator(source_size, target_size, units=7, dim=5, seed=11, decoder=None):
+def toy_translator(source_size, target_size, units=7, dim=5, seed=11, decoder=None, num_sources=1):
     """Returns a translator model with random weights."""
     keras.utils.set_random_seed(seed)
     normal = keras.initializers.RandomNormal(stddev=1.0)
     source = keras.Input((None,), dtype="int32", name="source")
-    embedding = keras.layers.Embedding(
-        source_size, dim, mask_zero=True, embeddings_initializer=normal
-    )
-    embedded = embedding(source)
+
+    def embed(ids):
+        return keras.layers.Embedding(
+            source_size, dim, mask_zero=True, embeddings_initializer=normal
+        )(ids)
+
+    if num_sources == 1:
+        embedded = embed(source)
+    else:
+        parts = SplitSources(num_sources)(source)
+        embedded = keras.layers.Add()([embed(part) for part in parts])
     recurrent = keras.layers.RNN(keras.layers.GRUCell(dim), return_sequences=True)
     memory = recurrent(embedded)
     initial = keras.layers.Dense(units, activation="tanh")(

@@ -1,13 +1,11 @@
 """Alignment pictures: what is drawn, in any script, and what is refused."""
 
-import builtins
 import warnings
 
 import numpy as np
 import pytest
 from drawn_figures import assert_inside, draw, texts
 
-from keras_attention import plotting
 from keras_attention.plotting import _fonts, plot_alignment, plot_alignments
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -305,16 +303,3 @@ def test_wrong_arguments_are_refused(weights, source, target, message):
 def test_wrong_grids_are_refused(examples, options, message):
     with pytest.raises(ValueError, match=message):
         plot_alignments(examples, **options)
-
-
-def test_missing_matplotlib_names_the_extra(monkeypatch):
-    original = builtins.__import__
-
-    def without_matplotlib(name, *arguments, **named):
-        if name.split(".")[0] == "matplotlib":
-            raise ModuleNotFoundError(name)
-        return original(name, *arguments, **named)
-
-    monkeypatch.setattr(builtins, "__import__", without_matplotlib)
-    with pytest.raises(ImportError, match=r'pip install "keras-attention-layers\[plot\]"'):
-        plotting.plot_alignment(WEIGHTS, SOURCE, TARGET)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from chromium import AXE, NO_AXE, Browser, find_chromium
+from chromium import AXE, NEEDS_BROWSER, NO_AXE, Browser
 
 from keras_attention.plotting import (
     explore_alignments,
@@ -14,11 +14,7 @@ from keras_attention.plotting import (
     explore_text_weights,
 )
 
-CHROMIUM = find_chromium()
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="NOT RUN: there is no Chromium (or Chrome)"),
-]
+pytestmark = NEEDS_BROWSER
 SOURCE, TARGET = ["das", "<b>alte</b>", "Haus"], ["the", "house"]
 WEIGHTS = np.array([[0.75, 0.15, 0.1], [0.0, 0.25, 0.75]])
 ARABIC, CHINESE = ["بنى", "جدي", "البيت"], ["房", "子"]
@@ -45,7 +41,7 @@ PAGES = {
 
 @pytest.fixture(scope="module")
 def browser():
-    browser = Browser(CHROMIUM)
+    browser = Browser()
     yield browser
     browser.close()
 
@@ -287,12 +283,7 @@ def test_a_word_names_its_weight_and_that_of_its_sentence(show):
 
 def test_a_screen_reader_finds_names_and_roles(show):
     browser = show(PAGES["alignments"]())
-    nodes = browser.send("Accessibility.getFullAXTree")["nodes"]
-    found = {
-        (node["role"]["value"], node.get("name", {}).get("value"))
-        for node in nodes
-        if not node["ignored"]
-    }
+    found = browser.find_names()
     assert {
         ("heading", "Alignments"),
         ("combobox", "Sentence pair"),

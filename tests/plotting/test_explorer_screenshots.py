@@ -11,14 +11,10 @@ import pathlib
 
 import numpy as np
 import pytest
-from chromium import Browser, find_chromium
+from chromium import NEEDS_BROWSER, Browser
 from test_explorer_browser import PAGES
 
-CHROMIUM = find_chromium()
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="NOT RUN: there is no Chromium (or Chrome)"),
-]
+pytestmark = NEEDS_BROWSER
 FOLDER = pathlib.Path(__file__).parent / "screenshots"
 SCALE = 8  # pixels of the window for one of the stored image
 #: Root mean square of the differences, where black and white differ by 1.
@@ -38,7 +34,7 @@ NOT_A_CANVAS = "canvas { visibility: hidden !important }"
 
 @pytest.fixture(scope="module")
 def browser():
-    browser = Browser(CHROMIUM)
+    browser = Browser()
     browser.send("Page.setBypassCSP", enabled=True)  # for the font
     yield browser
     browser.close()

@@ -1,12 +1,9 @@
 """The grid of heads and the head view: what is drawn, in any script, and what is refused."""
 
-import builtins
-
 import numpy as np
 import pytest
 from drawn_figures import assert_inside, draw, texts
 
-from keras_attention import plotting
 from keras_attention.plotting import _fonts, plot_head_view, plot_heads
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -352,17 +349,3 @@ def test_heads_over_long_keys_have_oblong_cells_and_readable_letters():
     assert min(label.get_fontsize() for label in ax.get_yticklabels()) >= 7.5
     assert ax.images[0].get_clim() == (0, pytest.approx(0.02))
     assert_inside(figure)
-
-
-@pytest.mark.parametrize("function", FUNCTIONS)
-def test_missing_matplotlib_names_the_extra(function, monkeypatch):
-    original = builtins.__import__
-
-    def without_matplotlib(name, *arguments, **named):
-        if name.split(".")[0] == "matplotlib":
-            raise ModuleNotFoundError(name)
-        return original(name, *arguments, **named)
-
-    monkeypatch.setattr(builtins, "__import__", without_matplotlib)
-    with pytest.raises(ImportError, match=r'pip install "keras-attention-layers\[plot\]"'):
-        getattr(plotting, function.__name__)(LAYER, QUERIES, KEYS)

@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import tempfile
 
+import pytest
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 OPTIONS = (
     "--headless=new",
@@ -38,15 +40,23 @@ def find_chromium():
     return found
 
 
+CHROMIUM = find_chromium()
+#: The marks of tests in a browser.
+NEEDS_BROWSER = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="NOT RUN: there is no Chromium (or Chrome)"),
+]
+
+
 class Browser:
     """One tab. `events` are all messages of the browser, such as errors and requests."""
 
-    def __init__(self, path):
+    def __init__(self):
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         from_us, self._out = os.pipe()
         self._in, to_us = os.pipe()
         script = f'exec "$@" 3<&{from_us} 4>&{to_us}'
-        command = [path, *OPTIONS, f"--user-data-dir={self._profile.name}", "about:blank"]
+        command = [CHROMIUM, *OPTIONS, f"--user-data-dir={self._profile.name}", "about:blank"]
         self._process = subprocess.Popen(
             ["bash", "-c", script, "bash", *command],
             pass_fds=(from_us, to_us),
@@ -102,6 +112,15 @@ class Browser:
         )
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
+
+    def find_names(self):
+        """Returns `{(role, name)}` of all that a screen reader finds on the page."""
+        nodes = self.send("Accessibility.getFullAXTree")["nodes"]
+        return {
+            (node["role"]["value"], node.get("name", {}).get("value"))
+            for node in nodes
+            if not node["ignored"]
+        }
 
     def move_to(self, selector, click=False):
         """Moves the mouse to the middle of an element, and may click there."""

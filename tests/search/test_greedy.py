@@ -1,16 +1,17 @@
+import functools
+
 import numpy as np
 import pytest
 from keras import ops
 from search_models import END, HashModel, TableModel
-from search_runs import build_arguments
+from search_runs import run
 from tf_or_skip import tf
 
-from keras_attention.search import greedy_search, score_sequences
+from keras_attention.search import greedy_search, sample_search, score_sequences
 
 
 def search(model, **options):
-    result = greedy_search(model.step, model.state(), model.memory(), **build_arguments(**options))
-    return {name: ops.convert_to_numpy(value) for name, value in result.items()}
+    return run(greedy_search, model, **options)
 
 
 def by_hand(model, row, max_length, min_length=0):
@@ -63,7 +64,11 @@ def test_each_row_stops_at_its_own_limit_and_alone_is_as_in_a_batch():
         assert (result["alignments"][row, limit:] == 0).all()
 
 
-def test_greedy_stops_when_every_row_has_ended():
+SAMPLE = functools.partial(sample_search, seed=np.array([7, 8]))
+
+
+@pytest.mark.parametrize("function", [greedy_search, SAMPLE], ids=["greedy", "sample"])
+def test_a_search_stops_when_every_row_has_ended(function):
     tables = np.full((2, 6, 6), -1e9)
     tables[0, :, END], tables[1, 2, 4], tables[1, 4, END] = 0.0, 0.0, 0.0
     model, calls = TableModel(tables), []
@@ -72,9 +77,10 @@ def test_greedy_stops_when_every_row_has_ended():
         calls.append(1)
         return model.step(ids, state, memory)
 
-    result = greedy_search(step, {}, model.memory(), max_length=50)
+    result = function(step, {}, model.memory(), max_length=50)
     assert len(calls) == 2
     np.testing.assert_array_equal(result["lengths"], [1, 2])
+    assert not np.any(ops.convert_to_numpy(result["ids"])[:, 2:])
 
 
 def test_eager_graph_and_xla_agree_with_unknown_batch():

@@ -53,8 +53,7 @@ def test_a_mask_of_ints_is_the_boolean_one_in_any_container():
                 np.zeros((3, 3)),
                 beam_width=2,
                 max_length=3,
-                options=BeamOptions(coverage_penalty=penalty),
-                memory_mask=given,
+                options=BeamOptions(coverage_penalty=penalty, memory_mask=given),
             )
         )
         for given in (ops.array(mask, "bool"), np.array(mask), mask)

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 from keras import ops
-from search_models import END, HashModel, TableModel, log_softmax
+from search_models import HashModel, TableModel, log_softmax
 from search_runs import (
     arrays,
     assert_compiled_alike,
@@ -182,21 +182,6 @@ def test_a_mass_of_one_is_every_token():
     # Rounded sums reach 1 some 30 tokens before the last.
     assert (every["ids"] > vocabulary - 31).any(axis=1).sum() == 5
     np.testing.assert_array_equal(every["ids"], whole["ids"])
-
-
-def test_rows_stop_at_their_end_and_the_search_with_the_last():
-    tables = np.full((2, 6, 6), -1e9)
-    tables[0, :, END], tables[1, 2, 4], tables[1, 4, END] = 0.0, 0.0, 0.0
-    model, calls = TableModel(tables), []
-
-    def step(ids, state, memory):
-        calls.append(1)
-        return model.step(ids, state, memory)
-
-    result = sample_search(step, {}, model.memory(), seed=SEEDS[:2], max_length=50)
-    assert len(calls) == 2
-    np.testing.assert_array_equal(result["lengths"], [1, 2])
-    assert ops.convert_to_numpy(result["ids"])[:, 2:].sum() == 0
 
 
 def test_nothing_unknown_padded_or_infinite_comes_out():

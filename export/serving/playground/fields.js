@@ -23,7 +23,7 @@ function makeField({ name, dtype, shape }, hasTexts, kept, onInput) {
     : make("textarea", { dir: "auto", spellcheck: "false", rows: 3 });
   const first = isText ? "" : isNumber ? (FIRST_VALUES[name] ?? 0) : JSON.stringify(makeZeros(dtype, shape));
   control.value = kept.get(key) ?? first;
-  const note = isText ? "one a line" : isNumber ? "of every text" : `JSON, ${dtype} of shape (${formatShape(shape)})`;
+  const note = isText ? "one per line" : isNumber ? "of every text" : `JSON, ${dtype} of shape (${formatShape(shape)})`;
   const element = makeControl(LABELS[name] ?? name, control, () => {
     kept.set(key, control.value);
     control.removeAttribute("aria-invalid");

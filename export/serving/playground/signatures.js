@@ -63,6 +63,7 @@ const DESCRIPTIONS = {
   search: "The n-best outputs, with a length penalty and a maximum length of your own.",
   sample: "One output for each text, drawn at random; the same seed draws the same output.",
   translate_with_phrases: "The n-best outputs of each text that contain its phrase.",
+  translate_sources: "The n-best outputs of several sources, line by line.",
   beam_tree: "The hypotheses of each step of the beam search.",
 };
 /** The signatures whose search is that of `beam_tree`. */

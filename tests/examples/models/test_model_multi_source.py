@@ -6,6 +6,7 @@ import tensorflow as tf
 from seeds import set_seed
 
 from examples.models import multi_source, rnnsearch
+from examples.models.encoders.several_sources import HideSource
 from keras_attention.decoders import check_decoder
 
 # 4 separates the sources. The second text has no second source, the third two separators.
@@ -74,3 +75,26 @@ def test_a_source_that_is_missing_has_no_weight(combination):
     )[1]
     np.testing.assert_allclose(np.sum(np.array(weights)[:, :, :3], axis=-1), 1, atol=1e-6)
     assert np.all(np.isfinite(model({"source": SOURCE, "target": TARGET})))
+
+
+def test_one_source_is_hidden_of_some_examples_in_training_alone():
+    ids = tf.ones((3001, 2), "int32")
+    layer = HideSource(0.5, seed=3)
+    hidden = np.array([part[:, 0] == 0 for part in layer([ids, ids, ids], training=True)])
+    np.testing.assert_allclose(hidden.mean(axis=1), 0.5 / 3, atol=0.03)
+    assert hidden.sum(axis=0).max() == 1
+    again = np.array([part[:, 0] == 0 for part in layer([ids, ids, ids], training=True)])
+    assert np.any(again != hidden)
+    for part in layer([ids, ids, ids]):
+        np.testing.assert_array_equal(part, ids)
+
+
+@COMBINATIONS
+def test_a_hidden_source_changes_the_training_and_nothing_else(combination):
+    inputs = {"source": SOURCE, "target": TARGET}
+    kept, hiding = build(combination, source_dropout=0.0), build(combination, source_dropout=0.99)
+    hiding.set_weights([*kept.get_weights()])
+    np.testing.assert_array_equal(hiding(inputs), kept(inputs))
+    np.testing.assert_array_equal(kept(inputs, training=True), kept(inputs))
+    assert np.all(np.isfinite(hiding(inputs, training=True)))
+    assert not np.allclose(hiding(inputs, training=True), kept(inputs))

@@ -44,6 +44,11 @@ def test_a_run_needs_both_sources_and_is_exported(tmp_path, capsys):
     texts, expected = (file.read_text().splitlines() for file in (test_source, test_target))
     outputs = signatures["greedy"](text=tf.constant(texts))["text"].numpy()
     assert np.mean(outputs == np.array(expected, "S")) > 0.9
+    joined = signatures["serving_default"](text=tf.constant(texts))
+    first, second = (list(part) for part in zip(*(t.split(" <sep> ") for t in texts), strict=True))
+    found = signatures["translate_sources"](text=tf.constant(first), text_2=tf.constant(second))
+    for name, expected in joined.items():
+        np.testing.assert_array_equal(found[name], expected)
     found = signatures["translate_with_alignment"](text=tf.constant(["a x c <sep> x b x", "a x c"]))
     assert found["text"][0, 0] == b"a b c"
     tokens = found["source_tokens"].numpy()

@@ -8,7 +8,7 @@ import dataclasses
 
 import numpy as np
 import tensorflow as tf
-from served_translators import begin_alone
+from served_translators import begin_alone, search_alone
 from toy_export import BEAM_WIDTH, MAX_LENGTH, SOURCE_LIMIT, toy_parts
 
 from keras_attention import search
@@ -52,10 +52,7 @@ class Oracle:
         return [int(i) if i in known else UNKNOWN for i in ids]
 
     def _beams(self, ids, begun, **options):
-        found = search.beam_search(
-            *begun, memory_mask=tf.ones_like(ids, tf.bool), **(self.search | options)
-        )
-        found = {name: value.numpy()[0] for name, value in found.items()}
+        found = search_alone(ids, begun, self.search | options)
         columns = max(0, found["lengths"].max())
         return found | {"ids": found["ids"][:, :columns], "columns": columns}
 

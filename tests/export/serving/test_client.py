@@ -368,7 +368,9 @@ def test_translate_takes_a_list_and_leaves_fillers_out(monkeypatch):
     with pytest.raises(ValueError, match="expects a list of texts"):
         client.translate("abc")
     found = {"text": [["a", "b", ""]], "score": [[-0.5, -1.0, -1e9]]}
-    monkeypatch.setattr(client, "predict", lambda text: found)
+    monkeypatch.setattr(
+        client, "predict", lambda signature, text: {"serving_default": found}[signature]
+    )
     assert client.translate(["x"]) == [[("a", -0.5), ("b", -1.0)]]
 
 

@@ -26,7 +26,7 @@ ANSWER = b'{"predictions": ["a!"]}'
 def server(tiny_base):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(BoundedProtocol, "head_seconds", HEAD_SECONDS)
-        options = {"grpc_port": None, "rest_api_port": 0, "seconds": SECONDS}
+        options = {"grpc_port": None, "rest_api_port": 0, "timeout": SECONDS}
         with Server({"tiny": tiny_base}, **options) as server:
             yield server
 

@@ -181,7 +181,7 @@ def test_scalars_are_answered(client):
 def test_a_client_that_does_not_read_is_dropped(base, caplog):
     body = json.dumps({"signature_name": "square", "instances": ["a" * 1_100]}).encode()
     head = b"POST /v1/models/squares:predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
-    with Server({"squares": base}, grpc_port=None, rest_api_port=0, seconds=6.0) as server:
+    with Server({"squares": base}, grpc_port=None, rest_api_port=0, timeout=6.0) as server:
         with socket.create_connection(("127.0.0.1", server.rest_api_port), 10) as connection:
             connection.sendall(head % len(body) + body)
             until = time.monotonic() + 40

@@ -8,15 +8,9 @@ import threading
 import time
 import weakref
 
-import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from tensorflow.core.framework import tensor_pb2, types_pb2
-from tensorflow_serving.apis import prediction_service_pb2_grpc
-from tiny_model import predict_request
 
 from keras_attention.export.serving import (
     Client,
@@ -24,7 +18,6 @@ from keras_attention.export.serving import (
     ServingError,
     _json_requests,
     _rest_application,
-    _tensor_protos,
 )
 from keras_attention.export.serving._allocator import pause_garbage_collection
 from keras_attention.export.serving._loaded_version import LoadedVersion
@@ -38,7 +31,7 @@ LIMIT = 1 << 16
 def server(tiny_base):
     """One request runs, one waits; a REST request has one second."""
     options = {"grpc_port": 0, "rest_api_port": 0, "max_concurrency": 1, "max_queue": 1}
-    with Server({"tiny": tiny_base}, **options, seconds=1.0, max_request_bytes=LIMIT) as server:
+    with Server({"tiny": tiny_base}, **options, timeout=1.0, max_request_bytes=LIMIT) as server:
         yield server
 
 
@@ -102,7 +95,7 @@ def test_large_bodies_are_read_one_at_a_time_and_in_time(tiny_base, monkeypatch)
 
     monkeypatch.setattr(_json_requests, "parse", wait_and_parse)
     monkeypatch.setattr(_rest_application, "schedule_trim", lambda: trims.append(1))
-    with Server({"tiny": tiny_base}, grpc_port=None, rest_api_port=0, seconds=1.0) as server:
+    with Server({"tiny": tiny_base}, grpc_port=None, rest_api_port=0, timeout=1.0) as server:
         with concurrent.futures.ThreadPoolExecutor(2) as threads:
             large = [threads.submit(post, server, body) for _ in range(2)]
             assert post(server, b'{"instances": ["a"]}')[0] == 200
@@ -211,161 +204,6 @@ def test_states_are_told_while_all_are_busy(server):
         busy.join()
 
 
-def proto(dtype, sizes, **values):
-    message = tensor_pb2.TensorProto(dtype=dtype, **values)
-    for size in sizes:
-        message.tensor_shape.dim.add(size=size)
-    return message
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        proto(types_pb2.DT_STRING, [1 << 40], string_val=[b"a"]),
-        proto(types_pb2.DT_STRING, [1 << 20, 1 << 20, 1 << 40], string_val=[b"a"]),
-        proto(types_pb2.DT_STRING, [-1], string_val=[b"a"]),
-        proto(types_pb2.DT_STRING, [1], string_val=[b"a", b"b"]),
-        proto(types_pb2.DT_INT32, [3], tensor_content=b"abc"),
-        proto(types_pb2.DT_INT32, [1] * 100, int_val=[1]),
-        proto(types_pb2.DT_RESOURCE, [1]),
-        proto(types_pb2.DT_VARIANT, [1]),
-        proto(types_pb2.DT_BFLOAT16, [1], half_val=[1]),
-        proto(0, [1]),
-        proto(9999, [1]),
-        proto(types_pb2.DT_STRING, []),
-        proto(types_pb2.DT_STRING, [1 << 20], string_val=[b"a"]),
-        proto(types_pb2.DT_STRING, [0, 1 << 28]),
-    ],
-)
-def test_tensors_that_lie_are_refused(server, message):
-    request = predict_request("", {})
-    request.inputs["text"].CopyFrom(message)
-    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
-        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-        with pytest.raises(grpc.RpcError) as raised:
-            stub.Predict(request, timeout=10)
-    assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-
-
-def test_a_tensor_of_very_many_dimensions_is_refused_at_once():
-    message = proto(types_pb2.DT_STRING, [1 << 62] * 200_000, string_val=[b"a"])
-    begun = time.process_time()
-    with pytest.raises(ServingError, match="tensor of 200000 dimensions, at most 64"):
-        _tensor_protos.proto_to_array(message)
-    assert time.process_time() - begun < 1  # their product alone takes a minute
-
-
-@pytest.mark.parametrize("sizes", [(0, 2**28), (2**28, 0), (2**14, 0, 2**14), (0, 2**63 - 1)])
-def test_an_empty_dimension_does_not_hide_the_size_of_the_others(sizes):
-    with pytest.raises(ServingError, match="more than 67108864 elements"):
-        _tensor_protos.proto_to_array(proto(types_pb2.DT_INT32, sizes))
-
-
-def test_an_empty_tensor_keeps_its_shape():
-    found = _tensor_protos.proto_to_array(proto(types_pb2.DT_INT32, [0, 100_000]))
-    assert found.shape == (0, 100_000) and found.dtype == np.int32
-
-
-PROTOS = st.builds(
-    lambda dtype, sizes, content, strings, numbers, halves: proto(
-        dtype, sizes, tensor_content=content, string_val=strings, int_val=numbers, half_val=halves
-    ),
-    st.sampled_from([0, 1, 3, 4, 7, 9, 10, 14, 19, 20, 22, 101]),
-    st.lists(st.integers(-1, 7) | st.integers(-(2**63), 2**63 - 1), max_size=5),
-    st.binary(max_size=40),
-    st.lists(st.binary(max_size=3), max_size=3),
-    st.lists(st.integers(-(2**31), 2**31 - 1), max_size=3),
-    st.lists(st.integers(0, 2**16), max_size=3),
-)
-
-
-@settings(max_examples=300, deadline=None)
-@given(PROTOS)
-def test_any_tensor_is_read_or_refused(message):
-    try:
-        array = _tensor_protos.proto_to_array(message)
-    except ServingError as refused:
-        assert refused.code == "INVALID_ARGUMENT"
-        return
-    assert array.shape == tuple(dimension.size for dimension in message.tensor_shape.dim)
-    assert _tensor_protos.get_dtype(array).as_datatype_enum == message.dtype
-
-
-def test_one_value_may_stand_for_a_whole_tensor():
-    message = proto(types_pb2.DT_STRING, [2, 3], string_val=[b"a"])
-    assert _tensor_protos.proto_to_array(message).tolist() == [[b"a"] * 3] * 2
-
-
-def refuse_over_grpc(server, request):
-    """The message that a request is refused with."""
-    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
-        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-        with pytest.raises(grpc.RpcError) as raised:
-            stub.Predict(request, timeout=10)
-    assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-    return raised.value.details()
-
-
-@pytest.fixture
-def num_expanded(monkeypatch):
-    """A list that grows with every tensor that is made of a message."""
-    expand, names = _tensor_protos.proto_to_array, []
-
-    def count(message):
-        names.append(message.dtype)
-        return expand(message)
-
-    monkeypatch.setattr(_tensor_protos, "proto_to_array", count)
-    return names
-
-
-def test_inputs_that_a_signature_does_not_have_are_not_expanded(server, num_expanded):
-    request = predict_request("", {})
-    for number in range(2000):
-        message = proto(types_pb2.DT_DOUBLE, [1 << 16], double_val=[1.0])
-        request.inputs[f"x{number}"].CopyFrom(message)
-    assert "input size does not match signature: 2000!=1." in refuse_over_grpc(server, request)
-    del request.inputs["x7"]
-    request.model_spec.signature_name = "none"
-    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
-        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-        with pytest.raises(grpc.RpcError, match='Serving signature key "none" not found'):
-            stub.Predict(request, timeout=10)
-    assert not num_expanded
-
-
-def test_rows_are_counted_before_tensors_are_expanded(server, num_expanded):
-    request = predict_request("", {})
-    request.inputs["text"].CopyFrom(proto(types_pb2.DT_STRING, [4097], string_val=[b"a"]))
-    assert "input text has 4097 examples, more than 4096" in refuse_over_grpc(server, request)
-    assert not num_expanded
-
-
-def test_all_inputs_share_what_values_may_be_repeated():
-    half = proto(types_pb2.DT_FLOAT, [1 << 15], float_val=[1.0])
-    found = _tensor_protos.protos_to_arrays({"x": half, "y": half}, max_rows=1 << 15)
-    assert {name: array.shape for name, array in found.items()} == {
-        "x": (1 << 15,),
-        "y": (1 << 15,),
-    }
-    for last in (half, proto(types_pb2.DT_FLOAT, [0, 1 << 16])):
-        with pytest.raises(ServingError, match="repeated up to 65536 times in a request"):
-            _tensor_protos.protos_to_arrays({"x": half, "y": half, "z": last}, max_rows=1 << 15)
-
-
-def test_a_long_string_is_not_repeated_often():
-    message = proto(types_pb2.DT_STRING, [4096], string_val=[b"a" * (1 << 15)])
-    with pytest.raises(ServingError, match="strings up to 67,108,864 bytes"):
-        _tensor_protos.protos_to_arrays({"text": message}, max_rows=4096)
-
-
-def test_a_deadline_that_passed_expands_no_tensor(num_expanded):
-    message = proto(types_pb2.DT_FLOAT, [3], float_val=[1.0])
-    with pytest.raises(ServingError, match="DEADLINE_EXCEEDED: .* while the request was read"):
-        _tensor_protos.protos_to_arrays({"x": message}, 4096, deadline=time.monotonic())
-    assert not num_expanded
-
-
 def test_a_request_of_very_many_rows_is_refused(server):
     def ask(rows):
         inputs = {"text": np.array([b"a"] * rows, object)}
@@ -394,17 +232,6 @@ def test_a_failure_of_tensorflow_tells_no_folders(server, monkeypatch, caplog):
         server.service.predict("tiny", None, None, "", {"text": np.array([b"a"], object)})
     assert raised.value.message == ("assets/v.txt; a b; No such file at /job:localhost/replica:0")
     assert raised.value.code == "NOT_FOUND" and str(loaded.path) in caplog.text
-
-
-def test_a_message_that_is_too_long_for_grpc_is_cut(server):
-    names = [f"{'x' * 90}{number}" for number in range(200)]
-    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
-        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-        with pytest.raises(grpc.RpcError) as raised:
-            request = predict_request("", {name: np.ones(1, "float32") for name in names})
-            stub.Predict(request, timeout=10)
-    assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-    assert raised.value.details().startswith("input size does not match signature: 200!=1.")
 
 
 def test_the_initialization_is_no_signature(server, client):
@@ -483,4 +310,4 @@ def test_admission_counts_whoever_waits():
 def test_a_deadline_ends_the_computation_or_keeps_it_from_starting(server, seconds):
     inputs = {"n": np.array([1_000_000], "int32")}  # seconds, were it not ended
     with pytest.raises(ServingError, match="DEADLINE_EXCEEDED"):
-        server.service.predict("tiny", None, None, "slow", inputs, seconds=seconds)
+        server.service.predict("tiny", None, None, "slow", inputs, timeout=seconds)

@@ -115,7 +115,7 @@ def test_it_is_on_for_loopback_or_if_asked_for(tiny_base, host, playground, expe
         response, body = get(server)
         assert server.has_playground is expected
         assert response.status == (200 if expected else 404)
-        assert expected or "see --playground of the server" in body
+        assert expected or "start it with --playground" in body
         lines = list(serve._list_addresses(host, server))
         assert any(line.startswith("Page ") for line in lines) is expected
     finally:

@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import pytest
-from chromium import AXE, NO_AXE, Browser, find_chromium
+from chromium import AXE, NEEDS_BROWSER, NO_AXE, Browser
 from toy_export import BEAM_WIDTH, MAX_LENGTH, SOURCE_LIMIT, toy_parts
 
 from keras_attention.export import SearchOptions, _warmup_requests, export_translator
@@ -14,11 +14,7 @@ from keras_attention.export._digest_manifest import write_manifest
 from keras_attention.export.serving import Client, Server
 from keras_attention.search import BeamOptions
 
-CHROMIUM = find_chromium()
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="NOT RUN: there is no Chromium (or Chrome)"),
-]
+pytestmark = NEEDS_BROWSER
 MARKUP = "<img src=x onerror=alert(1)> & <b>abc</b> '\"\\"
 SUMMARIES = "[...document.querySelectorAll('summary')].map(e => e.textContent)"
 TITLES = "[...document.querySelectorAll('details[open] > section > h3')].map(e => e.textContent)"
@@ -59,7 +55,7 @@ def server(base):
 
 @pytest.fixture(scope="module")
 def browser():
-    browser = Browser(CHROMIUM)
+    browser = Browser()
     yield browser
     browser.close()
 
@@ -109,7 +105,7 @@ def test_a_text_gets_outputs_alignment_and_tree(browser, server, width, scheme):
     open_page(browser, server, width=width, scheme=scheme)
     fill(browser, "Text", "abc def\nhij")
     ask(browser)
-    assert browser.run(SUMMARIES) == ["abc def", "hij"]
+    assert browser.run(SUMMARIES) == ["abc def", "hij"], browser.run(PROBLEM)
     assert browser.run(TITLES)[:1] == ["Outputs"]
     assert {"Alignment", "Beam tree"} <= set(browser.run(TITLES))
     with Client(f"http://127.0.0.1:{server.rest_api_port}", "toy") as client:
@@ -234,12 +230,7 @@ def test_a_server_that_has_gone_is_reported(browser, base):
 
 def test_the_keyboard_and_a_screen_reader_find_everything(browser, server):
     open_page(browser, server)
-    nodes = browser.send("Accessibility.getFullAXTree")["nodes"]
-    found = {
-        (node["role"]["value"], node.get("name", {}).get("value"))
-        for node in nodes
-        if not node["ignored"]
-    }
+    found = browser.find_names()
     assert {
         ("heading", "Try the models"),
         ("combobox", "Model"),

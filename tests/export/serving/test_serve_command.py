@@ -49,11 +49,14 @@ def test_a_folder_of_base_directories_is_several_models(folder):
     [
         (["none"], "none is not a directory"),
         ([], "expected a DIR or --model NAME=DIR"),
-        (["", "--name", "one"], "--name names one model, there are 2"),
+        (["", "--name", "one"], "--name can name only one model, but 2 were found"),
         (["de-en", "--model", "de-en={}/fr-en"], "two models have the name 'de-en'"),
         (["de-en", "--model", "none"], "expected NAME=DIR with an existing DIR"),
         (["de-en", "--label", "stable"], "expected LABEL=VERSION"),
-        (["de-en", "--label", "stable=9"], "--label stable=9: no model serves version 9 now"),
+        (
+            ["de-en", "--label", "stable=9"],
+            "--label stable=9: no model serves version 9; only the latest",
+        ),
         (["de-en", "--versions", "newest"], 'expected "latest", "all" or numbers'),
         (["de-en", "--port", "70000"], "expected a port, 0 to 65535, got '70000'"),
         (["de-en", "--port", "8501"], "Received: grpc_port=8501, rest_api_port=8501"),
@@ -194,8 +197,12 @@ def test_a_label_names_a_version_that_is_served(folder):
     (folder / "de-en" / "2").mkdir()
     (model,) = models(folder / "de-en", "--label", "new=2")
     assert model.list_wanted_versions() == {2}
-    with pytest.raises(ValueError, match="no model serves version 1 now; --versions all"):
+    with pytest.raises(ValueError, match="version 1; only the latest is served unless you pass"):
         models(folder / "de-en", "--label", "old=1")
+    with pytest.raises(ValueError, match="version 1; only the existing versions of --versions"):
+        models(folder / "de-en", "--label", "old=1", "--versions", "2")
+    with pytest.raises(ValueError, match="version 9$"):
+        models(folder / "de-en", "--label", "old=9", "--versions", "all")
     models(folder / "de-en", "--label", "old=1", "--versions", "all")
 
 

@@ -156,7 +156,7 @@ def test_an_error_in_the_middle_is_the_last_event(server, monkeypatch, error, to
 
 
 def test_the_deadline_ends_a_stream(base, slow):
-    with Server({"toy": base}, grpc_port=None, rest_api_port=0, seconds=4) as server:
+    with Server({"toy": base}, grpc_port=None, rest_api_port=0, timeout=4) as server:
         request = {"signature_name": "greedy", "instances": ["abc"]}
         status, _, body = post(server, "stream", request)
         assert status == 200 and "deadline" in read_events(body)[-1]["error"]
