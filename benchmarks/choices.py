@@ -216,7 +216,7 @@ def _additive(plain, batch, queries, keys, width):
 def _all_at_once():
     from keras_attention.kernels import blocked_dot
 
-    blocked_dot.can_avoid_scores = lambda *arguments: False
+    blocked_dot.can_skip_stored_scores = lambda *arguments: False
 
 
 def _dot(plain, batch, queries, keys, width):

@@ -138,7 +138,7 @@ def _taken_back(directory, names, was_made):
 
 
 def _check_workers(directory, record, workers):
-    """Raises if a run would go on with another number of workers or devices."""
+    """Raises if a run would go on with a different number of workers or devices."""
     for name, number in (("workers", workers.count), ("replicas", workers.replicas)):
         if record.get(name, number) != number:
             raise ValueError(

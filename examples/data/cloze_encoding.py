@@ -107,7 +107,7 @@ def encode_questions(
 
 
 def shuffle_candidates(inputs: dict, labels: dict, draw: np.random.RandomState):
-    """Returns a batch whose candidates stand in another order, row by row; for training."""
+    """Returns a batch whose candidates stand in a different order, row by row; for training."""
     candidates, answer = inputs["candidates"], labels["probabilities"]
     order = np.argsort(draw.random(candidates.shape) + 2.0 * (candidates == 0), axis=1)
     moved = np.argmax(order == answer[:, None], axis=1).astype(answer.dtype)

@@ -21,7 +21,7 @@ class RowBatches:
         batch_size: Positive int.
         seed: Int of at least 0, the seed of the order.
         is_training: Whether rows are shuffled and batches are whole: what is left over in an
-            epoch waits for the next, which has another order. Otherwise every row comes, in
+            epoch waits for the next, which has a different order. Otherwise every row comes, in
             order, and the last batch is filled up with zeros, as is that of a group with fewer
             rows than a batch.
         vary: Optional function `(inputs, labels, draw) -> (inputs, labels)` of the arrays of a

@@ -81,7 +81,7 @@ class SceneStream:
         encoder: An `Encoder`.
         batch_size: Positive int, scenes in a batch.
         batches: Positive int, batches in an epoch.
-        seed: Int of at least 0, below 2**64. Held-out scenes are those of another seed, and of
+        seed: Int of at least 0, below 2**64. Held-out scenes are those of a different seed, and of
             other digits.
         names: The inputs that the model reads.
 
@@ -95,7 +95,7 @@ class SceneStream:
         self.batch_size = validation.check_positive_int(owner, "batch_size", batch_size)
         self.batches = validation.check_positive_int(owner, "batches", batches)
         self.seed = validation.check_int_at_least(owner, "seed", seed, 0)
-        validation.check_number_in_range(owner, "seed", seed, 0, 2**64, below=True)
+        validation.check_number_in_range(owner, "seed", seed, 0, 2**64, exclude_high=True)
 
     def batches_per_epoch(self, epoch: int = 0) -> int:
         """Returns the number of batches, the same in every epoch."""

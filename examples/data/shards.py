@@ -108,7 +108,7 @@ class ShardBatches:
     Shards and pairs of an epoch come in an order that depends on the seed and the epoch alone.
     Pairs are shuffled within a buffer. A pass makes every pair once, as `Batches` does, and fills
     its last batch of each shape with empty rows. An epoch that is longer than a pass goes on with
-    another one, in another order.
+    another one, in a different order.
 
     Args:
         shards: The `Shards`.

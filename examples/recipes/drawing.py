@@ -21,7 +21,7 @@ BETA_1 = 0.5  # section 4 of the paper
 COLUMNS = 8
 MAX_FRAMES = 16
 DESCRIPTIONS = {
-    "noise": "standard normal numbers: other numbers, another image",
+    "noise": "standard normal numbers: different numbers, a different image",
     "image": "the probability of ink at each pixel",
     "canvases": "the same after every step",
     "windows": "where each step wrote: x and y of the middle, in pixels from 1; variance of the "
@@ -168,8 +168,8 @@ class Drawing(Digits):
           python -m examples export runs/drawn served          writes served/1, then served/2, ...
           less served/1/assets.extra/model_card.md             what a client sends and gets
 
-        A request holds `noise` (batch, steps, latent), standard normal numbers: other numbers,
-        another image. The answer holds `image` (batch, 28, 28), the probability of ink,
+        A request holds `noise` (batch, steps, latent), standard normal numbers: different numbers,
+        a different image. The answer holds `image` (batch, 28, 28), the probability of ink,
         `canvases` (batch, steps, 28, 28), the same after every step, and `windows` (batch, steps,
         5), where it wrote.
 

@@ -37,9 +37,10 @@ class MultiSourceTranslation(Translation):
             found = [source for source, _ in pairs if source.count(SEPARATOR) != expected - 1]
             if found:
                 raise DataError(
-                    f"{len(found):,} of {len(pairs):,} {name} texts have another number of sources "
-                    f"than {expected}, separated by {SEPARATOR}. Make the files with `python -m "
-                    f"examples.data join`, or set --num-sources. Received: {found[0][:80]!r}"
+                    f"{len(found):,} of {len(pairs):,} {name} texts have a different number of "
+                    f"sources than {expected}, separated by {SEPARATOR}. Make the files with "
+                    "`python -m examples.data join`, or set --num-sources. "
+                    f"Received: {found[0][:80]!r}"
                 )
         return data
 

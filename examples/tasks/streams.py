@@ -51,7 +51,7 @@ class Stream:
         task: A `Task`.
         batch_size: Positive int, sequences in a batch.
         batches_per_epoch: Positive int.
-        seed: Int of at least 0, below 2**64. Held-out data is a stream of another seed.
+        seed: Int of at least 0, below 2**64. Held-out data is a stream of a different seed.
         curriculum: A `LinearCurriculum`, or None for the full ranges from the start.
         max_shapes: Positive int, most lengths; fewer where one more would save too little.
         **sizes: Ranges (low, high), or ints, in place of the task's own.
@@ -90,7 +90,7 @@ class Stream:
         self.task = task
         self.batch_size = validation.check_positive_int(owner, "batch_size", batch_size)
         self.seed = validation.check_int_at_least(owner, "seed", seed, 0)
-        validation.check_number_in_range(owner, "seed", seed, 0, 2**64, below=True)
+        validation.check_number_in_range(owner, "seed", seed, 0, 2**64, exclude_high=True)
         self.curriculum = curriculum
         self.ranges = task.ranges(**sizes)
         self._num_batches = validation.check_positive_int(

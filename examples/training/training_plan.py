@@ -27,7 +27,8 @@ class TrainingPlan:
         warning: Returns what to tell of a `TrainingResult` that is not as hoped for, or None.
         fit_model: The functional model that is compiled and fit in place of `model`, of the same
             layers with further inputs and losses; None for `model`.
-        trainer: The class that is compiled and fit, a `keras.Model` with another loss if need be.
+        trainer: The class that is compiled and fit, a `keras.Model` with a different loss if need
+            be.
     """
 
     model: keras.Model

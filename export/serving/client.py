@@ -84,7 +84,9 @@ class Client:
             validation.check_int_at_least("Client", "version", version, 0)
         if label is not None and not isinstance(label, str):
             raise ValueError(f"Client expects `label` to be a str. Received: label={label!r}")
-        validation.check_number_in_range("Client", "timeout", timeout, 0, MAX_SECONDS, above=True)
+        validation.check_number_in_range(
+            "Client", "timeout", timeout, 0, MAX_SECONDS, exclude_low=True
+        )
         validation.check_int_at_least("Client", "retries", retries, 0)
         validation.check_number_in_range("Client", "backoff", backoff, 0, MAX_SECONDS)
         whole = isinstance(max_message_bytes, int) and not isinstance(max_message_bytes, bool)

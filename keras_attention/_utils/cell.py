@@ -18,14 +18,14 @@ class Cell(QuantizedWeightsMixin, Recomputable, keras.layers.Layer):
 
     def check_inputs(self, inputs_shape: Shape) -> None:
         """Raises `ValueError` unless the cell can be built for, or called with, such inputs."""
-        validation.check_cell_inputs(type(self).__name__, inputs_shape)
+        validation.check_axes(type(self).__name__, "inputs", inputs_shape, "(batch, input_dim)")
         validation.check_built_dims(self, inputs=inputs_shape)
 
     def check_step(self, inputs_shape: Shape, states_shape: Sequence[Shape] | None = None) -> None:
         """Raises `ValueError` unless the shapes of inputs and states fit."""
         self.check_inputs(inputs_shape)
         if states_shape:
-            validation.check_same_dim(
+            validation.check_same_size(
                 type(self).__name__, 0, inputs=inputs_shape, states=states_shape[0]
             )
 

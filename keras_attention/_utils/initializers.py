@@ -1,4 +1,4 @@
-"""Initializers that Keras lacks, and copies of initializers with other seeds.
+"""Initializers that Keras lacks, and copies of initializers with different seeds.
 
 A Keras initializer object returns the same numbers each time it is called with the same shape, so
 two kernels that share one would start equal.
@@ -11,17 +11,17 @@ import keras
 from keras import initializers, ops
 
 
-def derive_initializer(initializer, index: int, axis: str = "weight"):
+def derive_initializer(initializer, index: int, purpose: str = "weight"):
     """Returns the initializer for weight number `index` of those that share one argument.
 
-    The result is a copy of the initializer with another seed, so that the numbers differ and stay
-    reproducible. Three kinds are returned unchanged: a `SeedGenerator` advances by itself, and a
-    copy would start again; a function, or an object without a config, cannot be copied.
+    The result is a copy of the initializer with a different seed, so that the numbers differ and
+    stay reproducible. Three kinds are returned unchanged: a `SeedGenerator` advances by itself, and
+    a copy would start again; a function, or an object without a config, cannot be copied.
 
     Args:
         initializer: The result of `keras.initializers.get`.
         index: Int of at least 0; 0 returns the initializer itself.
-        axis: The kind of index: "weight", or "head" for a copied layer with its own weights.
+        purpose: "weight", or "head" for a copied layer with its own weights.
 
     Example:
 
@@ -37,7 +37,7 @@ def derive_initializer(initializer, index: int, axis: str = "weight"):
         return initializer
     config = initializer.get_config()
     if isinstance(config.get("seed"), int):
-        config["seed"] = _derive_seed(config["seed"], index, axis)
+        config["seed"] = _derive_seed(config["seed"], index, purpose)
     return type(initializer).from_config(config)
 
 
@@ -46,10 +46,11 @@ def _has_seed_generator(initializer):
     return any(isinstance(part, keras.random.SeedGenerator) for part in parts)
 
 
-def _derive_seed(seed, index, axis):
-    if axis == "weight":
+def _derive_seed(seed, index, purpose):
+    if purpose == "weight":
         return seed + index
-    return zlib.crc32(f"{seed} {axis} {index}".encode()) >> 1
+    # A hash, so that the seeds of heads do not collide with those of weights; non-negative int32.
+    return zlib.crc32(f"{seed} {purpose} {index}".encode()) >> 1
 
 
 def column_block_initializer(initializer, count: int):
@@ -68,7 +69,7 @@ def column_block_initializer(initializer, count: int):
 
 
 def copy_layer(layer, index: int):
-    """Returns an unbuilt layer like `layer`, whose initializers return other numbers.
+    """Returns an unbuilt layer like `layer`, whose initializers draw different numbers.
 
     Initializers and functions are passed as objects rather than through their configs, because an
     unregistered function cannot be restored from its config.
@@ -93,7 +94,7 @@ def _get_serializable_config(layer):
     shadow = object.__new__(type(layer))  # not built by Keras, and never called
     shadow.__dict__.update(vars(layer))
     for name in _get_argument_names(type(layer)):
-        if _is_function(shadow.__dict__.get(name)):
+        if _is_callable_option(shadow.__dict__.get(name)):
             shadow.__dict__[name] = keras.activations.linear
     return shadow.get_config()
 
@@ -104,13 +105,13 @@ def _get_argument_names(layer):
     return {name for owner in owners for name in inspect.signature(owner.__init__).parameters}
 
 
-def _is_function(value):
+def _is_callable_option(value):
     return callable(value) and not isinstance(value, keras.layers.Layer | type)
 
 
 def _copy_config_value(name, value, original, index):
-    """Returns an entry of a config, with other seeds for everything that is random."""
-    if _is_function(original):
+    """Returns an entry of a config, with different seeds for everything that is random."""
+    if _is_callable_option(original):
         return derive_initializer(original, index, "head")
     if name == "seed" and isinstance(value, int):
         return _derive_seed(value, index, "head")
@@ -122,7 +123,10 @@ def _copy_config_value(name, value, original, index):
 
 
 def float32_initializer(initializer):
-    """Returns the initializer in at least float32: TensorFlow's QR does not support bfloat16."""
+    """Returns an initializer that draws in at least float32 and casts to the requested dtype.
+
+    TensorFlow's QR decomposition does not support bfloat16.
+    """
 
     def draw(shape, dtype=None):
         wide = dtype if dtype == "float64" else "float32"

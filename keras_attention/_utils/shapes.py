@@ -59,6 +59,27 @@ def reshape(tensor, sizes):
     return ops.reshape(tensor, sizes)
 
 
+def apply_to_rows(function, inputs):
+    """Returns `function` of the vectors of `inputs`, of any rank, as the rows of one matrix.
+
+    A dense layer then is one product of two matrices.
+
+    Args:
+        function: Callable `(rows, dim) -> (rows, units)`.
+        inputs: Tensor `(..., dim)`.
+
+    Returns:
+        The results, `(..., units)`.
+
+    Example:
+
+    >>> tuple(apply_to_rows(lambda rows: rows[:, :2], ops.ones((7, 3, 5))).shape)
+    (7, 3, 2)
+    """
+    outputs = function(reshape(inputs, (-1, inputs.shape[-1])))
+    return reshape(outputs, (*get_shape(inputs)[:-1], outputs.shape[-1]))
+
+
 def reduce_rows(reduce, tensor, **options):
     """Returns `reduce(tensor, **options)`, also for an empty tensor, which Keras rejects eagerly.
 

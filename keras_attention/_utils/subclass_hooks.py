@@ -6,7 +6,7 @@ import inspect
 def check_hooks(layer, interface: type, hooks: dict) -> None:
     """Raises unless every hook of `layer` takes the arguments that the library passes.
 
-    A hook may name its required arguments as it likes, but not in another order; one that is
+    A hook may name its required arguments as it likes, but not in a different order; one that is
     optional keeps its name, or begins it with an underscore where the hook does not read it.
 
     Args:

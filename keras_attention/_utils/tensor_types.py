@@ -1,7 +1,7 @@
-"""The types of arguments and results; shapes and dtypes of tensors are told in docstrings.
+"""The types of arguments and results.
 
-Functions take a `TensorLike` and return a `Tensor`. With the hooks that a subclass defines it is
-the other way round: they are given a `Tensor` and may return whatever `keras.ops` does.
+Shapes and dtypes are given in docstrings. Functions take a `TensorLike` and return a `Tensor`.
+Hooks that a subclass overrides take a `Tensor` and may return any `TensorLike`.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ class Tensor(Protocol):
 
 
 class BackendTensor(Protocol):
-    """A tensor as a type checker sees it: Keras tells it little of what `keras.ops` returns."""
+    """A tensor as a type checker sees it: Keras annotates the results of `keras.ops` vaguely."""
 
     @property
     def shape(self) -> Iterable[int | None] | None: ...
@@ -73,7 +73,8 @@ ConfigValue: TypeAlias = (
 Config: TypeAlias = dict[str, ConfigValue]
 DType: TypeAlias = str
 DTypePolicy: TypeAlias = str | keras.DTypePolicy | Config
-#: A checker sees None among what functions of `keras.ops` return, which do for these two.
+#: The results may be None because Keras annotates many functions of `keras.ops` as possibly
+#: returning None, and such functions are valid initializers and activations.
 Initializer: TypeAlias = (
     str | keras.initializers.Initializer | Callable[..., TensorLike | None] | Config
 )

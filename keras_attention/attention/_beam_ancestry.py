@@ -14,7 +14,7 @@ products of matrices instead of vectors, and nothing is copied.
 from keras import ops
 
 from keras_attention._utils.flat_beams import gather_beams, infer_batch_and_beams
-from keras_attention._utils.shapes import get_shape, reshape
+from keras_attention._utils.shapes import apply_to_rows, get_shape, reshape
 from keras_attention.attention import _heads
 from keras_attention.attention._request import AttentionRequest
 
@@ -69,7 +69,7 @@ def attend_with_ancestry(attention, query, cache, ancestry, memory_mask, positio
         positions = ops.broadcast_to(positions, (batch, beams, beams))
         positions = reshape(positions, (rows, beams))
     keys = _heads.prepare_heads(attention.scorers, cache["projected_key"])
-    scores, parts = [], _heads.split_scoring(attention.scorers, queries, keys, value)
+    scores, parts = [], _heads.make_scorer_arguments(attention.scorers, queries, keys, value)
     for scorer, query_part, key_part, _ in parts:
         scores.append(scorer.score_step(query_part, key_part))
         scorer.check_scores(scores[-1], query_part, length)
@@ -89,7 +89,7 @@ def attend_with_ancestry(attention, query, cache, ancestry, memory_mask, positio
     contexts = reshape(contexts, (batch, beams, num_heads, beams, contexts.shape[-1]))
     contexts = ops.transpose(ops.sum(contexts, axis=1), (0, 2, 1, 3))
     contexts = reshape(contexts, (rows, num_heads * contexts.shape[-1]))
-    return _heads.project_positions(attention.output_dense, contexts)
+    return apply_to_rows(attention.output_dense, contexts)
 
 
 def _broadcast_queries(queries, batch, beams):

@@ -4,7 +4,7 @@ from keras import ops
 
 from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.initializers import derive_initializer
-from keras_attention._utils.shapes import get_shape
+from keras_attention._utils.shapes import apply_to_rows, get_shape
 from keras_attention._utils.tensor_types import Tensor, TensorDict, TensorLike
 from keras_attention.attention import _heads
 from keras_attention.kernels.products import Dense
@@ -72,7 +72,7 @@ class HeadProjectionsMixin:
 
     def project_contexts(self, contexts: TensorLike) -> Tensor:
         """Returns contexts of heads, `(batch, heads, query, dim)`, joined and projected."""
-        return _heads.project_positions(self.output_dense, _heads.join_heads(contexts))
+        return apply_to_rows(self.output_dense, _heads.join_heads(contexts))
 
     def add_relative_keys(
         self, scores: TensorLike, queries: TensorLike, positions: TensorLike
@@ -85,7 +85,7 @@ class HeadProjectionsMixin:
         """
         if self.relative_keys is None:
             return scores
-        queries = self.scorer.dot_query(queries)
+        queries = self.scorer.query_for_dot(queries)
         relative = self.relative_keys.score(queries, positions, get_shape(scores)[-1])
         scores = at_least_float32(scores)
         return scores + ops.cast(relative, scores.dtype)

@@ -1,6 +1,6 @@
 """Multi-head helpers: head axes, and scorers shared by all heads or copied for each.
 
-Heads are an axis behind the batch, `(batch, heads, length, dim)`. With fewer key/value heads
+Heads are an axis after the batch axis, `(batch, heads, length, dim)`. With fewer key/value heads
 than query heads, query head h uses key head `h // (heads // key_value_heads)`. The queries of
 one key head are concatenated along the query axis, so that no key is copied.
 """
@@ -12,16 +12,10 @@ from keras_attention import validation
 from keras_attention._utils.shapes import get_shape, reshape
 
 
-def project_positions(dense, inputs):
-    """Returns `dense(inputs)` as one product of two matrices, whatever the rank of `inputs`."""
-    outputs = dense(reshape(inputs, (-1, inputs.shape[-1])))
-    return reshape(outputs, (*get_shape(inputs)[:-1], outputs.shape[-1]))
-
-
 def project_heads(dense, inputs, num_heads):
     """Returns `dense(inputs)`, `(batch, length, heads * dim)`, as `(batch, heads, length, dim)`."""
     batch, length = get_shape(inputs)[:2]
-    outputs = dense(reshape(inputs, (-1, inputs.shape[-1])))
+    outputs = dense(reshape(inputs, (-1, inputs.shape[-1])))  # rows, as in `apply_to_rows`
     dim = outputs.shape[-1] // num_heads
     if inputs.shape[1] == 1:  # a step: the same order without an operation
         return reshape(outputs, (batch, num_heads, 1, dim))
@@ -53,7 +47,7 @@ def prepare_heads(scorers, key):
     return [scorer.prepare(key[:, head // group]) for head, scorer in enumerate(scorers)]
 
 
-def split_scoring(scorers, query, prepared, value, previous_weights=None):
+def make_scorer_arguments(scorers, query, prepared, value, previous_weights=None):
     """Returns the arguments of each scorer's `score`: the scorer, query, key, previous weights.
 
     Args:
@@ -89,18 +83,22 @@ def merge_scores(scores, query):
 
 
 def compute_contexts(weights, value):
-    """Returns the contexts `(batch, heads, query, dim)` of weights and grouped values."""
+    """Returns the contexts `(batch, heads, query, value_dim)`.
+
+    They are those of weights `(batch, heads, query, key)` and values
+    `(batch, key_value_heads, key, value_dim)`.
+    """
     batch, heads, queries = get_shape(weights)[:3]
     contexts = ops.matmul(group_heads(weights, value.shape[1]), value)
     return reshape(contexts, (batch, heads, queries, value.shape[-1]))
 
 
 def group_heads(tensor, groups):
-    """Returns `(batch, heads, query, dim)` as `(batch, groups, heads // groups * query, dim)`."""
-    batch, heads, queries, dim = get_shape(tensor)
+    """Returns `(batch, heads, query, size)` as `(batch, groups, heads // groups * query, size)`."""
+    batch, heads, queries, size = get_shape(tensor)
     if heads == groups:
         return tensor
-    return reshape(tensor, (batch, groups, heads // groups * queries, dim))
+    return reshape(tensor, (batch, groups, heads // groups * queries, size))
 
 
 def _fold_heads_into_batch(tensor):
@@ -114,8 +112,8 @@ def check_shapes(owner: str, shapes: dict, widths: dict | None) -> None:
         axes = "(batch, query, dim) or (batch, dim)" if name == "query" else "(batch, key, dim)"
         validation.check_axes(owner, name, shape, axes)
     sources = {"value": shapes["value"], "key": shapes["key"]}
-    validation.check_same_dim(owner, 1, "Each key belongs to one value.", **sources)
-    validation.check_same_dim(owner, 0, query=shapes["query"], value=shapes["value"])
+    validation.check_same_size(owner, 1, "Each key belongs to one value.", **sources)
+    validation.check_same_size(owner, 0, query=shapes["query"], value=shapes["value"])
     if widths not in (None, {name: shape[-1] for name, shape in shapes.items()}):
         received = ", ".join(f"{name}.shape={tuple(shape)}" for name, shape in shapes.items())
         raise ValueError(f"{owner} was built for the widths {widths}. Received: {received}")

@@ -1,7 +1,7 @@
 """The masks and options of one call of an attention layer, besides query, key and value.
 
 An `AttentionRequest` is a plain Python object that lives for one call. It bundles what the stages
-need, so that a subclass with another way to compute contexts overrides one method with three
+need, so that a subclass that computes contexts differently overrides one method with three
 arguments. It is never passed through a layer's `__call__`.
 """
 
@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.dtypes import at_least_float32
+from keras_attention._utils.positions import compute_positions
 from keras_attention._utils.tensor_types import Size, Tensor, TensorDict
 
 
@@ -21,8 +22,8 @@ class AttentionRequest:
     Attributes:
         source_mask: Boolean `(batch, key)`, or None if every key may be attended to.
         query_mask: Boolean `(batch, query)`, or None.
-        attention_mask: Boolean `(batch, query, key)`, or with an axis of heads behind the batch,
-            or None.
+        attention_mask: Boolean `(batch, query, key)`, or with an axis of heads after the batch
+            axis, or None.
         attention_bias: Float tensor that broadcasts to the scores and is added to them, or None.
         use_causal_mask: Whether the query at position p attends only to keys 0 to p.
         position: Int `(batch,)`, the position of the first query, or `(batch, query)`, that
@@ -57,12 +58,7 @@ class AttentionRequest:
 
     def positions(self, num_queries: Size) -> Tensor:
         """Returns the position of each query, int32 `(1 or batch, query)`."""
-        if self.position is not None and len(self.position.shape) == 2:
-            return ops.cast(self.position, "int32")
-        positions = ops.arange(num_queries, dtype="int32")[None, :]
-        if self.position is None:
-            return positions
-        return positions + ops.cast(self.position, "int32")[:, None]
+        return compute_positions(num_queries, self.position)
 
     def mask(self, num_queries: Size, num_keys: Size) -> Tensor | None:
         """Returns all masks as one that broadcasts to `(batch, query, key)`, or None.
@@ -135,7 +131,7 @@ def check_attention_mask(owner: str, rows: tuple, num_keys, mask, num_heads=None
         num_keys: Int, or None if unknown.
         mask: `(batch, query, key)` or `(query, key)`; `(batch, key)` for a query of rank 2. The
             rank distinguishes them.
-        num_heads: Int if a mask may have an axis of heads behind the batch, or None.
+        num_heads: Int if a mask may have an axis of heads after the batch axis, or None.
     """
     if mask is None:
         return None
@@ -175,11 +171,12 @@ def check_attention_bias(owner: str, attention_bias, shape: tuple, axes: str) ->
 
 
 def refuse_attention_bias(owner: str, attention_bias) -> None:
-    """Raises unless the bias is None, for mechanisms without a single tensor of scores."""
+    """Raises if a bias is given to a mechanism whose scores are not one tensor."""
     if attention_bias is not None:
         raise ValueError(
-            f"{owner} has no scores to which `attention_bias` could be added. To mask, use "
-            f"`attention_mask`. Received: attention_bias.shape={tuple(attention_bias.shape)}"
+            f"{owner} does not compute its scores as one tensor, so `attention_bias` cannot be "
+            "added. To mask, use `attention_mask`. "
+            f"Received: attention_bias.shape={tuple(attention_bias.shape)}"
         )
 
 

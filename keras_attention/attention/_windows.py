@@ -16,7 +16,7 @@ import keras
 from keras import ops
 
 from keras_attention import validation
-from keras_attention._utils.shapes import get_shape, reduce_rows
+from keras_attention._utils.shapes import get_shape
 from keras_attention.kernels.custom_gradients import custom_gradient
 from keras_attention.kernels.window_products import WindowRows, window_dot, window_sum
 
@@ -80,11 +80,11 @@ class Windows:
 
     def scores(self, scorer, query, key, previous_weights=None):
         """Returns the scorer's scores of each span, `(rows, chunk, span)`."""
-        dot_query = scorer.dot_query(query) if self.gather_in_blocks else None
-        if dot_query is not None:
-            return window_dot(_flatten_batch(dot_query), _flatten_batch(key), self._window_rows())[
-                :, None
-            ]
+        query_for_dot = scorer.query_for_dot(query) if self.gather_in_blocks else None
+        if query_for_dot is not None:
+            return window_dot(
+                _flatten_batch(query_for_dot), _flatten_batch(key), self._window_rows()
+            )[:, None]
         key = keras.tree.map_structure(self.gather_keys, key)
         query = self.split_queries(query)
         scores = scorer.score(query, key, previous_weights)
@@ -214,21 +214,6 @@ def _take_or_zero(tensor, index, size):
     """Returns the entries of the last axis, of `size`, at `index`; 0 outside of it."""
     existing = ops.clip(index, 0, size - 1)
     return ops.where(index == existing, ops.take_along_axis(tensor, existing, axis=2), 0)
-
-
-def last_valid_position(mask, batch, num_keys):
-    """Returns the index of the last unmasked key, int32 `(batch, 1)`; 0 if every key is masked.
-
-    Args:
-        mask: Boolean `(batch, key)`, or None if no key is masked.
-        batch: Int or int tensor.
-        num_keys: Int or int tensor.
-    """
-    positions = ops.arange(num_keys, dtype="int32")[None, :]
-    if mask is not None:
-        positions = ops.where(mask, positions, 0)
-    last = reduce_rows(ops.max, positions, axis=1, keepdims=True)
-    return ops.broadcast_to(last, (batch, 1))
 
 
 def _flatten_batch(tensor):

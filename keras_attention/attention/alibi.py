@@ -2,9 +2,9 @@
 
     score(q_i, k_j) - m_h |i - j|        m_h = 2^(-8 h / heads),  h = 1 .. heads
 
-Code name -> paper name: `slopes` -> m. Each head favors another distance. Nothing is learned, so
-a model can process sequences longer than those it was trained on. The paper has j <= i; for later
-keys we use the distance, too.
+Code name -> paper name: `slopes` -> m. Each head favors a different distance. Nothing is learned,
+so a model can process sequences longer than those it was trained on. The paper has j <= i; for
+later keys we use the distance, too.
 """
 
 import math

@@ -105,7 +105,9 @@ class AttentionMechanism(Layer):
         self.supports_masking = True
         self.autocast = False  # a bias is added in float32; the other tensors are cast below
         self.normalizer = normalizers.get(normalizer, dtype=self.dtype_policy)
-        self.dropout = validation.check_number_in_range(owner, "dropout", dropout, 0, 1, below=True)
+        self.dropout = validation.check_number_in_range(
+            owner, "dropout", dropout, 0, 1, exclude_high=True
+        )
         self.seed = seed
         if self.dropout > 0:
             self.seed_generator = keras.random.SeedGenerator(seed)
@@ -126,7 +128,7 @@ class AttentionMechanism(Layer):
             raise ValueError(
                 f"{type(self).__name__} passes a single tensor of earlier weights, but its scorer "
                 "needs their sum and its normalizer those of the last step. Combine each of them "
-                f"with another one. Received: scorer={type(self.scorer).__name__}, "
+                f"with a different one. Received: scorer={type(self.scorer).__name__}, "
                 f"normalizer={type(self.normalizer).__name__}"
             )
         return "previous" if self.normalizer.reads_weights else self.scorer.reads_weights
@@ -323,9 +325,10 @@ class AttentionMechanism(Layer):
         a state, of the new state. The weights are None if they were not requested and would be too
         large to store.
         """
-        if blocked_dot.can_avoid_scores(self, request, query, prepared["value"]):
+        if blocked_dot.can_skip_stored_scores(self, request, query, prepared["value"]):
             tensors = query, prepared["key"], prepared["value"]
-            return blocked_dot.attend_without_scores(self.scorer, *tensors, request), None, {}
+            context = blocked_dot.attend_without_stored_scores(self.scorer, *tensors, request)
+            return context, None, {}
         # A step has few queries, but their number may be unknown while tracing.
         score = self.scorer.score if request.has_all_queries else self.scorer.score_step
         scores = score(query, prepared["key"], request.previous_weights)
@@ -373,8 +376,8 @@ class AttentionMechanism(Layer):
         validation.check_axes(owner, "value", value_shape, "(batch, key, value_dim)")
         self.scorer.check_shapes(query_shape, key_shape)
         hint = "Each key belongs to one value."
-        validation.check_same_dim(owner, 1, hint, value=value_shape, key=key_shape)
-        validation.check_same_dim(owner, 0, query=query_shape, value=value_shape)
+        validation.check_same_size(owner, 1, hint, value=value_shape, key=key_shape)
+        validation.check_same_size(owner, 0, query=query_shape, value=value_shape)
 
     def _source_mask(self, value_shape, value_mask, key_mask):
         """Returns the combined masks of the source, boolean `(batch, key)`, or None."""
@@ -397,7 +400,7 @@ class AttentionMechanism(Layer):
 
         Returns:
             `(1 or batch, 1 or query, 1 or key)`, without the query axis for a query of rank 2. It
-            may have an axis of heads behind the batch if the weights have one.
+            may have an axis of heads after the batch axis if the weights have one.
         """
         return check_attention_mask(type(self).__name__, rows, num_keys, mask, self.num_heads)
 

@@ -153,7 +153,9 @@ class GMMAttention(AttentionMechanism):
         self.initial_width: float | None = initial_width
         for name in ("initial_step", "initial_width"):
             if getattr(self, name) is not None:
-                validation.check_number_in_range(owner, name, getattr(self, name), 0, above=True)
+                validation.check_number_in_range(
+                    owner, name, getattr(self, name), 0, exclude_low=True
+                )
         self.kernel_initializer: InitializerFunction = initializers.get(kernel_initializer)
         self.scorer: UniformScorer = UniformScorer(dtype=self.dtype_policy)
 

@@ -20,6 +20,7 @@ from keras import initializers, ops
 
 from keras_attention import scorers, validation
 from keras_attention._utils.dtypes import at_least_float32, wide_dtype
+from keras_attention._utils.masking import last_valid_position
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
@@ -32,7 +33,7 @@ from keras_attention._utils.tensor_types import (
     TensorDict,
     TensorLike,
 )
-from keras_attention.attention._windows import Windows, last_valid_position, window_radius
+from keras_attention.attention._windows import Windows, window_radius
 from keras_attention.attention.base import AttentionMechanism
 from keras_attention.kernels import blocks, execution
 from keras_attention.normalizers.base import Normalizer
@@ -274,7 +275,7 @@ class LocalAttention(AttentionMechanism):
 
     def _has_few_products(self, query, num_scores):
         is_few = num_scores <= FEW_SCORES and num_scores * query.shape[-1] <= FEW_PRODUCTS
-        return is_few and self.scorer.dot_query(query) is not None
+        return is_few and self.scorer.query_for_dot(query) is not None
 
     def get_config(self) -> Config:
         return {

@@ -76,7 +76,7 @@ class MultiHeadAttention(HeadProjectionsMixin, KeyValueCacheMixin, AttentionMech
             values. With either of the two the layer always stores all scores.
 
     Call arguments: those of `AttentionMechanism`. `previous_weights`, `attention_bias` and
-        `attention_mask` may have an axis of heads behind the batch:
+        `attention_mask` may have an axis of heads after the batch axis:
         previous_weights: Float tensor `(batch, heads, query, key)`, like the weights.
         attention_bias: Float tensor `(1 or batch, 1 or heads, query, key)`, as of `alibi_bias` or
             `RelativePositionBias`.
@@ -233,11 +233,17 @@ class MultiHeadAttention(HeadProjectionsMixin, KeyValueCacheMixin, AttentionMech
         value, keys, weights = prepared["value"], prepared.get("key"), None
         if keys is None:  # a cache
             keys = _heads.prepare_heads(self.scorers, prepared["projected_key"])
-        if not self.uses_distances and blocked_dot.can_avoid_scores(self, request, queries, value):
-            contexts = blocked_dot.attend_without_scores(self.scorer, queries, keys, value, request)
+        if not self.uses_distances and blocked_dot.can_skip_stored_scores(
+            self, request, queries, value
+        ):
+            contexts = blocked_dot.attend_without_stored_scores(
+                self.scorer, queries, keys, value, request
+            )
         else:
             scores, previous_weights = [], request.previous_weights
-            parts = _heads.split_scoring(self.scorers, queries, keys, value, previous_weights)
+            parts = _heads.make_scorer_arguments(
+                self.scorers, queries, keys, value, previous_weights
+            )
             for scorer, query_part, key_part, previous_part in parts:
                 score = scorer.score if request.has_all_queries else scorer.score_step
                 scores.append(score(query_part, key_part, previous_part))

@@ -270,7 +270,7 @@ class MultiSourceAttention(AttentionMechanism):
         value_shape, key_shape = map(self._get_vectors_shape, (value_shape, key_shape))
         super()._check_shapes(query_shape, value_shape, key_shape)
         hint = "The keys are laid out as the values."
-        validation.check_same_dim(OWNER, 2, hint, value=value_shape, key=key_shape)
+        validation.check_same_size(OWNER, 2, hint, value=value_shape, key=key_shape)
 
     def _context_dim(self, query_shape, value_shape):
         return self.context_dim or self.units

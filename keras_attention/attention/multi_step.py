@@ -242,12 +242,12 @@ class MultiStepAttention(Layer):
                 f"{owner} expects `key` and `source` of shape (batch, key, embedding_dim). "
                 f"Received: key.shape={shapes['key']}, source.shape={shapes['source']}"
             )
-        validation.check_same_dim(owner, 0, **shapes)
+        validation.check_same_size(owner, 0, **shapes)
         widths = {name: shapes[name] for name in ("target", "key", "source")}
-        validation.check_same_dim(owner, -1, "Project the encoder's output to it.", **widths)
-        validation.check_same_dim(owner, 1, key=shapes["key"], source=shapes["source"])
+        validation.check_same_size(owner, -1, "Project the encoder's output to it.", **widths)
+        validation.check_same_size(owner, 1, key=shapes["key"], source=shapes["source"])
         if ranks["query"] == 3:
-            validation.check_same_dim(owner, 1, query=shapes["query"], target=shapes["target"])
+            validation.check_same_size(owner, 1, query=shapes["query"], target=shapes["target"])
         validation.check_built_dims(self, **shapes)
 
     def _check_masks(self, axis, one, one_mask, other, other_mask):

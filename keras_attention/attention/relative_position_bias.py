@@ -157,7 +157,7 @@ class RelativePositionBias(Layer):
                     f"RelativePositionBias expects `{name}` of shape (batch, {name}, ...). "
                     f"Received: {name}.shape={tuple(shape)}"
                 )
-        validation.check_same_dim("RelativePositionBias", 0, query=query_shape, key=key_shape)
+        validation.check_same_size("RelativePositionBias", 0, query=query_shape, key=key_shape)
 
     def compute_mask(self, query: Tensor, previous_mask: Mask = None) -> Mask:
         return None

@@ -198,7 +198,7 @@ class RelativePositionEmbedding(Layer):
                 f"{owner} expects `key` of shape (batch, key, ...). "
                 f"Received: key.shape={tuple(key_shape)}"
             )
-        validation.check_same_dim(owner, 0, query=query_shape, key=key_shape)
+        validation.check_same_size(owner, 0, query=query_shape, key=key_shape)
         self.check_width("query.shape[-1]", query_shape[-1])
 
     def check_width(self, name: str, width: int) -> None:
@@ -206,7 +206,7 @@ class RelativePositionEmbedding(Layer):
         if self.built and self.table.shape[-1] != width:
             raise ValueError(
                 f"RelativePositionEmbedding was built with vectors of width {self.table.shape[-1]} "
-                f"and fits no other `{name}`. Create another one. Received: {name}={width}"
+                f"and fits no other `{name}`. Create a new one. Received: {name}={width}"
             )
 
     def compute_mask(self, query: Tensor, previous_mask: Mask = None) -> Mask:

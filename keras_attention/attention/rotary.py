@@ -5,8 +5,8 @@
 
 Code name -> paper name: `position` -> m, `rates` -> theta_i. After the rotation, the dot product of
 a query at m and a key at n depends only on m - n. Pairs are neighbors, as in the paper; with
-`interleaved=False` entry i is paired with i + d/2, as in GPT-NeoX and LLaMA, which is another order
-of the same columns.
+`interleaved=False` entry i is paired with i + d/2, as in GPT-NeoX and LLaMA, which is a different
+order of the same columns.
 """
 
 from typing import Unpack

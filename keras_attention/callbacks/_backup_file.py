@@ -1,4 +1,4 @@
-"""One file that holds a record and the values of variables, and replaces the former at once.
+"""One file of a record and the values of variables, which replaces the previous file atomically.
 
 a line of JSON: {"variables": {group: ["name dtype [shape]", ...]}, ...}
 the bytes of each variable, group by group
@@ -26,19 +26,22 @@ def describe_variables(groups: Groups) -> dict[str, list[str]]:
     """
     return {
         group: [
-            f"{re.sub(r'_[0-9]+(?=[_/]|$)', '', v.path)} {v.dtype} {_join(v.shape)}"
+            f"{re.sub(r'_[0-9]+(?=[_/]|$)', '', v.path)} {v.dtype} {_format_shape(v.shape)}"
             for v in variables
         ]
         for group, variables in groups.items()
     }
 
 
-def _join(shape):
+def _format_shape(shape):
     return json.dumps(list(shape), separators=(",", ":"))
 
 
 def write_backup(path: pathlib.Path, record: dict, groups: Groups) -> None:
-    """Writes `record` and the values of `groups` to `path`, which holds the old or the new file."""
+    """Writes `record` and the values of `groups` to `path` atomically.
+
+    At any moment `path` holds the complete old or new file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary_path = path.with_name(path.name + ".part")
     record = {**record, "variables": describe_variables(groups)}

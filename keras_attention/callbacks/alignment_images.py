@@ -22,8 +22,8 @@ class AlignmentImages(keras.callbacks.Callback):
 
     Args:
         log_dir: Folder of the event files.
-        align: Function without arguments that returns alignments of the weights of the moment:
-            tuples `(weights, source_tokens, target_tokens)` as
+        align: Function without arguments that returns alignments, computed with the current
+            weights: tuples `(weights, source_tokens, target_tokens)` as
             `keras_attention.plotting.plot_alignments` takes them.
         tag: Str, the name of the images.
         freq: Positive int, the number of epochs from one figure to the next.

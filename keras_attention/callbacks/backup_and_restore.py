@@ -36,7 +36,7 @@ class BackupAndRestore(keras.callbacks.Callback):
     Without `data`, backups are made at the ends of epochs and know nothing of the data. The
     resumed training is then the same only if the order of the data does not depend on the epochs
     before it: `shuffle=False`, or data that its user moves to the right epoch. Arrays that `fit`
-    shuffles repeat the order of the first epochs or draw another one.
+    shuffles repeat the order of the first epochs or draw a different one.
 
     It cannot keep:
 
@@ -61,7 +61,7 @@ class BackupAndRestore(keras.callbacks.Callback):
 
     Raises:
         ValueError: If an argument is none of these. At the beginning of `fit`: if the backup is
-            damaged, or belongs to another model, optimizer, policy or other data. It is not
+            damaged, or belongs to a different model, optimizer, policy or different data. It is not
             touched then.
 
     Example:
@@ -298,8 +298,8 @@ def _check_equal(path, saved, current) -> None:
     for name in {**now, **was}:
         if was.get(name) != now.get(name) and name.rpartition(".")[2] != "name":
             raise ValueError(
-                f"The backup {path} belongs to another training. Run the script that it was begun "
-                "with, or delete the backup to train from the beginning. "
+                f"The backup {path} belongs to a different training. Run the script that it was "
+                "begun with, or delete the backup to train from the beginning. "
                 f"Received: {name}={now.get(name)!r}, in the backup {was.get(name)!r}"
             )
 

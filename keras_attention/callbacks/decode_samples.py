@@ -16,16 +16,16 @@ class DecodeSamples(keras.callbacks.Callback):
 
     Args:
         decode: Function of the list `inputs` that returns as many texts: a greedy search, a beam
-            search, or `translator.greedy`. It reads the weights of the moment, without dropout.
+            search, or `translator.greedy`. It must use the current weights, without dropout.
         inputs: List of inputs, such as texts.
-        references: None, or for each input the right text, or a list of texts that are all right.
+        references: For each input, the correct text or a list of acceptable texts; or None.
         metrics: Metrics with `update_state(references, texts)`, such as
             `keras_attention.metrics.BLEU()`. The logs get `"val_" + metric.name`.
         num_printed: Int of at least 0, how many of the first samples are printed.
         freq: Positive int, the number of epochs from one decoding to the next.
 
     Raises:
-        ValueError: If an argument is invalid, or `decode` returns another number of texts.
+        ValueError: If an argument is invalid, or `decode` returns a different number of texts.
 
     Example:
 
@@ -105,5 +105,5 @@ class DecodeSamples(keras.callbacks.Callback):
         if self.references is None:
             return ""
         reference = self.references[number]
-        several = reference if isinstance(reference, str) else " | ".join(reference)
-        return f" (reference: {several})"
+        described = reference if isinstance(reference, str) else " | ".join(reference)
+        return f" (reference: {described})"

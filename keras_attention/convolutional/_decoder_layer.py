@@ -78,7 +78,7 @@ class ConvDecoderLayer(Recomputable, keras.layers.Layer):
 
     def step(
         self, hidden: TensorLike, state: TensorDict, target: TensorLike, memory: TensorDict
-    ) -> tuple[Tensor, TensorDict, Tensor | None]:
+    ) -> tuple[Tensor, Tensor | None, TensorDict]:
         """Runs one step; returns outputs `(rows, units)`, weights or None, and the new state."""
         gated, state = self.block.convolve_step(hidden, state)
 

@@ -68,8 +68,8 @@ def stack_windows(inputs: TensorLike, kernel_size: int, causal: bool) -> Tensor:
 
     Example:
 
-    >>> seen = stack_windows(ops.reshape(ops.arange(1.0, 4.0), (1, 3, 1)), 2, causal=True)
-    >>> [[float(x) for x in row] for row in seen[0]]
+    >>> windows = stack_windows(ops.reshape(ops.arange(1.0, 4.0), (1, 3, 1)), 2, causal=True)
+    >>> [[float(x) for x in row] for row in windows[0]]
     [[0.0, 1.0], [1.0, 2.0], [2.0, 3.0]]
     """
     if kernel_size == 1:
@@ -90,7 +90,7 @@ class GatedConvBlock(Layer):
     a small variance to 1/4, and a large one less: a block turns variance 1 into 1.2.)
 
     Args:
-        units: Positive int, the width of the outputs. If the inputs have another width, the
+        units: Positive int, the width of the outputs. If the inputs have a different width, the
             residual is projected.
         kernel_size: Positive int, the number of positions in a window; odd, unless causal.
         causal: Whether the window ends at its own position.
@@ -149,7 +149,7 @@ class GatedConvBlock(Layer):
                 f"Received: kernel_size={kernel_size}"
             )
         self.dropout: float = validation.check_number_in_range(
-            owner, "dropout", dropout, 0, 1, below=True
+            owner, "dropout", dropout, 0, 1, exclude_high=True
         )
         self.weight_normalization = weight_normalization
         self.seed = seed
@@ -182,7 +182,7 @@ class GatedConvBlock(Layer):
         return ops.glu(self.convolution(stack_windows(inputs, self.kernel_size, self.causal)))
 
     def add_residual(self, outputs: TensorLike, inputs: TensorLike) -> Tensor:
-        """Returns `(outputs + inputs) sqrt(1/2)`; inputs of another width are projected."""
+        """Returns `(outputs + inputs) sqrt(1/2)`; inputs of a different width are projected."""
         if self.projection is not None:
             inputs = self.projection(inputs)
         return (outputs + inputs) * SQRT_HALF
@@ -195,9 +195,9 @@ class GatedConvBlock(Layer):
 
     def convolve_step(self, inputs: TensorLike, state: TensorDict) -> tuple[Tensor, TensorDict]:
         """Returns the gated convolution of one step, `(rows, units)`, and the state."""
-        seen = ops.concatenate([state["window"], inputs[:, None]], axis=1)
-        flat = ops.reshape(seen, (-1, self.kernel_size * self.dim))
-        return ops.glu(self.convolution(flat)), {"window": seen[:, 1:]}
+        window = ops.concatenate([state["window"], inputs[:, None]], axis=1)
+        flat = ops.reshape(window, (-1, self.kernel_size * self.dim))
+        return ops.glu(self.convolution(flat)), {"window": window[:, 1:]}
 
     def step(self, inputs: TensorLike, state: TensorDict) -> tuple[Tensor, TensorDict]:
         """Runs one step of a causal block.

@@ -72,7 +72,7 @@ class ConcatenateSources(Recomputable, keras.layers.Layer):
 
     Raises:
         ValueError: If there are fewer than two sources, they differ in batch size, or a source
-            that shares positions has another length or no mask.
+            that shares positions has a different length or no mask.
 
     Masking: concatenates the masks of its sources; a source without one is all True. With
     `shared_positions`, a position is True if it belongs to a source.
@@ -123,9 +123,9 @@ class ConcatenateSources(Recomputable, keras.layers.Layer):
         for name, shape in named.items():
             validation.check_axes(OWNER, name, shape, "(batch, length, dim)")
         hint = "Each example needs all sources; one that is missing is a fully masked row."
-        validation.check_same_dim(OWNER, 0, hint, **named)
+        validation.check_same_size(OWNER, 0, hint, **named)
         if self.shared_positions:
-            validation.check_same_dim(OWNER, 1, "They share their positions.", **named)
+            validation.check_same_size(OWNER, 1, "They share their positions.", **named)
 
     def _convert_masks(self, sources, mask):
         """Returns the mask of each source, boolean or None, after checking them."""

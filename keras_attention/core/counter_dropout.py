@@ -2,8 +2,9 @@
 
     keep_i = bits_i >= rate * 2^32        y_i = keep_i * x_i / (1 - rate)
 
-In a step compiled by XLA for a CPU, `keras.layers.Dropout` takes more than a hundred times as long
-(docs/performance.md). `keras_attention/_utils/counter_random.py` computes the bits.
+In a step that XLA compiles for a CPU, `keras.layers.Dropout` takes more than a hundred times as
+long as this layer (docs/performance.md). `keras_attention/_utils/counter_random.py` computes the
+bits.
 """
 
 from typing import Unpack
@@ -81,7 +82,7 @@ class CounterDropout(Layer):
     ) -> None:
         super().__init__(**kwargs)
         self.rate: float = validation.check_number_in_range(
-            "CounterDropout", "rate", rate, 0, 1, below=True
+            "CounterDropout", "rate", rate, 0, 1, exclude_high=True
         )
         self.seed = seed
         if self.rate > 0:
@@ -92,10 +93,7 @@ class CounterDropout(Layer):
     def call(self, inputs: Tensor, training: bool = False) -> TensorLike:
         if not training or self.rate == 0:
             return inputs
-        shape = tuple(
-            known if known is not None else size
-            for known, size in zip(inputs.shape, get_shape(inputs), strict=True)
-        )
+        shape = get_shape(inputs)
         return inputs * dropout_noise(shape, self.rate, self.seed_generator, inputs.dtype)
 
     def compute_output_shape(self, inputs_shape: Shape) -> OutputShape:

@@ -5,7 +5,7 @@
 The length g and the direction v of a kernel's columns are learned separately. g starts at |v|, so
 that the initial kernel is the one from the initializer.
 
-Code name -> paper name: `kernel` -> v, `gain` -> g.
+Code name -> paper name: the variable `kernel`, in the functions `direction` -> v, `gain` -> g.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from keras import initializers, ops
 from keras_attention import validation
 from keras_attention._utils.base_layer import Layer
 from keras_attention._utils.dtypes import at_least_float32
-from keras_attention._utils.shapes import get_shape
+from keras_attention._utils.shapes import apply_to_rows
 from keras_attention._utils.tensor_types import (
     Config,
     DenseOptions,
@@ -123,14 +123,13 @@ class WeightNormalizedDense(Layer):
 
     def call(self, inputs: Tensor) -> TensorLike:
         self._check_shape(inputs.shape)
-        kernel, gain = (
+        direction, gain = (
             at_least_float32(ops.convert_to_tensor(weight)) for weight in (self.kernel, self.gain)
         )
-        kernel = ops.cast(normalize_kernel(kernel, gain), self.compute_dtype)
+        kernel = ops.cast(normalize_kernel(direction, gain), self.compute_dtype)
         # One product of two matrices makes a training step of ConvS2S a quarter faster.
-        rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
-        outputs = kernel_matmul(rows, kernel) + ops.cast(self.bias, self.compute_dtype)
-        return ops.reshape(outputs, (*get_shape(inputs)[:-1], self.units))
+        bias = ops.cast(self.bias, self.compute_dtype)
+        return apply_to_rows(lambda rows: kernel_matmul(rows, kernel) + bias, inputs)
 
     def _check_shape(self, shape):
         if len(shape) not in (2, 3):

@@ -1,7 +1,5 @@
 """Arrays in an order that depends on the seed and the epoch alone."""
 
-from typing import TYPE_CHECKING
-
 import keras
 import numpy as np
 
@@ -9,15 +7,12 @@ from keras_attention import validation
 from keras_attention._utils.tensor_types import Structure
 from keras_attention.data.resumable_dataset import ResumableDataset
 
-if TYPE_CHECKING:
-    pass
-
 
 class ResumableArrays:
     """Shuffled batches of arrays that can start at any batch of any epoch, on every backend.
 
     Use it with `BackupAndRestore`, and pass `data.dataset` to `model.fit` with `shuffle=False`:
-    it is shuffled already, in another order in each epoch.
+    it is shuffled already, in a different order in each epoch.
 
     `BackupAndRestore` calls `seek` at the beginning of each epoch. In a `fit` without it, every
     epoch has the order of the first.
@@ -25,7 +20,7 @@ class ResumableArrays:
     Args:
         x: Array of shape `(examples, ...)`, or a structure of such arrays.
         y: Optional targets, as `x`.
-        sample_weight: Optional weights, as `x`.
+        sample_weight: Optional weights, as `x`; ignored without `y`.
         batch_size: Positive int. The last batch of an epoch may be smaller.
         seed: Int of at least 0, or None, which keeps the order of the arrays.
 
@@ -33,7 +28,7 @@ class ResumableArrays:
         dataset: A `tf.data.Dataset` on TensorFlow, otherwise a `keras.utils.PyDataset`.
 
     Raises:
-        ValueError: If `batch_size` or `seed` is no such int, or if the arrays have different
+        ValueError: If `batch_size` or `seed` is not such an int, or if the arrays have different
             numbers of examples.
 
     Example:
@@ -100,7 +95,10 @@ class ResumableArrays:
         return self.dataset.seek
 
     def seek(self, epoch: int, batch: int) -> None:
-        """Makes the next pass begin at a batch of an epoch; `BackupAndRestore` calls it."""
+        """Makes the next pass start at batch `batch` of epoch `epoch`.
+
+        `BackupAndRestore` calls it.
+        """
         self._seek(epoch, batch)
 
     @property
@@ -131,7 +129,8 @@ class _ArrayBatches(keras.utils.PyDataset):
         self._move(0, 0)
 
     def seek(self, epoch, batch):
-        if self._last_index is None:  # from now on `fit` reads, in order or shuffled
+        # After the first `seek`, detect whether `fit` shuffles the batches.
+        if self._last_index is None:
             self._last_index = -1
         self._move(epoch, batch)
 

@@ -26,15 +26,15 @@ class ResumableDataset:
         make_epoch: Function of a seed, an int64 scalar tensor that differs in each epoch, that
             returns the batches of an epoch. It is traced once, and must not call functions that
             draw random numbers without that seed.
-        batches_per_epoch: Positive int. Fewer batches end an epoch with a warning of Keras, more
-            are not read.
+        batches_per_epoch: Positive int. If there are fewer batches, Keras warns and ends the
+            epoch; extra batches are not read.
         seed: Int of at least 0.
 
     Attributes:
         dataset: The `tf.data.Dataset`; `fit` reads an epoch of it at a time.
 
     Raises:
-        ValueError: If `batches_per_epoch` or `seed` is no such int.
+        ValueError: If `batches_per_epoch` or `seed` is not such an int.
 
     Example:
 
@@ -68,14 +68,18 @@ class ResumableDataset:
         batches = tf.data.Dataset.range(1).flat_map(
             lambda _: make_epoch(self._epoch_seed.read_value()).skip(self._start.read_value())
         )
-        # `fit` asks for the number of batches before `seek` is called, and the epoch that is
-        # resumed has fewer, for which `assert_cardinality` would raise. The second part declares
-        # infinitely many batches and has none.
-        endless = batches.concatenate(batches.take(0).repeat())
-        self.dataset: tf.data.Dataset = endless.take(batches_per_epoch).prefetch(tf.data.AUTOTUNE)
+        # `fit` asks for the number of batches before `seek` is called. The empty `repeat` makes the
+        # declared cardinality infinite, so that `fit` accepts an epoch that resumes with fewer
+        # batches, for which `assert_cardinality` would raise.
+        of_unknown_end = batches.concatenate(batches.take(0).repeat())
+        epoch = of_unknown_end.take(batches_per_epoch)
+        self.dataset: tf.data.Dataset = epoch.prefetch(tf.data.AUTOTUNE)
 
     def seek(self, epoch: int, batch: int) -> None:
-        """Makes the next pass begin at a batch of an epoch; `BackupAndRestore` calls it."""
+        """Makes the next pass start at batch `batch` of epoch `epoch`.
+
+        `BackupAndRestore` calls it.
+        """
         state = np.random.SeedSequence([self.seed, epoch]).generate_state(1, np.uint64)
         self._epoch_seed.assign(int(state[0] >> np.uint64(1)))
         self._start.assign(batch)

@@ -7,7 +7,7 @@ A possible link is `1p2` or `1?2`, see `keras_attention.metrics.AlignmentErrorRa
 Positions count words, without BOS and EOS. They are also positions of attention weights where
 words are the tokens: column i of the weights belongs to source word i, and row t to target word t,
 which is the label of that row; the decoder read BOS or word t - 1 there. The EOS token stands
-behind the last word on both sides. It has no link: attention to it is none.
+after the last word on both sides. It has no link: attention to it is none.
 """
 
 import gzip
@@ -182,7 +182,13 @@ def find_links(
     """
     if threshold is not None:
         validation.check_number_in_range(
-            "find_links", "threshold", threshold, 0, 1, above=True, hint="A weight is at most 1."
+            "find_links",
+            "threshold",
+            threshold,
+            0,
+            1,
+            exclude_low=True,
+            hint="A weight is at most 1.",
         )
     found = []
     for given, num_sources, num_targets in zip(
@@ -196,7 +202,7 @@ def find_links(
                 f"weights[{len(found)}].shape={rows.shape}, source_lengths[{len(found)}]="
                 f"{num_sources}, target_lengths[{len(found)}]={num_targets}"
             )
-        rows = rows[:num_targets, : num_sources + 1]  # EOS stands behind the words
+        rows = rows[:num_targets, : num_sources + 1]  # EOS stands after the words
         if threshold is None:
             best = rows.argmax(axis=-1) if rows.size else np.zeros(len(rows), np.int64)
             is_link = (np.arange(rows.shape[1]) == best[:, None]) & (rows > 0)

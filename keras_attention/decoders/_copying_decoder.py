@@ -238,7 +238,7 @@ class CopyingDecoder(Layer):
         validation.check_axes(owner, "copy_ids", copy_ids_shape, axes, known_width=False)
         shapes = {"copy_ids": copy_ids_shape, "encoder_outputs": encoder_outputs_shape}
         for axis in (0, 1):
-            validation.check_same_dim(owner, axis, **shapes)
+            validation.check_same_size(owner, axis, **shapes)
 
     def compute_mask(self, target_ids: Tensor, previous_mask: Mask = None) -> Mask:
         return None

@@ -142,7 +142,9 @@ class Decoder(Layer):
         self.vocabulary_size = validation.check_int_at_least(
             owner, "vocabulary_size", vocabulary_size, 4
         )
-        self.dropout = validation.check_number_in_range(owner, "dropout", dropout, 0, 1, below=True)
+        self.dropout = validation.check_number_in_range(
+            owner, "dropout", dropout, 0, 1, exclude_high=True
+        )
         self.seed = seed
         check_hooks(self, Decoder, HOOKS)
 
@@ -307,7 +309,7 @@ class Decoder(Layer):
         validation.check_axes(owner, "target_ids", target_ids_shape, ids_axes, known_width=False)
         validation.check_axes(owner, "encoder_outputs", encoder_outputs_shape, axes)
         shapes = {"target_ids": target_ids_shape, "encoder_outputs": encoder_outputs_shape}
-        validation.check_same_dim(owner, 0, **shapes)
+        validation.check_same_size(owner, 0, **shapes)
         self._check_memory_width(encoder_outputs_shape)
 
     def _check_memory_width(self, shape):

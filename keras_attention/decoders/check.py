@@ -173,7 +173,7 @@ def _compare(full, stepped, compared, tolerance):
     if changed.any():
         row, beam, time = np.argwhere(compared)[changed.argmax()]
         raise AssertionError(
-            f"check_decoder found another best token in `step` than in the full call in batch "
+            f"check_decoder found a different best token in `step` than in the full call in batch "
             f"element {row}, beam {beam}, step {time}, though it leads by more than the tolerance."
         )
     return float(differences[worst])
@@ -265,5 +265,5 @@ def _check_arguments(decoder, target_ids, encoder_outputs, memory_mask):
         )
     if ops.is_tensor(encoder_outputs) and len(encoder_outputs.shape) == 3:
         shape = tuple(encoder_outputs.shape[:2])
-        validation.check_same_dim(owner, 0, target_ids=ids, encoder_outputs=encoder_outputs)
+        validation.check_same_size(owner, 0, target_ids=ids, encoder_outputs=encoder_outputs)
         validation.convert_mask(owner, "memory_mask", memory_mask, shape, "(batch, source)")

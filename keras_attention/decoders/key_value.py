@@ -112,7 +112,7 @@ class KeyValueDecoder(Decoder):
         if attention.reads_weights is not None:
             raise ValueError(
                 f"{owner} attends from all steps at once and cannot pass the weights of earlier "
-                "steps to `attention`. Choose another scorer or normalizer. "
+                "steps to `attention`. Choose a different scorer or normalizer. "
                 f"Received: attention={attention!r}"
             )
         self.attention: AttentionMechanism = attention
@@ -144,7 +144,7 @@ class KeyValueDecoder(Decoder):
         super().check_shapes(target_ids_shape, encoder_outputs_shape)
         if encoder_outputs_shape[-1] <= self.value_dim:
             raise ValueError(
-                "KeyValueDecoder expects `encoder_outputs` to be keys and, behind them in the last "
+                "KeyValueDecoder expects `encoder_outputs` to be keys and, after them in the last "
                 f"axis, values of width {self.value_dim}. Received: "
                 f"encoder_outputs.shape={tuple(encoder_outputs_shape)}"
             )

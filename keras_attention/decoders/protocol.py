@@ -42,7 +42,7 @@ def start_decoder(
         max_length: Int, the number of steps that will be run, or None if unknown.
 
     Raises:
-        TypeError: If `decoder.start` takes other arguments.
+        TypeError: If `decoder.start` takes different arguments.
 
     Example:
 

@@ -21,7 +21,7 @@ from keras_attention._utils.tensor_types import Config, Size, TensorLike
 class Decay:
     """A function of the number of minibatches, with values in [0, 1]; abstract.
 
-    Any other serializable callable from a number to a number works as well.
+    Any other serializable function of a number that returns a number works as well.
     """
 
     def __call__(self, step: Size) -> TensorLike:
@@ -103,7 +103,7 @@ class ExponentialDecay(Decay):
 
     def __init__(self, base: float) -> None:
         self.base: float = validation.check_number_in_range(
-            "ExponentialDecay", "base", base, 0, 1, below=True
+            "ExponentialDecay", "base", base, 0, 1, exclude_high=True
         )
 
     def __call__(self, step: Size) -> TensorLike:

@@ -72,7 +72,8 @@ class ScheduledSampling(Layer):
     Use it if a decoder trained on true prefixes accumulates errors in free-running decoding. In
     training, each position independently gets the true previous token with a probability that a
     schedule lowers, and otherwise the decoder's own previous prediction. The first position
-    always gets its true id. Outside of training it is the decoder itself.
+    always gets its true id. Outside training it behaves exactly like the
+    decoder.
 
     The predictions are those of the decoder's `step`, as in decoding: without dropout, and with
     hard attention in its inference mode. The gradient comes from one ordinary full call.
@@ -81,9 +82,9 @@ class ScheduledSampling(Layer):
     Args:
         decoder: A layer with `prepare`, `start`, `step` and a full call, for example
             `BahdanauDecoder(...)`.
-        schedule: A decay such as `InverseSigmoidDecay(20)`: callable from the number of
-            minibatches so far to the probability of the true token. A float in [0, 1] is a
-            constant.
+        schedule: A decay such as `InverseSigmoidDecay(20)`: a function of the number of
+            minibatches so far that returns the probability of the true token. A float in [0, 1]
+            is a constant.
         choice: "sample" samples the prediction from the decoder's distribution, "argmax" takes
             the most probable token.
         seed: Optional int, the seed of the random choices and samples.
@@ -151,7 +152,8 @@ class ScheduledSampling(Layer):
         self.seed_generator: keras.random.SeedGenerator = keras.random.SeedGenerator(seed)
 
     def _check_arguments(self, args, kwargs):
-        if isinstance(self.decoder, Layer):  # another's look at symbols may need its weights
+        # `compute_output_spec` of a decoder from outside this library may need its weights.
+        if isinstance(self.decoder, Layer):
             super()._check_arguments(args, kwargs)
 
     def build(
@@ -216,7 +218,9 @@ class ScheduledSampling(Layer):
         options = _collect_arguments(
             initial_state, memory_mask, return_attention_scores, return_auxiliary_outputs
         )
-        if self._takes_training:  # the calls in the loop made Keras drop it
+        # Passed explicitly, because Keras does not propagate `training` after the decoder's calls
+        # in `_mix_ids`.
+        if self._takes_training:
             options["training"] = training
         return self.decoder(target_ids, encoder_outputs, **options)
 
@@ -241,13 +245,13 @@ class ScheduledSampling(Layer):
             ids, true, draws = (inputs[:, index] for index in range(3))
             ids = ops.where(true > 0.5, ops.cast(ids, "int32"), predicted)
             logits, state, _ = self.step(ids, state, memory)
-            return ops.expand_dims(ids, 1), [state, self._run_predict(logits, draws)]
+            return ops.expand_dims(ids, 1), [state, self._predict_ids(logits, draws)]
 
         # Before the first position the "prediction" is its true id, so it is never replaced.
         ids, _ = run_loop(step, ops.stack(sequence, axis=-1), [state, first])
         return ops.cast(ops.stop_gradient(ids[:, :, 0]), dtype)
 
-    def _run_predict(self, logits, draws):
+    def _predict_ids(self, logits, draws):
         if self.choice == "sample":
             return sample_ids(logits, draws)
         return ops.cast(ops.argmax(logits, axis=-1), "int32")
@@ -290,7 +294,7 @@ def _deserialize(value):
 def _collect_arguments(
     initial_state, memory_mask, return_attention_scores, return_auxiliary_outputs
 ):
-    """Returns the call arguments that are not None; some decoders lack the others."""
+    """Returns only the arguments that the caller set: not every decoder takes all of them."""
     tensors = {"initial_state": initial_state, "memory_mask": memory_mask}
     given = {name: tensor for name, tensor in tensors.items() if tensor is not None}
     if return_attention_scores:

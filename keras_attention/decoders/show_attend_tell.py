@@ -37,7 +37,7 @@ from keras_attention.recurrent.attention_rnn import AttentionRNN
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class ShowAttendTellDecoder(RecurrentDecoder):
-    """Generates a caption, attending to other locations of an image for each word.
+    """Generates a caption, attending to different locations of an image for each word.
 
     Args:
         vocabulary_size: Int of at least 4, the number of target ids; 0 is padding.

@@ -30,7 +30,7 @@ from keras_attention._utils.tensor_types import (
 from keras_attention.decoders._mean_state import masked_mean
 from keras_attention.decoders.recurrent import RecurrentDecoder
 from keras_attention.recurrent._lstm_cells import make_lstm_cells
-from keras_attention.recurrent._unattended_rnn import ContextFreeRNN
+from keras_attention.recurrent._unattended_rnn import UnattendedRNN
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -91,7 +91,7 @@ class ShowTellDecoder(RecurrentDecoder):
         self.units: int = validation.check_positive_int("ShowTellDecoder", "units", units)
         self.image_activation: ActivationFunction = keras.activations.get(image_activation)
         cells = make_lstm_cells(units, 1, 0.0, None, self.dtype_policy)
-        self.recurrence: ContextFreeRNN = ContextFreeRNN(
+        self.recurrence: UnattendedRNN = UnattendedRNN(
             cells[0], dtype=self.dtype_policy, name="recurrence"
         )
         self.image: keras.layers.Layer = keras.layers.Dense(
@@ -115,9 +115,9 @@ class ShowTellDecoder(RecurrentDecoder):
         self, memory: TensorDict, initial_state: Structure, max_length: int | None
     ) -> TensorDict:
         state = super().start_state(memory, initial_state, max_length)
-        *_, seen = self.recurrence.step(memory["image"], state, memory)
+        *_, state_after_image = self.recurrence.step(memory["image"], state, memory)
         # `position` counts the words, not the image.
-        return {**seen, "position": ops.zeros_like(state["position"])}
+        return {**state_after_image, "position": ops.zeros_like(state["position"])}
 
     def get_config(self) -> Config:
         return {

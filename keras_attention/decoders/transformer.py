@@ -34,7 +34,7 @@ from keras_attention.attention.rotary import RotaryEmbedding
 from keras_attention.decoders._alignment import average_weights, select_aligned_layers
 from keras_attention.decoders.base import Decoder
 from keras_attention.kernels.products import Dense
-from keras_attention.transformer._base import normalization_layer
+from keras_attention.transformer._base import make_normalization
 from keras_attention.transformer.decoder_layer import TransformerDecoderLayer
 from keras_attention.transformer.embedding import (
     MAX_LENGTH,
@@ -91,7 +91,7 @@ class TransformerDecoder(Decoder):
         `(batch, target, source)` if `return_attention_scores`. Both float32.
 
     Raises:
-        ValueError: If an argument is out of range, `embedding` has other sizes, or the tensors
+        ValueError: If an argument is out of range, `embedding` has different sizes, or the tensors
             do not fit together.
 
     Masking: uses the memory's mask. Padding at the end of `target_ids` needs none: no earlier
@@ -185,7 +185,7 @@ class TransformerDecoder(Decoder):
         self.activation, self.window, self.use_bias = first.activation, window, first.use_bias
         self.final_normalization: keras.layers.Layer | None = None
         if normalization == "pre":
-            self.final_normalization = normalization_layer(self, "final_normalization")
+            self.final_normalization = make_normalization(self, "final_normalization")
         self.output_dense: Dense | None = None
         if not tie_output:
             self.output_dense = Dense(vocabulary_size, dtype=self.dtype_policy, name="output")

@@ -93,9 +93,9 @@ class GaussianGlimpse(GaussianWindow):
         window = self.compute_window(state, self.size, height, width)
         filters = window_filters(window, self.size, height, width)
         filters_y, filters_x = (ops.cast(f, self.compute_dtype) for f in filters)
-        channels = ops.cast(image, self.compute_dtype)
-        channels = channels if len(image.shape) == 4 else channels[..., None]
-        patch = read_patch(channels, filters_y, filters_x)
+        image_4d = ops.cast(image, self.compute_dtype)
+        image_4d = image_4d if len(image.shape) == 4 else image_4d[..., None]
+        patch = read_patch(image_4d, filters_y, filters_x)
         patch = ops.cast(patch, window.dtype) * ops.reshape(window[:, 4], (-1, 1, 1, 1))
         # A gain may exceed the range of float16, and infinity would spoil the gradients.
         patch = ops.saturate_cast(patch, self.compute_dtype)

@@ -157,7 +157,7 @@ class GaussianWindow(Layer):
         axes = f"(batch, {axes}) or (batch, {axes}, channels)"
         validation.check_axes(owner, name, image_shape, axes, known_width=False)
         validation.check_axes(owner, "state", state_shape, "(batch, dim)")
-        validation.check_same_dim(owner, 0, **{name: image_shape, "state": state_shape})
+        validation.check_same_size(owner, 0, **{name: image_shape, "state": state_shape})
         if not self.project_state and state_shape[-1] != NUM_PARAMETERS:
             raise ValueError(
                 f"{owner} with project_state=False expects the five numbers themselves, `state` "

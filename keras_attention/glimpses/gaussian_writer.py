@@ -94,11 +94,12 @@ class GaussianWriter(GaussianWindow):
         window = self.compute_window(state, size, self.height, self.width)
         filters = window_filters(window, size, self.height, self.width)
         filters_y, filters_x = (ops.cast(f, self.compute_dtype) for f in filters)
-        channels = ops.cast(patch, self.compute_dtype)
-        channels = channels if len(patch.shape) == 4 else channels[..., None]
-        image = write_patch(channels, filters_y, filters_x)
+        patch_4d = ops.cast(patch, self.compute_dtype)
+        patch_4d = patch_4d if len(patch.shape) == 4 else patch_4d[..., None]
+        image = write_patch(patch_4d, filters_y, filters_x)
         image = ops.cast(image, window.dtype) / ops.reshape(window[:, 4], (-1, 1, 1, 1))
-        # A gain may exceed the range of float16, and infinity would spoil the gradients.
+        # Division by a small gain may exceed the range of float16, and infinity would spoil the
+        # gradients.
         image = ops.saturate_cast(image, self.compute_dtype)
         image = image if len(patch.shape) == 4 else image[..., 0]
         return (image, window) if return_window else image

@@ -120,15 +120,15 @@ class RetinaGlimpse(Layer):
         height, width = (ops.cast(size, wide) for size in sizes)
         center_x = (location[:, 0] + 1.0) / 2.0 * width
         center_y = (location[:, 1] + 1.0) / 2.0 * height
-        channels = ops.cast(image, self.compute_dtype)
-        channels = channels if len(image.shape) == 4 else channels[..., None]
+        image_4d = ops.cast(image, self.compute_dtype)
+        image_4d = image_4d if len(image.shape) == 4 else image_4d[..., None]
         patches = []
         for scale in range(self.num_scales):
             side = float(self.size * self.scale_factor**scale)
             filters_y = mean_filters(center_y, side, self.size, sizes[0])
             filters_x = mean_filters(center_x, side, self.size, sizes[1])
             filters = (ops.cast(f, self.compute_dtype) for f in (filters_y, filters_x))
-            patches.append(read_patch(channels, *filters))
+            patches.append(read_patch(image_4d, *filters))
         patches = ops.stack(patches, axis=1)
         return patches if len(image.shape) == 4 else patches[..., 0]
 
@@ -140,7 +140,7 @@ class RetinaGlimpse(Layer):
                 "RetinaGlimpse expects `location` of shape (batch, 2), x and y. "
                 f"Received: location.shape={tuple(location_shape)}"
             )
-        validation.check_same_dim("RetinaGlimpse", 0, image=image_shape, location=location_shape)
+        validation.check_same_size("RetinaGlimpse", 0, image=image_shape, location=location_shape)
 
     def compute_mask(self, *args: Mask, **kwargs: Mask) -> Mask:
         return None

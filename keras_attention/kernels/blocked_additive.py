@@ -11,7 +11,7 @@ recomputed in the gradient:
 Code name -> symbol: `query` -> a, `key` -> b, `vector` -> v, `cotangent` -> g, that of s.
 
 A block holds some batch elements, or some queries of one (`tile_scores`, `tile_gradients`). A batch
-element larger than a block is summed in another order under XLA, which then stores no part of t
+element larger than a block is summed in a different order under XLA, which then stores no part of t
 (`row_scores`, `row_sums`): each result is a sum of matrices over one axis (u, q, k and q), and a
 few matrices are added at a time. If no projection exceeds MAX_QUOTIENT_ARGUMENT, the hyperbolic
 tangent costs one division there and no exponential (`QuotientTanh`). Under XLA
@@ -230,15 +230,17 @@ def pairwise_tanh(query: TensorLike, key: TensorLike) -> Tensor:
     return ops.tanh(query[:, :, None, :] + key[:, None, :, :])
 
 
-def _tiles(query, key, block=None):
-    values = _num_values(query, key)
+def _tiles(query, key, values_per_block=None):
+    num_values = _num_values(query, key)
     (batch, queries, _), per_query = get_shape(query), count_values(*get_shape(key)[1:])
-    if block is None:
-        block = blocks.block_size(values, query)
-    if execution.get_execution_mode(query) == "xla" and not isinstance(values, int):
+    if values_per_block is None:
+        values_per_block = blocks.choose_values_per_block(num_values, query)
+    if execution.get_execution_mode(query) == "xla" and not isinstance(num_values, int):
         # Sizes that would be computed at once if they were known are one block.
-        block = ops.where(values <= MAX_DENSE_VALUES["xla"], ops.maximum(values, block), block)
-    return Tiles(batch, queries, per_query, block)
+        is_one_block = num_values <= MAX_DENSE_VALUES["xla"]
+        one_block = ops.maximum(num_values, values_per_block)
+        values_per_block = ops.where(is_one_block, one_block, values_per_block)
+    return Tiles(batch, queries, per_query, values_per_block)
 
 
 def _num_values(query, key):

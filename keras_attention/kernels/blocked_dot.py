@@ -9,8 +9,8 @@ stored; in the gradient, with g_i the cotangent of c_i, each block is recomputed
     dv_j = sum_i a_ij g_i                            ds_ij = a_ij (g_i . v_j - sum_l a_il g_i . v_l)
     dq_i = scale * sum_j ds_ij k_j                   dk_j = scale * sum_i ds_ij q_i
 
-Masks are combined block by block. Under XLA more than one block has
-no second derivative.
+Masks are combined block by block. Under XLA, second derivatives are not available if there is more
+than one block.
 """
 
 from typing import TYPE_CHECKING
@@ -33,19 +33,20 @@ if TYPE_CHECKING:
     from keras_attention.scorers.base import Scorer
 
 #: The maximum number of scores that are computed at once, of all heads and batch elements.
-MAX_DENSE_SCORES = {"eager": 2**26, "graph": 2**26, "xla": 2**26}
+MAX_DENSE_SCORES = 2**26
 MAX_DENSE_SCORES_ON_GPU = 2**28
 
 
-def can_avoid_scores(
+def can_skip_stored_scores(
     mechanism: "AttentionMechanism",
     request: "AttentionRequest",
     query: TensorLike,
     value: TensorLike,
 ) -> bool:
-    """Whether `attend_without_scores` applies: softmax of dot products, no weights requested.
+    """Returns whether attention can run without storing all scores.
 
-    It does for long sequences, and for all where a GPU has a fused kernel.
+    That requires a softmax over dot products and no requested weights. It is then used for long
+    sequences, or for any length if the GPU has a fused kernel.
 
     Args:
         mechanism: An `AttentionMechanism`.
@@ -69,15 +70,11 @@ def can_avoid_scores(
     )
     if not is_supported or has_fused_kernel(query):
         return is_supported
-    limit = (
-        MAX_DENSE_SCORES_ON_GPU
-        if execution.has_gpu()
-        else MAX_DENSE_SCORES[execution.get_execution_mode(query)]
-    )
+    limit = MAX_DENSE_SCORES_ON_GPU if execution.has_gpu() else MAX_DENSE_SCORES
     return count_values(*sizes) > limit
 
 
-def attend_without_scores(
+def attend_without_stored_scores(
     scorer: "Scorer",
     query: TensorLike,
     key: TensorLike,
@@ -90,8 +87,10 @@ def attend_without_scores(
         return attend_fused(query, key, value, scale, request)
     sizes = (get_shape(query)[0], get_shape(query)[-2], get_shape(key)[-2])
 
-    def broadcast_singletons(mask, sizes):
-        return mask if mask is None or 1 not in mask.shape else ops.broadcast_to(mask, sizes)
+    def broadcast_singletons(mask, target_sizes):
+        if mask is None or 1 not in mask.shape:
+            return mask
+        return ops.broadcast_to(mask, target_sizes)
 
     return blockwise_dot_attention(
         query,
@@ -116,7 +115,7 @@ def blockwise_dot_attention(
     attention_mask: TensorLike | None = None,
     use_causal_mask: bool = False,
     position_offset: TensorLike | None = None,
-    block_size: Size | None = None,
+    queries_per_block: Size | None = None,
 ) -> Tensor:
     """Returns the context of softmax attention over scaled dot products.
 
@@ -133,7 +132,7 @@ def blockwise_dot_attention(
         use_causal_mask: Whether query i attends only to the keys 0 to `position_offset + i`.
         position_offset: Optional int `(batch,)`, the position of the first query among
             the keys; 0 by default. Only `use_causal_mask` uses it.
-        block_size: Optional positive int, the approximate number of queries in a block; by
+        queries_per_block: Optional positive int, the approximate number of queries in a block; by
             default it is chosen here.
 
     Returns:
@@ -146,7 +145,7 @@ def blockwise_dot_attention(
         query, key, value = (ops.expand_dims(tensor, 1) for tensor in (query, key, value))
         context = blockwise_dot_attention(
             query, key, value, scale, key_mask, query_mask, attention_mask, use_causal_mask,
-            position_offset, block_size,
+            position_offset, queries_per_block,
         )  # fmt: skip
         return ops.squeeze(context, 1)
     if query_mask is not None:
@@ -157,9 +156,12 @@ def blockwise_dot_attention(
     batch, heads, queries, _ = get_shape(query)
     kv_heads, keys = get_shape(key)[1:3]
     rows, group = batch * kv_heads, heads // kv_heads
-    values = count_values(rows, queries, group, keys)
-    block = block_size * group * keys if block_size else blocks.block_size(values, query)
-    tiles = Tiles(rows, queries, count_values(group, keys), block)
+    if queries_per_block:
+        scores_per_block = queries_per_block * group * keys
+    else:
+        num_scores = count_values(rows, queries, group, keys)
+        scores_per_block = blocks.choose_values_per_block(num_scores, query)
+    tiles = Tiles(rows, queries, count_values(group, keys), scores_per_block)
     make_mask = _make_block_mask(
         tiles,
         kv_heads,
@@ -197,7 +199,8 @@ def _attend_in_blocks(query, key, value, make_mask):
         query: `(blocks, parts, rows, part, group, dim)`.
         key: `(blocks, rows, key, dim)`.
         value: `(blocks, rows, key, value_dim)`.
-        make_mask: Callable `(block, part) -> ` boolean mask `(rows, part * group, key)`, or None.
+        make_mask: Callable `(block, part_index) -> ` boolean mask `(rows, part * group, key)` or
+            None.
 
     Returns:
         Contexts `(blocks, parts, rows, part, group, value_dim)`.
@@ -210,13 +213,14 @@ def _attend_in_blocks(query, key, value, make_mask):
     def run(query, key, value):
         queries = ops.reshape(query, (count * parts, rows, size, dim))
 
-        def compute_weights(block, part):
-            scores = ops.einsum("rqd,rkd->rqk", queries[block * parts + part], key[block])
-            return masked_softmax(at_least_float32(scores), make_mask(block, part))
+        def compute_weights(block, part_index):
+            scores = ops.einsum("rqd,rkd->rqk", queries[block * parts + part_index], key[block])
+            return masked_softmax(at_least_float32(scores), make_mask(block, part_index))
 
         def forward(index):
-            block, part = index // parts, index % parts
-            return [ops.matmul(ops.cast(compute_weights(block, part), value.dtype), value[block])]
+            block, part_index = index // parts, index % parts
+            weights = ops.cast(compute_weights(block, part_index), value.dtype)
+            return [ops.matmul(weights, value[block])]
 
         (contexts,) = map_blocks(forward, count * parts, [(rows, size, value_dim)], value)
 
@@ -225,23 +229,21 @@ def _attend_in_blocks(query, key, value, make_mask):
             cotangent = ops.reshape(cotangent, (count * parts, rows, size, value_dim))
 
             def backward(block):
-                def add(part, sums):
-                    grad_query, grad_key, grad_value = sums
-                    weights, block_cotangent = (
-                        compute_weights(block, part),
-                        cotangent[block * parts + part],
-                    )
+                def add(part_index, totals):
+                    grad_query, grad_key, grad_value = totals
+                    weights = compute_weights(block, part_index)
+                    block_cotangent = cotangent[block * parts + part_index]
                     grad_weights = ops.einsum("rqd,rkd->rqk", block_cotangent, value[block])
                     grad_weights = ops.cast(grad_weights, weights.dtype)
                     mean = ops.sum(weights * grad_weights, axis=-1, keepdims=True)
                     grad_scores = ops.cast(weights * (grad_weights - mean), value.dtype)
                     weights = ops.cast(weights, value.dtype)
                     grad_key_part = ops.einsum(
-                        "rqk,rqd->rkd", grad_scores, queries[block * parts + part]
+                        "rqk,rqd->rkd", grad_scores, queries[block * parts + part_index]
                     )
                     grad_value_part = ops.einsum("rqk,rqd->rkd", weights, block_cotangent)
                     return [
-                        blocks.set_row(grad_query, part, ops.matmul(grad_scores, key[block])),
+                        blocks.set_row(grad_query, part_index, ops.matmul(grad_scores, key[block])),
                         grad_key + at_least_float32(grad_key_part),
                         grad_value + at_least_float32(grad_value_part),
                     ]
@@ -271,11 +273,11 @@ def _make_block_mask(
     use_causal_mask,
     position_offset,
 ):
-    """Returns a callable `(block, part) -> ` boolean `(rows, part * group, key)`, or None."""
+    """Returns a callable `(block, part_index) -> ` boolean `(rows, part * group, key)`, or None."""
     batch, size = tiles.batch // kv_heads, tiles.part
     padded = tiles.parts * size
 
-    def mask_block(block, part):
+    def mask_block(block, part_index):
         # The batch element of each row; results past the last one are dropped.
         rows = block * tiles.rows + ops.arange(tiles.rows, dtype="int32")
         element = ops.minimum(rows // kv_heads, batch - 1)
@@ -286,10 +288,10 @@ def _make_block_mask(
             if mask is not None:
                 rest = get_shape(mask)[2:]
                 parts = ops.reshape(blocks.pad(mask, padded, 1), (-1, size, *rest))
-                piece = ops.take(parts, element * tiles.parts + part, axis=0)
+                piece = ops.take(parts, element * tiles.parts + part_index, axis=0)
                 pieces.append(piece if rest else piece[:, :, None])
         if use_causal_mask:
-            queries = part * size + ops.arange(size, dtype="int32")[None, :]
+            queries = part_index * size + ops.arange(size, dtype="int32")[None, :]
             if position_offset is not None:
                 first = ops.take(ops.cast(position_offset, "int32"), element, axis=0)
                 queries = first[:, None] + queries

@@ -52,12 +52,12 @@ def smart_cond(
     return ops.cond(condition, if_true, if_false)
 
 
-def block_size(values: Size, tensor: TensorLike) -> Size:
-    """Returns how many of `values` numbers a block holds, an int or an int64 tensor."""
+def choose_values_per_block(num_values: Size, tensor: TensorLike) -> Size:
+    """Returns how many of `num_values` values a block holds, an int or an int64 tensor."""
     if has_gpu():
         return GPU_BLOCK_VALUES
     if get_execution_mode(tensor) == "eager":
-        return max(EAGER_BLOCK_VALUES, 2 * values // MAX_EAGER_ITERATIONS)
+        return max(EAGER_BLOCK_VALUES, 2 * num_values // MAX_EAGER_ITERATIONS)
     return BLOCK_VALUES
 
 
@@ -67,9 +67,9 @@ class Tiles:
     Args:
         batch: Int or int tensor, the number of rows.
         length: Int or int tensor, the size of the axis that is split into parts.
-        values: Int or int64 tensor, the number of values per position of that axis.
-        block: Int or int64 tensor, the target number of values in a block. A block holds up to
-            twice as many, so that blocks have nearly equal sizes.
+        values_per_position: Int or int64 tensor, the number of values per position of that axis.
+        values_per_block: Int or int64 tensor, the target number of values in a block. A block
+            holds up to twice as many, so that blocks have nearly equal sizes.
 
     Attributes:
         rows: Rows in a block, 1 if a row has several parts.
@@ -85,11 +85,13 @@ class Tiles:
     part: Size
     parts: Size
 
-    def __init__(self, batch: Size, length: Size, values: Size, block: Size) -> None:
+    def __init__(
+        self, batch: Size, length: Size, values_per_position: Size, values_per_block: Size
+    ) -> None:
         self.batch, self.length = batch, length
-        row = count_values(length, values)
-        self.rows, self.blocks = _divide(batch, count_values(batch, row) // block)
-        self.part, self.parts = _divide(length, row // block)
+        row = count_values(length, values_per_position)
+        self.rows, self.blocks = _divide(batch, count_values(batch, row) // values_per_block)
+        self.part, self.parts = _divide(length, row // values_per_block)
 
     def split(self, tensor: TensorLike) -> Tensor:
         """Returns `(batch, length, ...)` as `(blocks, parts, rows, part, ...)`, zero-padded."""

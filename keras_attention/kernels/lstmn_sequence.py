@@ -49,7 +49,7 @@ def lstmn_sequence(
         mask: Boolean `(batch, time)`; steps with False copy the state and return 0.
         weights: Dict of weights, see `_lstmn_step`.
         memory: With deep fusion, the dict that `_lstmn_step.step` takes.
-        normalize: Callable from scores and a mask to weights. By default the softmax, which has
+        normalize: Callable `(scores, mask) -> weights`. By default the softmax, which has
             a custom gradient here; any other has the automatic gradient.
 
     Returns:

@@ -2,8 +2,8 @@
 
 Here a memory has its slots on the last axis, `(batch, word_size, memory_size)`, for the reason in
 `ntm_sequence`. The functions take the gradient of a forward result (`cotangent`) and return those
-of its inputs. `prepare_addressing` computes whatever does not depend on `cotangent` for all steps
-at once; a step gets its slice as `residuals`.
+of its inputs; `of_x` is the gradient of x. `compute_addressing_residuals` computes what does not
+depend on `cotangent` for all steps at once; a step gets its slice as `residuals`.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from keras_attention.ntm.addressing import LOG_EPSILON, circular_shift, interpol
 from keras_attention.scorers.cosine import inverse_norms
 
 
-def prepare_addressing(
+def compute_addressing_residuals(
     parameters: Mapping[str, TensorLike],
     shift_weights: TensorLike,
     similarity: TensorLike,
     memory_scale: TensorLike,
     previous: TensorLike,
 ) -> dict[str, Tensor]:
-    """Returns the residuals of `addressing_gradient`, for any number of rows.
+    """Returns what `addressing_gradient` needs that does not depend on the cotangent.
 
     Args:
         parameters: Dict, the result of `HeadLayout.parameters`.
@@ -37,14 +37,14 @@ def prepare_addressing(
     shifted = circular_shift(gated, shift_weights) + LOG_EPSILON
     key_scale = inverse_norms(key)[:, :, None]
     return {
-        "logarithm": ops.log(shifted),
-        "power": parameters["sharpening"] / shifted,
-        "around": wrap_around(gated, shift_weights.shape[-1] // 2),
+        "log_shifted": ops.log(shifted),
+        "power_slope": parameters["sharpening"] / shifted,
+        "padded_gated": wrap_around(gated, shift_weights.shape[-1] // 2),
         "shift_weights": shift_weights,
-        "back": ops.flip(shift_weights, -1),
+        "reversed_shift_weights": ops.flip(shift_weights, -1),
         "gate": gate,
         "content": content,
-        "moved": content - previous,
+        "content_minus_previous": content - previous,
         "similarity": similarity,
         "strength": strength,
         "scale": strength * key_scale,
@@ -65,13 +65,13 @@ def addressing_gradient(
 
     Args:
         cotangent: Gradient of the weights `(batch, heads, memory_size)`.
-        residuals: Dict, the result of `prepare_addressing`.
+        residuals: Dict, the result of `compute_addressing_residuals`.
         memory: `(batch, word_size, memory_size)`, the addressed memory.
         weights: The weights that addressing returned.
     """
     of_power = weights * (cotangent - _sum(weights * cotangent))
-    of_shifted = of_power * residuals["power"]
-    of_gated = circular_shift(of_shifted, residuals["back"])
+    of_shifted = of_power * residuals["power_slope"]
+    of_gated = circular_shift(of_shifted, residuals["reversed_shift_weights"])
     of_scores = (
         residuals["content"]
         * (of_gated - _sum(of_gated * residuals["content"]))
@@ -83,10 +83,10 @@ def addressing_gradient(
     gradients = {
         "key": read_slots(of_products, memory) - residuals["key_pull"] * of_strength,
         "strength": of_strength,
-        "gate": _sum(of_gated * residuals["moved"]),
-        "sharpening": _sum(of_power * residuals["logarithm"]),
-        "shift_weights": _shares_gradient(
-            of_shifted, residuals["around"], residuals["shift_weights"].shape[-1]
+        "gate": _sum(of_gated * residuals["content_minus_previous"]),
+        "sharpening": _sum(of_power * residuals["log_shifted"]),
+        "shift_weights": _shift_weights_gradient(
+            of_shifted, residuals["padded_gated"], residuals["shift_weights"].shape[-1]
         ),
     }
     pull = residuals["memory_pull"] * ops.sum(
@@ -98,11 +98,11 @@ def addressing_gradient(
     return gradients, of_memory, of_gated * (1.0 - residuals["gate"])
 
 
-def _shares_gradient(cotangent, around, count):
+def _shift_weights_gradient(cotangent, padded_gated, count):
     memory_size = cotangent.shape[-1]
     parts = [
-        _sum(cotangent * around[:, :, count - 1 - index : count - 1 - index + memory_size])
-        for index in range(count)
+        _sum(cotangent * padded_gated[:, :, start : start + memory_size])
+        for start in range(count - 1, -1, -1)
     ]
     return ops.concatenate(parts, axis=-1)
 
@@ -130,24 +130,22 @@ def access_gradient(
     Returns:
         The gradients of memory, reading, writing, erase and addition.
     """
-    writing, erase, heads = (
-        residuals["writing"],
-        residuals["erase"],
-        range(residuals["writing"].shape[1]),
-    )
+    writing, erase = residuals["writing"], residuals["erase"]
+    heads = range(writing.shape[1])
     factors = [1.0 - outer_product_slots_last(writing, erase, head) for head in heads]
     # The memory that each head erases: the result after all other heads have erased.
     rests = [_multiply(memory, factors[:head] + factors[head + 1 :]) for head in heads]
     of_writes = _write_gradient(cotangent, rests, residuals)
-    seen = sum(
+    reads_gradient = sum(
         outer_product_slots_last(residuals["reading"], of_reads, head)
         for head in range(of_reads.shape[1])
     )
     if read_from == "previous":
-        return _multiply(cotangent, factors) + seen, dot_with_slots(of_reads, memory), *of_writes
+        of_memory = _multiply(cotangent, factors) + reads_gradient
+        return of_memory, dot_with_slots(of_reads, memory), *of_writes
     of_reading, *through_reads = _read_gradient(of_reads, rests, residuals)
     of_writes = [one + other for one, other in zip(of_writes, through_reads, strict=True)]
-    return _multiply(cotangent + seen, factors), of_reading, *of_writes
+    return _multiply(cotangent + reads_gradient, factors), of_reading, *of_writes
 
 
 def _write_gradient(cotangent, rests, residuals):
@@ -182,10 +180,11 @@ def _read_gradient(of_reads, rests, residuals):
         added = ops.sum(of_reads * addition, axis=-1, keepdims=True)
         change = added - dot_with_slots(of_reads * erase, rest)
         of_reading = of_reading + weights * (added if head else change)
-        met = reading * weights
+        reading_times_writing = reading * weights
         of_writing.append(ops.sum(reading * change, axis=1, keepdims=True))
-        of_erase.append(-ops.sum(of_reads * read_slots(met, rest), axis=1, keepdims=True))
-        of_addition.append(ops.sum(of_reads * _sum(met), axis=1, keepdims=True))
+        erased = read_slots(reading_times_writing, rest)
+        of_erase.append(-ops.sum(of_reads * erased, axis=1, keepdims=True))
+        of_addition.append(ops.sum(of_reads * _sum(reading_times_writing), axis=1, keepdims=True))
     parts = (of_writing, of_erase, of_addition)
     return of_reading, *(ops.concatenate(part, axis=1) for part in parts)
 

@@ -28,9 +28,9 @@ from keras_attention.kernels.ntm_controllers import FeedForwardVJP, LSTMStackVJP
 from keras_attention.kernels.ntm_gradients import (
     access_gradient,
     addressing_gradient,
+    compute_addressing_residuals,
     dot_with_slots,
     outer_product_slots_last,
-    prepare_addressing,
     read_slots,
 )
 from keras_attention.ntm.addressing import interpolate, sharpen
@@ -213,7 +213,7 @@ class _NTMSequence:
         parameters = heads.parameters(raw)
         shift_weights = heads.shift.shift_weights(raw["shift"])
         prepared = {
-            "prepare_addressing": prepare_addressing(
+            "addressing": compute_addressing_residuals(
                 parameters,
                 shift_weights,
                 rows(step_outputs["similarity"]),
@@ -223,7 +223,7 @@ class _NTMSequence:
             "erase": parameters["erase"],
             "addition": parameters["addition"],
             "shift": raw["shift"],
-            "compute_slopes": heads.compute_slopes(raw, parameters, row),
+            "slopes": heads.compute_slopes(raw, parameters, row),
         }
         prepared = keras.tree.map_structure(
             lambda tensor: ops.reshape(tensor, (*steps, *tensor.shape[1:])), prepared
@@ -250,17 +250,17 @@ class _NTMSequence:
         of_heads = [of_read, of_writing * keep_all]
         gradients, through_similarity, of_previous = addressing_gradient(
             of_weights * keep_all + ops.concatenate(of_heads, axis=1),
-            residuals["prepare_addressing"],
+            residuals["addressing"],
             memory,
             residuals["weights"],
         )
         of_shift = heads.shift.shift_weights_gradient(
             gradients.pop("shift_weights"),
             residuals["shift"],
-            residuals["prepare_addressing"]["shift_weights"],
+            residuals["addressing"]["shift_weights"],
         )
         parts = gradients | {"shift": of_shift, "erase": of_erase, "addition": of_addition}
-        row = heads.join(parts) * residuals["compute_slopes"]
+        row = heads.join(parts) * residuals["slopes"]
         insides, feedback, controller = self.controller.step_gradient(
             matmul_float32(row, kernels["heads"]) + residuals["cotangents"]["hidden"],
             given["controller"],

@@ -14,8 +14,9 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.dtypes import at_least_float32, wide_compute_dtype
+from keras_attention._utils.masking import zero_masked
 from keras_attention._utils.tensor_types import Config, DTypePolicy, Tensor, TensorLike
-from keras_attention.losses._masking import weigh_positions, zero_masked
+from keras_attention.losses._masking import weigh_positions
 
 COSTS = ("ce", "mse")
 #: The lowest weight whose log is taken. Softmax weights above it have an exact gradient.
@@ -120,7 +121,7 @@ class GuidedAlignmentLoss(keras.losses.Loss):
         for name, tensor in (("y_true", references), ("y_pred", weights)):
             validation.check_rank(owner, name, tensor, (3,), axes)
         for axis in range(3):
-            validation.check_same_dim(owner, axis, y_true=references, y_pred=weights)
+            validation.check_same_size(owner, axis, y_true=references, y_pred=weights)
         references = ops.maximum(ops.cast(references, self.dtype), 0)
         has_link = ops.any(references > 0, axis=-1)
         counts = weigh_positions(owner, has_link, y_pred, sample_weight, self.dtype)

@@ -18,6 +18,7 @@ from keras import ops
 from keras_attention import validation
 from keras_attention._utils.base_layer import Layer, bind_call
 from keras_attention._utils.dtypes import at_least_float32, wide_dtype
+from keras_attention._utils.masking import zero_masked
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
@@ -30,7 +31,7 @@ from keras_attention._utils.tensor_types import (
     Tensor,
     TensorLike,
 )
-from keras_attention.losses._masking import batch_mean, zero_masked
+from keras_attention.losses._masking import batch_mean
 
 REWARDS = ("sum", "mean")
 
@@ -194,7 +195,7 @@ class ReinforceLoss(Layer):
         for name, tensor in named.items():
             validation.check_rank(owner, name, tensor, (2,), "(batch, time)")
         for axis in (0, 1):
-            validation.check_same_dim(owner, axis, logits=logits, **named)
+            validation.check_same_size(owner, axis, logits=logits, **named)
 
     def compute_mask(self, logits: Tensor, previous_mask: Mask = None) -> Mask:
         return previous_mask

@@ -13,9 +13,10 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.dtypes import at_least_float32, wide_compute_dtype
+from keras_attention._utils.masking import zero_masked
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Config, DTypePolicy, Tensor, TensorLike
-from keras_attention.losses._masking import weigh_positions, zero_masked
+from keras_attention.losses._masking import weigh_positions
 
 LOWEST_ID = -(2**31)
 
@@ -90,7 +91,7 @@ def weigh_tokens(
     validation.check_rank(owner, "y_true", labels, (2,), "(batch, time)")
     validation.check_rank(owner, "y_pred", predictions, ranks, axes)
     for axis in (0, 1):
-        validation.check_same_dim(owner, axis, y_true=labels, y_pred=predictions)
+        validation.check_same_size(owner, axis, y_true=labels, y_pred=predictions)
     labels = ops.cast(labels, "int32")
     is_token = ops.not_equal(labels, padding_id)
     weights = weigh_positions(owner, is_token, y_pred, sample_weight, dtype)
@@ -164,7 +165,7 @@ class TokenCrossentropy(keras.losses.Loss):
             owner, "padding_id", padding_id, LOWEST_ID
         )
         self.label_smoothing: float = validation.check_number_in_range(
-            owner, "label_smoothing", label_smoothing, 0, 1, below=True
+            owner, "label_smoothing", label_smoothing, 0, 1, exclude_high=True
         )
         self.from_logits: bool = from_logits
 

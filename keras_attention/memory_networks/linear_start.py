@@ -88,6 +88,7 @@ class LinearStart(keras.callbacks.Callback):
         if self.monitor not in logs:
             raise ValueError(
                 f"LinearStart monitors {self.monitor!r}, which this training does not report. Pass "
-                f"`validation_data` to `fit`, or another `monitor`. Received: logs={sorted(logs)}"
+                "`validation_data` to `fit`, or a different `monitor`. "
+                f"Received: logs={sorted(logs)}"
             )
         return float(logs[self.monitor])

@@ -62,7 +62,7 @@ class MemoryHops(Layer):
     """Answers a question about a story by attending to its sentences several times.
 
     Use it if an answer needs several separate facts: each hop uses the results of the previous
-    hops. It takes ids, because every hop embeds the memories with another table.
+    hops. It takes ids, because every hop embeds the memories with a different matrix.
 
     Args:
         vocabulary_size: Positive int; id 0 is the null word, whose vector is always 0.
@@ -148,7 +148,7 @@ class MemoryHops(Layer):
             validation.check_positive_int(owner, "max_memories", max_memories)
         self.max_memories = max_memories
         self.empty_memory_rate: float = validation.check_number_in_range(
-            owner, "empty_memory_rate", empty_memory_rate, 0, 1, below=True
+            owner, "empty_memory_rate", empty_memory_rate, 0, 1, exclude_high=True
         )
         if empty_memory_rate > 0 and max_memories is None:
             raise ValueError(
@@ -172,21 +172,21 @@ class MemoryHops(Layer):
         self._check_shapes(story_ids_shape, question_ids_shape)
         count = self.num_hops + 1 if self.weight_tying == "adjacent" else 2
         shape = (self.vocabulary_size, self.units)
-        self.tables: list[keras.layers.Embedding] = [
-            self._add_table(shape, f"embeddings_{i}", i) for i in range(count)
+        self.tables: list[keras.Variable] = [
+            self._add_matrix(shape, f"embeddings_{i}", i) for i in range(count)
         ]
         self.temporal: list[keras.Variable] = []
         if self.max_memories is not None:
             shape = (self.max_memories, self.units)
             self.temporal = [
-                self._add_table(shape, f"temporal_{i}", count + i) for i in range(count)
+                self._add_matrix(shape, f"temporal_{i}", count + i) for i in range(count)
             ]
         if self.weight_tying == "layer_wise":
             shape = (self.units, self.units)
-            self.hop_kernel: keras.Variable = self._add_table(shape, "hop_kernel", 2 * count)
+            self.hop_kernel: keras.Variable = self._add_matrix(shape, "hop_kernel", 2 * count)
             if question_ids_shape is not None:
                 shape = (self.vocabulary_size, self.units)
-                self.question_table: keras.layers.Embedding = self._add_table(
+                self.question_table: keras.Variable = self._add_matrix(
                     shape, "question", 2 * count + 1
                 )
         start = "ones" if self.linear_start else "zeros"
@@ -197,7 +197,7 @@ class MemoryHops(Layer):
             self.normalizer.build(tuple(story_ids_shape)[:2])
         self.built = True
 
-    def _add_table(self, shape, name, index):
+    def _add_matrix(self, shape, name, index):
         initializer = derive_initializer(self.embeddings_initializer, index)
         return self.add_weight(shape, initializer, name=name)
 
@@ -317,7 +317,7 @@ class MemoryHops(Layer):
         if question_shape is not None:
             axes = "(batch, words)"
             validation.check_axes(owner, "question_ids", question_shape, axes, known_width=False)
-            validation.check_same_dim(owner, 0, story_ids=story_shape, question_ids=question_shape)
+            validation.check_same_size(owner, 0, story_ids=story_shape, question_ids=question_shape)
 
     def compute_mask(self, *args: Mask, **kwargs: Mask) -> Mask:
         return None

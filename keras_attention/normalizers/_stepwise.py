@@ -25,9 +25,10 @@ def run_steps(
     Args:
         scores: Float tensor `(batch, query, key)`.
         initial: Float tensor `(batch, key)`, the weights before the first query.
-        valid: Boolean tensor `(batch, query)`, or None. A query with False gets zeros and
-            leaves the position unchanged.
-        step_function: Callable `(scores, previous_weights) -> weights` for one query.
+        valid: Boolean tensor `(batch, query)`, or None. A query with False gets zeros, and the
+            next query starts from the same previous weights. A single query is not masked.
+        step_function: Callable `(scores, previous_weights) -> weights` of tensors `(batch, key)`,
+            or `(batch, 1, key)` if there is a single query.
     """
     if scores.shape[1] == 1:
         return step_function(scores, initial[:, None])

@@ -71,8 +71,8 @@ class Normalizer(Layer):
         Weights of the shape of `scores` in the compute dtype.
 
     Raises:
-        TypeError: If a hook takes other arguments.
-        ValueError: If `mask` does not fit, or `normalize` returns another shape.
+        TypeError: If a hook takes different arguments.
+        ValueError: If `mask` does not fit, or `normalize` returns a different shape.
 
     Example:
 

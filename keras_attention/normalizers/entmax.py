@@ -6,7 +6,8 @@ Correia et al. 2019 (https://arxiv.org/abs/1909.00015).
     dp_i/dalpha = (p_i - r_i) / (alpha - 1)^2 - (p_i log p_i + r_i h) / (alpha - 1)
                   r = s / sum s,  h = -sum p log p               Correia et al., equation 10
 
-Peters et al., equation 10, proposition 2; alpha -> 1 is the softmax, alpha = 2 is sparsemax.
+p and dp/dz are equation 10 and proposition 2 of Peters et al. As alpha approaches 1, p approaches
+the softmax; alpha = 2 is sparsemax.
 Code name -> paper name: `scores` -> z, `surplus` -> alpha - 1, `slopes` -> s.
 
 We write p = exp(log1p(surplus * (z - max z - t)) / surplus) with t = (tau + 1) / surplus, which
@@ -30,8 +31,8 @@ from keras_attention.normalizers.sparsemax import sort_scores, sparsemax
 
 BISECTION_STEPS = {"float32": 30, "float64": 60}  # more than the precision of the dtype needs
 TINY = 1e-30
-# Beyond alpha = 2 the slope of a weight near 0 approaches infinity. Below the square root of the
-# dtype's precision, `upstream - mean` would consist of rounding errors.
+# Beyond alpha = 2 the slope of a weight near 0 approaches infinity. The cap keeps a slope small
+# enough that `upstream - mean` is not pure rounding error.
 MAX_LOG_SLOPE = {"float32": 8.0, "float64": 18.0}
 MIN_SURPLUS = 1e-4  # minimum distance of a learnable alpha from 1
 
@@ -64,8 +65,8 @@ def entmax(
     return apply_mask(run(scores, ops.convert_to_tensor(surplus, scores.dtype)), mask)
 
 
-def _entmax15(scores, surplus):
-    """Returns 1.5-entmax from sorted scores; `surplus` is 0.5."""
+def _entmax15(scores, _surplus):
+    """Returns 1.5-entmax from sorted scores."""
     halves = (scores - reduce_rows(ops.max, scores, axis=-1, keepdims=True)) / 2
     falling, counts = sort_scores(halves)
     mean = ops.cumsum(falling, axis=-1) / counts
@@ -102,9 +103,9 @@ def _entmax_by_bisection(scores, surplus):
 
 def _powers(scores, surplus):
     """Returns max(1 + surplus * scores, 0)^(1 / surplus)."""
-    rises = surplus * scores
-    inside = rises > -1
-    logs = ops.log1p(ops.where(inside, rises, 0)) / surplus
+    base_minus_one = surplus * scores
+    inside = base_minus_one > -1
+    logs = ops.log1p(ops.where(inside, base_minus_one, 0)) / surplus
     return ops.where(inside, ops.exp(logs), 0)
 
 
@@ -114,16 +115,17 @@ def _gradients(weights, surplus, upstream):
     logs = ops.log(ops.where(inside, weights, 1))
     cap = MAX_LOG_SLOPE[keras.backend.standardize_dtype(weights.dtype)]
     # s - p without a subtraction: the term of the formula that remains as alpha approaches 1.
-    rises = ops.expm1(ops.minimum(-surplus * logs, cap - logs))
-    excess = ops.where(inside, weights * rises, 0)
+    exponents = ops.minimum(-surplus * logs, cap - logs)
+    relative_excess = ops.expm1(exponents)
+    excess = ops.where(inside, weights * relative_excess, 0)
     slopes = weights + excess
     total = ops.sum(slopes, axis=-1, keepdims=True)
     fractions = slopes / total
     mean = ops.sum(fractions * upstream, axis=-1, keepdims=True)
-    apart = (weights * ops.sum(excess, axis=-1, keepdims=True) - excess) / (surplus * total)
+    fraction_term = (weights * ops.sum(excess, axis=-1, keepdims=True) - excess) / (surplus * total)
     terms = weights * logs
-    bend = apart - terms + fractions * ops.sum(terms, axis=-1, keepdims=True)
-    return slopes * (upstream - mean), ops.sum(upstream * bend) / surplus
+    alpha_slopes = fraction_term - terms + fractions * ops.sum(terms, axis=-1, keepdims=True)
+    return slopes * (upstream - mean), ops.sum(upstream * alpha_slopes) / surplus
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -165,7 +167,14 @@ class EntmaxNormalizer(Normalizer):
         super().__init__(**kwargs)
         hint = "For alpha=1, use `SoftmaxNormalizer()`."
         self.alpha: float = validation.check_number_in_range(
-            "EntmaxNormalizer", "alpha", alpha, 1, float("inf"), above=True, below=True, hint=hint
+            "EntmaxNormalizer",
+            "alpha",
+            alpha,
+            1,
+            float("inf"),
+            exclude_low=True,
+            exclude_high=True,
+            hint=hint,
         )
         self.learn_alpha = learn_alpha
 

@@ -95,7 +95,7 @@ class GumbelSoftmaxNormalizer(Normalizer):
         owner = "GumbelSoftmaxNormalizer"
         hint = "The limit at 0 is `ArgmaxNormalizer()`."
         self.temperature: float = validation.check_number_in_range(
-            owner, "temperature", temperature, 0, above=True, hint=hint
+            owner, "temperature", temperature, 0, exclude_low=True, hint=hint
         )
         self.straight_through = straight_through
         self.inference_mode: str = validation.check_one_of(

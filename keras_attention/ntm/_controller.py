@@ -65,7 +65,7 @@ class ControllerAdapter:
         """Builds the controller for `(batch, width)`; returns the size of its output.
 
         Raises:
-            ValueError: If it was built for inputs of another width, or its output is not
+            ValueError: If it was built for inputs of a different width, or its output is not
                 `(batch, units)`.
         """
         first = self.layer if self.cell is None else self.cell.cells[0]

@@ -53,7 +53,7 @@ def unpack(cell, states) -> dict:
     """Returns the flat list of a state as the dict.
 
     Raises:
-        ValueError: If the list has another length, or its tensors other sizes.
+        ValueError: If the list has a different length, or its tensors different sizes.
     """
     states, expected = keras.tree.flatten(states), state_sizes(cell)
     found = [_shape(part) for part in states]
@@ -79,7 +79,7 @@ def check_state(owner, cell, state):
     """Raises unless `state` is the dict of a state of the cell.
 
     Raises:
-        ValueError: If it has another structure, or tensors of other shapes.
+        ValueError: If it has a different structure, or tensors of different shapes.
     """
     expected = state_shapes(cell)
     found = keras.tree.map_structure(lambda part: _shape(part, batch=None), state)

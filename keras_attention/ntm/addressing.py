@@ -85,14 +85,14 @@ def circular_shift(weights: TensorLike, shift: TensorLike) -> Tensor:
     [0.5, 0.5, 0.0]
     """
     num_shifts, max_shift = shift.shape[-1], shift.shape[-1] // 2
-    around = wrap_around(weights, max_shift)
+    padded = wrap_around(weights, max_shift)
     memory_size = weights.shape[-1]
-    moved = [
+    terms = [
         shift[:, :, index, None]
-        * around[:, :, num_shifts - 1 - index : num_shifts - 1 - index + memory_size]
+        * padded[:, :, num_shifts - 1 - index : num_shifts - 1 - index + memory_size]
         for index in range(num_shifts)
     ]
-    return sum(moved[1:], moved[0])
+    return sum(terms[1:], terms[0])
 
 
 def wrap_around(weights: TensorLike, max_shift: int) -> Tensor:
@@ -126,8 +126,8 @@ def scalar_shift(weights: TensorLike, shift: TensorLike) -> Tensor:
     whole = ops.cast(ops.mod(whole, memory_size), "int32")[:, :, None]
     step = 1
     while step < memory_size:  # one roll for every bit of the shift; a gather is slow, and its
-        moved = ops.roll(weights, step, axis=-1)  # gradient does not compile under XLA
-        weights = ops.where(ops.bitwise_and(whole, step) > 0, moved, weights)
+        rolled = ops.roll(weights, step, axis=-1)  # gradient does not compile under XLA
+        weights = ops.where(ops.bitwise_and(whole, step) > 0, rolled, weights)
         step *= 2
     return (1.0 - part) * weights + part * ops.roll(weights, 1, axis=-1)
 

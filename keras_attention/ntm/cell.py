@@ -101,7 +101,7 @@ class NTMCell(Cell):
 
     Raises:
         ValueError: If an argument lies outside its range, the shifts do not fit into the slots,
-            the controller's input or output does not fit, a state has another structure, or
+            the controller's input or output does not fit, a state has a different structure, or
             the controller has a dropout, which `keras.layers.RNN` does not support and `NTM` does.
 
     Masking: ignores masks; the layer that runs the cell copies the state in masked steps.

@@ -15,6 +15,7 @@ from keras_attention import validation
 from keras_attention._utils.base_layer import Layer, bind_call, select_outputs
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.loop import run_loop, select_examples
+from keras_attention._utils.masking import gather_last_valid, zero_masked
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
@@ -68,7 +69,7 @@ class NTM(Layer):
 
     Raises:
         ValueError: If `cell` is not an `NTMCell`, the inputs do not have rank 3 or the width at
-            build time, the state has another structure, or the mask is not boolean.
+            build time, the state has a different structure, or the mask is not boolean.
 
     Masking: uses the mask of the inputs, and propagates it if it returns sequences.
 
@@ -123,7 +124,7 @@ class NTM(Layer):
         inputs = ops.cast(inputs, wide_dtype(self.cell.compute_dtype))
         valid = ops.ones_like(inputs[:, :, :1])
         if mask is not None:
-            inputs = ops.where(mask[:, :, None], inputs, 0)  # padding may be NaN
+            inputs = zero_masked(inputs, mask)  # padding may be NaN
             valid = valid * ops.cast(mask, inputs.dtype)[:, :, None]
         state = self.cell.start(get_shape(inputs)[0]) if initial_state is None else initial_state
         state = keras.tree.map_structure(lambda part: ops.cast(part, inputs.dtype), state)
@@ -140,12 +141,10 @@ class NTM(Layer):
             )
         outputs, auxiliary_outputs, state = results
         if mask is not None:
-            outputs = ops.where(mask[:, :, None], outputs, 0)
+            outputs = zero_masked(outputs, mask)
             for name in AUXILIARY_OUTPUTS[:2]:
-                auxiliary_outputs[name] = ops.where(
-                    mask[:, :, None, None], auxiliary_outputs[name], 0
-                )
-        outputs = outputs if self.return_sequences else _last_valid_output(outputs, mask)
+                auxiliary_outputs[name] = zero_masked(auxiliary_outputs[name], mask)
+        outputs = outputs if self.return_sequences else gather_last_valid(outputs, mask)
         auxiliary_outputs = return_auxiliary_outputs, auxiliary_outputs
         return select_outputs(outputs, auxiliary_outputs, (self.return_state, state))
 
@@ -260,12 +259,3 @@ class NTM(Layer):
             "return_sequences": self.return_sequences,
             "return_state": self.return_state,
         }
-
-
-def _last_valid_output(outputs, mask):
-    """Returns the output of the last unmasked step; 0 if all are masked."""
-    if mask is None:
-        return outputs[:, -1]
-    later = ops.cumsum(ops.flip(ops.cast(mask, "int32"), 1), axis=1)
-    is_last = ops.flip(later == 1, 1) & mask
-    return ops.sum(ops.where(is_last[:, :, None], outputs, 0), axis=1)

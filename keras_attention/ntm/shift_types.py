@@ -118,9 +118,9 @@ class ScalarShift(Shift):
         self, cotangent: TensorLike, raw: TensorLike, shift_weights: TensorLike
     ) -> Tensor:
         """Returns the gradient of `raw` from that of the shift weights."""
-        compute_slopes = ops.where(shift_weights > 0, -ops.sign(self._distances(raw)), 0)
-        moved = ops.sum(cotangent * compute_slopes, axis=-1, keepdims=True)
-        return moved * self.max_shift * (1.0 - ops.square(ops.tanh(raw)))
+        slopes = ops.where(shift_weights > 0, -ops.sign(self._distances(raw)), 0)
+        of_distance = ops.sum(cotangent * slopes, axis=-1, keepdims=True)
+        return of_distance * self.max_shift * (1.0 - ops.square(ops.tanh(raw)))
 
     def apply(self, weights: TensorLike, raw: TensorLike) -> Tensor:
         """Returns the shifted weights."""

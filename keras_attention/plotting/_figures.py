@@ -104,7 +104,7 @@ def resolve_vmax(owner, vmax, weights):
     """Returns the checked `vmax`; for None the result of `choose_full_weight` for all arrays."""
     if vmax is None:
         return choose_full_weight(np.concatenate([np.ravel(array) for array in weights]))
-    return validation.check_number_in_range(owner, "vmax", vmax, 0, 1, above=True)
+    return validation.check_number_in_range(owner, "vmax", vmax, 0, 1, exclude_low=True)
 
 
 def get_colormap(owner, cmap, name="cmap"):

@@ -52,7 +52,7 @@ def explore_alignments(
     """
     owner = "explore_alignments"
     examples, titles = check_examples(owner, examples, titles)
-    found = []
+    views = []
     for number, ((weights, source_tokens, target_tokens), name) in enumerate(
         zip(examples, titles, strict=True)
     ):
@@ -60,7 +60,7 @@ def explore_alignments(
         target = make_token_list(owner, "target_tokens", target_tokens)
         size = len(target["tokens"]), len(source["tokens"])
         weights = validate_alignment_weights(owner, weights, size)
-        found.append(
+        views.append(
             {
                 "title": format_title(owner, "titles", name) or f"Pair {number + 1}",
                 "source": source,
@@ -69,7 +69,7 @@ def explore_alignments(
                 "full": _figures.choose_full_weight(weights),
             }
         )
-    return make_page(owner, title, "Alignments", {"kind": "alignments", "examples": found})
+    return make_page(owner, title, "Alignments", {"kind": "alignments", "examples": views})
 
 
 def explore_heads(
@@ -101,7 +101,7 @@ def explore_heads(
         is more.
 
     Raises:
-        ValueError: If `weights` has another shape, is empty, or contains numbers that are not
+        ValueError: If `weights` has a different shape, is empty, or contains numbers that are not
             finite or outside of 0 to 1.
 
     Example:

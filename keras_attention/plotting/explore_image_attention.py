@@ -38,7 +38,7 @@ def explore_image_attention(
         weight, or four times the mean weight if that is more.
 
     Raises:
-        ValueError: If an array has another shape, is empty, not finite or out of range, or the
+        ValueError: If an array has a different shape, is empty, not finite or out of range, or the
             number of tokens differs.
 
     Example:

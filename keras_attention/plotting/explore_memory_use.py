@@ -35,7 +35,7 @@ def explore_memory_use(
         An `ExplorerPage`.
 
     Raises:
-        ValueError: If an array is empty, has another shape, or contains numbers that are not
+        ValueError: If an array is empty, has a different shape, or contains numbers that are not
             finite or out of range.
 
     Example:

@@ -46,8 +46,8 @@ def explore_hypotheses(
         An `ExplorerPage`.
 
     Raises:
-        ValueError: If there is no hypothesis, or the numbers of hypotheses, tokens, scores and
-            log-probabilities differ or are not finite or out of range.
+        ValueError: If there is no hypothesis, the numbers of hypotheses, scores or tokens disagree,
+            or a score or log-probability is not finite or out of range.
 
     Example:
 
@@ -69,7 +69,7 @@ def explore_hypotheses(
         rows = _validate_log_probs(owner, token_log_probs, [len(one["tokens"]) for one in lists])
     order = np.argsort(-scores, kind="stable")
     best = lists[order[0]]["tokens"]
-    found = [
+    entries = [
         {
             "score": round_number(scores[number]),
             "logProb": None if rows[number] is None else round_number(rows[number].sum()),
@@ -79,7 +79,7 @@ def explore_hypotheses(
         }
         for number in order
     ]
-    return make_page(owner, title, "Hypotheses", {"kind": "hypotheses", "hypotheses": found})
+    return make_page(owner, title, "Hypotheses", {"kind": "hypotheses", "hypotheses": entries})
 
 
 def explore_beam_search(
@@ -136,15 +136,15 @@ def explore_beam_search(
     for number, row in enumerate(zip(tokens, parents, scores, strict=True)):
         nodes = _make_nodes(owner, number, *row, eos_token)
         if steps:
-            _continue_parents(owner, number, nodes, steps[-1])
+            _mark_parents_alive(owner, number, nodes, steps[-1])
         steps.append(nodes)
     if not any(steps[0]):
         raise ValueError(f"{owner} expects a hypothesis in the first step. Received: none")
     for node in filter(None, steps[-1]):
         if node["state"] == FELL_BEHIND:
             node["state"] = ALIVE
-    letters = [node["token"] for nodes in steps for node in nodes if node]
-    is_right_to_left = make_token_list(owner, "tokens", letters)["isRightToLeft"]
+    all_tokens = [node["token"] for nodes in steps for node in nodes if node]
+    is_right_to_left = make_token_list(owner, "tokens", all_tokens)["isRightToLeft"]
     view = {"kind": "beam", "steps": steps, "isRightToLeft": is_right_to_left}
     return make_page(owner, title, "Beam search", view)
 
@@ -183,7 +183,7 @@ def _validate_log_probs(owner, rows, lengths):
             f"{owner} expects `token_log_probs` with one row per hypothesis. Received: "
             f"{len(rows)} rows, {len(lengths)} hypotheses"
         )
-    found = []
+    trimmed = []
     for number, (row, length) in enumerate(zip(rows, lengths, strict=True)):
         name = f"token_log_probs[{number}]"
         row = _figures.make_float_array(owner, name, row)
@@ -198,8 +198,8 @@ def _validate_log_probs(owner, rows, lengths):
                 f"{owner} expects `token_log_probs` to be finite numbers up to 0. "
                 f"Received: {name}={row}"
             )
-        found.append(row[:length])
-    return found
+        trimmed.append(row[:length])
+    return trimmed
 
 
 def _make_nodes(owner, number, tokens, parents, scores, eos_token):
@@ -222,7 +222,7 @@ def _make_nodes(owner, number, tokens, parents, scores, eos_token):
     return nodes
 
 
-def _continue_parents(owner, number, nodes, before):
+def _mark_parents_alive(owner, number, nodes, before):
     """Marks the parents of a step's hypotheses as alive; raises for a parent that cannot be."""
     for place, node in enumerate(nodes):
         if node is None:

@@ -49,7 +49,7 @@ def explore_text_weights(
     """
     owner = "explore_text_weights"
     text = WeightedText(owner, sentences, word_weights, sentence_weights)
-    found = []
+    entries = []
     for number, words in enumerate(text.sentences):
         weights, shades = text.word_weights[number], text.word_shades[number]
         sentence = {
@@ -61,5 +61,5 @@ def explore_text_weights(
         if text.sentence_weights is not None:
             sentence["weight"] = round_number(text.sentence_weights[number])
             sentence["shade"] = round_number(text.sentence_shades[number])
-        found.append(sentence)
-    return make_page(owner, title, "Document", {"kind": "text", "sentences": found})
+        entries.append(sentence)
+    return make_page(owner, title, "Document", {"kind": "text", "sentences": entries})

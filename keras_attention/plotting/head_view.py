@@ -77,7 +77,7 @@ def plot_head_view(
         the key tokens, and one collection of lines for each head, in order.
 
     Raises:
-        ValueError: If `weights` has another shape, is empty, or contains numbers that are not
+        ValueError: If `weights` has a different shape, is empty, or contains numbers that are not
             finite or outside of 0 to 1, or there is no such query, head or colormap.
         ImportError: If matplotlib is not installed.
 

@@ -66,7 +66,7 @@ def plot_heads(
         The matplotlib `Figure`: one axes per head, layer by layer, then the color bar.
 
     Raises:
-        ValueError: If `weights` has another shape, is empty, or contains numbers that are not
+        ValueError: If `weights` has a different shape, is empty, or contains numbers that are not
             finite or outside of 0 to 1; or there is no such layer, head or colormap.
         ImportError: If matplotlib is not installed.
 

@@ -66,8 +66,8 @@ def plot_image_attention(
         four times the mean weight if that is more: uniform weights are faint.
 
     Raises:
-        ValueError: If an array has another shape, is empty, not finite or out of range, the number
-            of tokens differs, or an option is invalid.
+        ValueError: If an array has a different shape, is empty, not finite or out of range, the
+            number of tokens differs, or an option is invalid.
         ImportError: If matplotlib is not installed.
 
     Example:

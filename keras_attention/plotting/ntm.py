@@ -58,7 +58,7 @@ def plot_bits(
 
     Raises:
         ValueError: If there is no example, the numbers of targets, outputs or titles differ, or
-            an array is empty, has another shape, is not finite or lies outside of 0 to 1.
+            an array is empty, has a different shape, is not finite or lies outside of 0 to 1.
         ImportError: If matplotlib is not installed.
 
     Example:
@@ -127,7 +127,7 @@ def plot_memory_use(
         the color bar of the weights; and, if passed, the memory and its color bar.
 
     Raises:
-        ValueError: If an array is empty, has another shape, or contains numbers that are not
+        ValueError: If an array is empty, has a different shape, or contains numbers that are not
             finite or out of range.
         ImportError: If matplotlib is not installed.
 

@@ -20,6 +20,7 @@ from keras import ops
 from keras_attention import normalizers, validation
 from keras_attention._utils.base_layer import Layer, bind_call
 from keras_attention._utils.dtypes import at_least_float32, wide_dtype
+from keras_attention._utils.masking import zero_masked
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
@@ -126,8 +127,8 @@ class AttentionOverAttention(Layer):
         training: bool | None = None,
     ) -> Outputs:
         document_mask, query_mask = self._check_masks(document, query, document_mask, query_mask)
-        document, document_mask = _zero_masked(document, document_mask)
-        query, query_mask = _zero_masked(query, query_mask)
+        document, document_mask = _mask_tokens(document, document_mask)
+        query, query_mask = _mask_tokens(query, query_mask)
         results = attention_over_attention(
             ops.einsum("bdh,bqh->bdq", document, query),
             document_mask,
@@ -154,9 +155,9 @@ class AttentionOverAttention(Layer):
         shapes = {"document": document_shape, "query": query_shape}
         for name, shape in shapes.items():
             validation.check_axes(owner, name, shape, f"(batch, {name}, dim)")
-        validation.check_same_dim(owner, 0, **shapes)
+        validation.check_same_size(owner, 0, **shapes)
         hint = "Project one of them with `keras.layers.Dense`."
-        validation.check_same_dim(owner, 2, hint, **shapes)
+        validation.check_same_size(owner, 2, hint, **shapes)
 
     def compute_mask(self, *args: Mask, **kwargs: Mask) -> Mask:
         return None
@@ -180,8 +181,8 @@ class AttentionOverAttention(Layer):
         }
 
 
-def _zero_masked(tensor, mask):
-    """Returns the tensor with masked rows set to 0, and its mask; None masks nothing."""
+def _mask_tokens(tensor, mask):
+    """Returns the tensor with 0 for masked tokens, and the mask, which may be None, as a tensor."""
     if mask is None:
         return tensor, ops.ones(get_shape(tensor)[:2], dtype="bool")
-    return ops.where(mask[:, :, None], tensor, 0), mask
+    return zero_masked(tensor, mask), mask

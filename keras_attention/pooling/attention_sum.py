@@ -136,7 +136,7 @@ class AttentionSum(Layer):
 
     def _check_inputs(self, weights, document_ids, candidate_ids):
         owner = "AttentionSum"
-        shape = None if candidate_ids is None else validation.get_shape(candidate_ids)
+        shape = None if candidate_ids is None else validation.static_shape(candidate_ids)
         if (candidate_ids is None) == (self.vocabulary_size is None):
             raise ValueError(
                 f"{owner} expects either `vocabulary_size`, for all words, or `candidate_ids` in "
@@ -148,8 +148,8 @@ class AttentionSum(Layer):
             named["candidate_ids"] = candidate_ids
         for name, tensor in named.items():
             validation.check_rank(owner, name, tensor, (2,))
-        validation.check_same_dim(owner, 0, **named)
-        validation.check_same_dim(owner, 1, weights=weights, document_ids=document_ids)
+        validation.check_same_size(owner, 0, **named)
+        validation.check_same_size(owner, 1, weights=weights, document_ids=document_ids)
 
     def compute_mask(self, *args: Mask, **kwargs: Mask) -> Mask:
         return None

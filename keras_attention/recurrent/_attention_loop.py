@@ -10,6 +10,7 @@ import keras
 from keras import ops
 
 from keras_attention._utils.loop import run_loop
+from keras_attention._utils.masking import zero_masked
 from keras_attention._utils.shapes import get_shape
 from keras_attention.kernels import attention_gru_sequence
 from keras_attention.recurrent import _noise_inputs
@@ -31,7 +32,7 @@ def run(recurrence, inputs, state, memory, inputs_mask=None, training=None):
     """
     if inputs_mask is not None:
         # Padding may contain anything, even NaN, which would reach the gradients of weights.
-        inputs = ops.where(inputs_mask[:, :, None], inputs, 0)
+        inputs = zero_masked(inputs, inputs_mask)
     elif attention_gru_sequence.supports(recurrence, training):
         return attention_gru_sequence.run(recurrence, inputs, state, memory)
     batch, time = get_shape(inputs)[:2]
@@ -102,13 +103,5 @@ def _attend_after_loop(recurrence, projected, state, memory, noise, inputs_mask,
         auxiliary_outputs,
     ]
     if inputs_mask is not None:
-        results = keras.tree.map_structure(
-            lambda tensor: _zero_masked(tensor, inputs_mask), results
-        )
+        results = keras.tree.map_structure(lambda tensor: zero_masked(tensor, inputs_mask), results)
     return *results, state
-
-
-def _zero_masked(tensor, inputs_mask):
-    """Returns `(batch, time, ...)` with 0 at masked steps."""
-    valid = inputs_mask if len(tensor.shape) == 2 else inputs_mask[:, :, None]
-    return ops.where(valid, tensor, 0)

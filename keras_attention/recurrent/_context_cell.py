@@ -55,7 +55,7 @@ class ContextCell(Cell):
             self._offer_dropout_masks()
 
     def check_inputs(self, inputs_shape: Shape) -> None:
-        validation.check_cell_inputs(type(self).__name__, inputs_shape)
+        validation.check_axes(type(self).__name__, "inputs", inputs_shape, "(batch, input_dim)")
         if inputs_shape[-1] <= self.context_dim:
             raise ValueError(
                 f"{type(self).__name__} expects its input to be [x; z] with z the last "

@@ -26,7 +26,7 @@ def check_shapes(layer, inputs_shape, memory_shape=None, memory_cells_shape=None
         )
     if layer.fusion:
         check_memory(layer, memory_shape, memory_cells_shape)
-        validation.check_same_dim(OWNER, 0, inputs=inputs_shape, memory=memory_shape)
+        validation.check_same_size(OWNER, 0, inputs=inputs_shape, memory=memory_shape)
 
 
 def check_memory(layer, memory_shape, memory_cells_shape):
@@ -35,7 +35,7 @@ def check_memory(layer, memory_shape, memory_cells_shape):
     for name, shape in shapes.items():
         validation.check_axes(OWNER, name, shape, "(batch, source, dim)")
     for axis in (0, 1):
-        validation.check_same_dim(OWNER, axis, "Each state has one cell.", **shapes)
+        validation.check_same_size(OWNER, axis, "Each state has one cell.", **shapes)
     if shapes["memory_cells"][-1] != layer.units:
         raise ValueError(
             f"{OWNER} adds `memory_cells` to its own cell of width {layer.units}; project with "

@@ -78,7 +78,7 @@ def attend(query, key, vector, value, mask, normalize=masked_softmax):
         vector: Float tensor `(query_units,)`.
         value: Float tensor `(batch, max_states, value_dim)`.
         mask: Boolean `(batch, max_states)`.
-        normalize: Callable from scores in at least float32 and a mask to weights.
+        normalize: Callable `(scores, mask) -> weights`, for scores in at least float32.
 
     Returns:
         Weights `(rows, max_states)` and contexts `(rows, value_dim)`.
@@ -105,7 +105,7 @@ def step(projected, state, weights, memory=None, valid=None, normalize=masked_so
         memory: With deep fusion, a dict of `key` `(batch, source, query_units)`, `value`
             `(batch, source, memory_dim + units)` and boolean `mask` `(batch, source)`.
         valid: Optional boolean `(rows, 1)`; elements with False copy their state.
-        normalize: Callable from scores and a mask to weights.
+        normalize: Callable `(scores, mask) -> weights`.
 
     Returns:
         A dict of the step's results, and the new state.

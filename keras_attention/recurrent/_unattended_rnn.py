@@ -12,14 +12,14 @@ from keras import ops
 
 from keras_attention._utils.flat_beams import repeat_for_beams
 from keras_attention._utils.loop import run_loop
+from keras_attention._utils.masking import gather_last_valid
 from keras_attention._utils.recomputation import Recomputable
 from keras_attention._utils.shapes import get_shape
 from keras_attention.recurrent._cells import CellAdapter
-from keras_attention.recurrent._last_state import gather_last_state
 from keras_attention.validation import check_ready
 
 
-class ContextFreeRNN(Recomputable, keras.layers.Layer):
+class UnattendedRNN(Recomputable, keras.layers.Layer):
     """Runs a cell over a sequence without attention; the weights on its memory are all 0.
 
     Args:
@@ -60,7 +60,7 @@ class ContextFreeRNN(Recomputable, keras.layers.Layer):
             memory_mask = ops.ones(get_shape(memory)[:2], dtype="bool")
         prepared = {"mask": memory_mask}
         if self.summary is not None:
-            last = gather_last_state(ops.cast(memory, self.compute_dtype), memory_mask)
+            last = gather_last_valid(ops.cast(memory, self.compute_dtype), memory_mask)
             prepared["context"] = self.summary(last)
             prepared["projected_context"] = self.cell.project(
                 prepared["context"], first=self.input_dim

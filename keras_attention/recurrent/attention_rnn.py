@@ -401,7 +401,7 @@ class AttentionRNN(Layer):
         owner = "AttentionRNN"
         validation.check_axes(owner, "inputs", inputs_shape, "(batch, time, input_dim)")
         validation.check_axes(owner, "memory", memory_shape, "(batch, source, memory_dim)")
-        validation.check_same_dim("AttentionRNN", 0, inputs=inputs_shape, memory=memory_shape)
+        validation.check_same_size("AttentionRNN", 0, inputs=inputs_shape, memory=memory_shape)
         built = (self.input_dim, self.memory_dim) if self.built else None
         if built not in (None, (inputs_shape[-1], memory_shape[-1])):
             raise ValueError(

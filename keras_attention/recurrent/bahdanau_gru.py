@@ -196,7 +196,7 @@ class BahdanauGRU(Layer):
         validation.check_rank(
             "BahdanauGRU", "initial_state", initial_state_shape, (2,), "(batch, units)"
         )
-        validation.check_same_dim("BahdanauGRU", 0, **shapes)
+        validation.check_same_size("BahdanauGRU", 0, **shapes)
         if initial_state_shape[1] not in (None, self.units):
             raise ValueError(
                 f"BahdanauGRU expects `initial_state` of shape (batch, {self.units}). "

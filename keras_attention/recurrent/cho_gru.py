@@ -129,7 +129,7 @@ class ChoGRUCell(GatedCell):
         self.reset_covers_context: bool = bool(reset_covers_context)
 
     def check_inputs(self, inputs_shape: Shape) -> None:
-        validation.check_cell_inputs("ChoGRUCell", inputs_shape)
+        validation.check_axes("ChoGRUCell", "inputs", inputs_shape, "(batch, input_dim)")
         if inputs_shape[-1] <= self.context_dim:
             raise ValueError(
                 "ChoGRUCell expects inputs [x; c] of known width, c the last "

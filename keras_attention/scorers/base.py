@@ -28,7 +28,7 @@ HOOKS: dict[str, tuple[str, ...]] = {
     "prepare": ("key",),
     "score": ("query", "prepared", "previous_weights"),
     "score_step": ("query", "prepared", "previous_weights"),
-    "dot_query": ("query",),
+    "query_for_dot": ("query",),
     "valid_keys": ("num_keys",),
     "initial_weights": ("batch", "num_keys"),
 }
@@ -51,8 +51,8 @@ class Scorer(Layer):
       `score`.
     * `build(query_shape, key_shape)`: Adds weights, after `check_shapes`.
     * `check_shapes(query_shape, key_shape)`: Raises if the two shapes do not fit.
-    * `dot_query(query)`: Returns the tensor whose dot products with the result of `prepare` are
-      the scores, or None.
+    * `query_for_dot(query)`: Returns the tensor whose dot products with the prepared key are the
+      scores, or None.
     * `valid_keys(num_keys)`: Returns boolean `(key,)`, the keys that can be scored, or None.
     * `initial_weights(batch, num_keys)`: Returns the previous weights of the first step,
       `(batch, key)`; zeros by default.
@@ -71,8 +71,8 @@ class Scorer(Layer):
         in the compute dtype.
 
     Raises:
-        TypeError: If a hook takes other arguments.
-        ValueError: If the shapes do not fit, or `score` returns another shape.
+        TypeError: If a hook takes different arguments.
+        ValueError: If the shapes do not fit, or `score` returns a different shape.
 
     Masking: ignores masks and propagates none; the normalizer applies the mask.
 
@@ -132,7 +132,7 @@ class Scorer(Layer):
                 "of them with `keras.layers.Dense`, or use `GeneralScorer` or `AdditiveScorer`. "
                 f"Received: query.shape={query_shape}, key.shape={key_shape}"
             )
-        validation.check_same_dim(owner, 0, query=query_shape, key=key_shape)
+        validation.check_same_size(owner, 0, query=query_shape, key=key_shape)
         validation.check_built_dims(self, query=query_shape, key=key_shape)
 
     def prepare(self, key: Tensor) -> TensorLike:
@@ -160,7 +160,7 @@ class Scorer(Layer):
         super().__init_subclass__(**kwargs)
         names = {"score", "score_step"}
         owner = next(one for one in cls.__mro__ if names & vars(one).keys())
-        if "score_step" not in vars(owner):  # an inherited one would compute other scores
+        if "score_step" not in vars(owner):  # an inherited one would compute different scores
             cls.score_step = owner.score
 
     def check_scores(self, scores: Tensor, query: TensorLike, num_keys: int | None) -> None:
@@ -174,8 +174,8 @@ class Scorer(Layer):
         shape = (*tuple(query.shape[:2]), num_keys)
         check_hook_result(self, "score", scores, shape, "(batch, query, key)")
 
-    def dot_query(self, query: Tensor) -> TensorLike | None:
-        """Returns the tensor whose dot products with the result of `prepare` are the scores.
+    def query_for_dot(self, query: Tensor) -> TensorLike | None:
+        """Returns the tensor whose dot products with the prepared key are the scores.
 
         None means that the scores are not dot products. Attention over long sequences uses this
         hook to compute the scores block by block.

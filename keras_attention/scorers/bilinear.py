@@ -32,8 +32,8 @@ from keras_attention.scorers.general import GeneralScorer
 class BilinearScorer(GeneralScorer):
     """Scores a key by a learned bilinear form with the query, `k^T W q`.
 
-    It equals `GeneralScorer` with the matrix transposed, `W = W_a^T`. Use it for texts that
-    write the form this way, or to load weights trained this way.
+    It equals `GeneralScorer` with the matrix transposed, `W = W_a^T`. Use it to follow
+    papers that write the form this way, or to load weights trained this way.
 
     Args:
         kernel_initializer: Initializer of the kernel `(key_dim, query_dim)`.
@@ -143,9 +143,9 @@ class LowRankBilinearScorer(Scorer):
     def score(
         self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None
     ) -> TensorLike:
-        return dot_scores(self.dot_query(query), prepared)
+        return dot_scores(self.query_for_dot(query), prepared)
 
-    def dot_query(self, query: Tensor) -> TensorLike | None:
+    def query_for_dot(self, query: Tensor) -> TensorLike | None:
         query = ops.cast(query, self.compute_dtype)
         return ops.einsum("bqd,dr->bqr", query, self.cast_weight(self.query_kernel))
 

@@ -76,12 +76,12 @@ class CosineScorer(Scorer):
         previous_weights: Tensor | None = None,
         strength: Tensor | None = None,
     ) -> TensorLike:
-        scores = dot_scores(self.dot_query(query), prepared)
+        scores = dot_scores(self.query_for_dot(query), prepared)
         if strength is None:
             return scores
         return scores * ops.expand_dims(ops.cast(strength, self.compute_dtype), -1)
 
-    def dot_query(self, query: Tensor) -> TensorLike | None:
+    def query_for_dot(self, query: Tensor) -> TensorLike | None:
         return ops.cast(unit_vectors(ops.cast(query, self.compute_dtype)), self.compute_dtype)
 
     def call(

@@ -51,9 +51,9 @@ class DotScorer(Scorer):
     def score(
         self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None
     ) -> TensorLike:
-        return dot_scores(self.dot_query(query), prepared)
+        return dot_scores(self.query_for_dot(query), prepared)
 
-    def dot_query(self, query: Tensor) -> TensorLike | None:
+    def query_for_dot(self, query: Tensor) -> TensorLike | None:
         return ops.cast(query, self.compute_dtype)
 
 
@@ -89,9 +89,9 @@ class ScaledDotScorer(Scorer):
     def score(
         self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None
     ) -> TensorLike:
-        return dot_scores(self.dot_query(query), prepared)
+        return dot_scores(self.query_for_dot(query), prepared)
 
-    def dot_query(self, query: Tensor) -> TensorLike | None:
+    def query_for_dot(self, query: Tensor) -> TensorLike | None:
         # Scaling the query instead of the scores needs fewer products and avoids overflow in
         # float16. Query and key have the same width.
         scale = float(query.shape[-1]) ** -0.5

@@ -68,8 +68,8 @@ def log_prior(weights: TensorLike, taps: list[float]) -> Tensor:
     """
     # A centered filter whose right half is 0; its left end is the farthest move.
     kernel = np.array([*reversed(taps), *[0.0] * (len(taps) - 1)])[:, None]
-    moved = location_features(weights, kernel)[..., 0]
-    return ops.log(ops.maximum(moved, MIN_PRIOR))
+    prior = location_features(weights, kernel)[..., 0]
+    return ops.log(ops.maximum(prior, MIN_PRIOR))
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -152,10 +152,10 @@ class DynamicConvolutionScorer(WeightReader):
         self.kernel_size: int = check_odd_kernel_size(owner, kernel_size)
         self.prior_length: int = validation.check_positive_int(owner, "prior_length", prior_length)
         self.prior_alpha: float = validation.check_number_in_range(
-            owner, "prior_alpha", prior_alpha, 0, above=True
+            owner, "prior_alpha", prior_alpha, 0, exclude_low=True
         )
         self.prior_beta: float = validation.check_number_in_range(
-            owner, "prior_beta", prior_beta, 0, above=True
+            owner, "prior_beta", prior_beta, 0, exclude_low=True
         )
         self.kernel_initializer: InitializerFunction = initializers.get(kernel_initializer)
         self.vector_initializer: InitializerFunction = initializers.get(vector_initializer)

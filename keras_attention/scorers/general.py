@@ -28,7 +28,7 @@ class GeneralScorer(Scorer):
     """Scores a key by a learned bilinear form with the query, `q^T W k`.
 
     Use it to compare a query and a key of different widths or from different spaces. There is
-    no bias: a biased projection would add a term `b . k` and be another score. The key is
+    no bias: a biased projection would add a term `b . k` and be a different score. The key is
     projected once per source.
 
     Args:
@@ -75,9 +75,9 @@ class GeneralScorer(Scorer):
     def score(
         self, query: Tensor, prepared: Tensor, previous_weights: Tensor | None = None
     ) -> TensorLike:
-        return dot_scores(self.dot_query(query), prepared)
+        return dot_scores(self.query_for_dot(query), prepared)
 
-    def dot_query(self, query: Tensor) -> TensorLike | None:
+    def query_for_dot(self, query: Tensor) -> TensorLike | None:
         return ops.cast(query, self.compute_dtype)
 
     def get_config(self) -> Config:

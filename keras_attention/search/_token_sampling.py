@@ -41,7 +41,9 @@ class TokenSampler:
             validation.check_positive_int(owner, "top_k", top_k, "Omit it to keep every token.")
         if top_p is not None:
             hint = "Omit it to keep every token."
-            validation.check_number_in_range(owner, "top_p", top_p, 0, 1, hint=hint, above=True)
+            validation.check_number_in_range(
+                owner, "top_p", top_p, 0, 1, hint=hint, exclude_low=True
+            )
         self.top_k, self.top_p = top_k, top_p
         self.temperature = _check_temperature(owner, temperature, batch)
 

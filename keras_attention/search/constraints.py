@@ -157,7 +157,7 @@ class Constraints:
             )
         check_special_ids(owner, self.special_ids)
         validation.check_number_in_range(
-            owner, "repetition_penalty", self.repetition_penalty, 0, MAX_PENALTY, above=True
+            owner, "repetition_penalty", self.repetition_penalty, 0, MAX_PENALTY, exclude_low=True
         )
         processor = self.logits_processor
         if processor is not None and (not callable(processor) or isinstance(processor, type)):

@@ -14,7 +14,7 @@ from keras_attention import validation
 from keras_attention._utils.base_layer import Layer
 from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.registry import resolve_optional_piece
-from keras_attention._utils.shapes import get_shape, reshape
+from keras_attention._utils.shapes import apply_to_rows
 from keras_attention._utils.tensor_types import (
     Activation,
     Config,
@@ -33,8 +33,8 @@ from keras_attention.kernels.layer_normalization import LayerNormalization
 from keras_attention.kernels.products import Dense
 
 NORMALIZATIONS = ("post", "pre")
-#: Added to variances. Each normalization of a constant vector multiplies its gradient by the
-#: inverse root, and a layer has up to three; the maximum of float16 is 65504.
+#: Added to variances. Larger for float16, whose maximum is 65504: a constant vector has variance 0,
+#: so each of up to three normalizations multiplies its gradient by 1 / sqrt(epsilon).
 EPSILON = {"float16": 1e-4}
 
 
@@ -69,7 +69,9 @@ class TransformerLayer(Layer):
         self.feed_forward_dim = validation.check_positive_int(
             owner, "feed_forward_dim", feed_forward_dim
         )
-        self.dropout = validation.check_number_in_range(owner, "dropout", dropout, 0, 1, below=True)
+        self.dropout = validation.check_number_in_range(
+            owner, "dropout", dropout, 0, 1, exclude_high=True
+        )
         self.normalization = validation.check_one_of(
             owner, "normalization", normalization, NORMALIZATIONS
         )
@@ -92,7 +94,7 @@ class TransformerLayer(Layer):
                 dtype=self.dtype_policy,
                 name=f"{name}_dropout",
             )
-            norm = normalization_layer(self, f"{name}_normalization")
+            norm = make_normalization(self, f"{name}_normalization")
             setattr(self, f"{name}_dropout", drop)
             setattr(self, f"{name}_normalization", norm)
         self.intermediate_dense = self._dense(
@@ -126,8 +128,8 @@ class TransformerLayer(Layer):
         self.intermediate_dense.build((None, dim))
         self.feed_forward_output_dense.build((None, self.feed_forward_dim))
 
-    def prepare_residual(self, name: str, inputs: TensorLike) -> TensorLike:
-        """Returns what a sublayer computes with: the normalized inputs if that comes first."""
+    def get_sublayer_input(self, name: str, inputs: TensorLike) -> TensorLike:
+        """Returns the input of a sublayer: normalized for "pre", unchanged for "post"."""
         if self.normalization == "pre":
             return getattr(self, f"{name}_normalization")(inputs)
         return inputs
@@ -144,15 +146,16 @@ class TransformerLayer(Layer):
 
     def apply_feed_forward(self, inputs: TensorLike, training: bool | None = None) -> Tensor:
         """Returns the feed-forward network with its residual connection."""
-        outputs = self.feed_forward(self.prepare_residual("feed_forward", inputs))
+        outputs = self.feed_forward(self.get_sublayer_input("feed_forward", inputs))
         return self.add_residual("feed_forward", inputs, outputs, training)
 
     def feed_forward(self, inputs: TensorLike) -> Tensor:
         """Returns the feed-forward network of each vector, as products of two matrices."""
-        rows = reshape(inputs, (-1, inputs.shape[-1]))
-        return reshape(
-            self.feed_forward_output_dense(self.intermediate_dense(rows)), get_shape(inputs)
-        )
+
+        def apply(rows):
+            return self.feed_forward_output_dense(self.intermediate_dense(rows))
+
+        return apply_to_rows(apply, inputs)
 
     def window_mask(self, length: Size) -> Tensor | None:
         """Returns which positions may attend to each other, `(1, length, length)`."""
@@ -171,7 +174,7 @@ class TransformerLayer(Layer):
                 f"Received: num_heads={self.num_heads}, inputs.shape={tuple(shape)}"
             )
         if others:
-            validation.check_same_dim(type(self).__name__, 0, inputs=shape, **others)
+            validation.check_same_size(type(self).__name__, 0, inputs=shape, **others)
         validation.check_built_dims(self, inputs=shape, **others)
 
     def get_config(self) -> Config:
@@ -191,12 +194,7 @@ class TransformerLayer(Layer):
         }
 
 
-def normalization_layer(owner, name: str):
-    """Returns a `LayerNormalization` of the last axis with the dtype policy of `owner`."""
-    epsilon = EPSILON.get(owner.compute_dtype, 1e-5)
-    return LayerNormalization(epsilon=epsilon, dtype=owner.dtype_policy, name=name)
-
-
-def zero_masked(tensor, mask):
-    """Returns `(batch, length, dim)` with zeros where the mask `(batch, length)` is False."""
-    return tensor if mask is None else ops.where(mask[:, :, None], tensor, 0)
+def make_normalization(layer, name: str):
+    """Returns a `LayerNormalization` of the last axis with the dtype policy of `layer`."""
+    epsilon = EPSILON.get(layer.compute_dtype, 1e-5)
+    return LayerNormalization(epsilon=epsilon, dtype=layer.dtype_policy, name=name)

@@ -1,11 +1,12 @@
-"""The positions of the vectors of a sequence."""
+"""The positions of the inputs of a layer: a sequence, or the vectors of a single step."""
 
 from keras import ops
 
+from keras_attention._utils.positions import compute_positions
 from keras_attention._utils.shapes import get_shape
 
 
-def compute_positions(inputs, position=None):
+def compute_input_positions(inputs, position=None):
     """Returns int32 positions that broadcast to the leading axes of `inputs`.
 
     Args:
@@ -18,10 +19,7 @@ def compute_positions(inputs, position=None):
     """
     if len(inputs.shape) == 2:
         return ops.zeros((1,), "int32") if position is None else ops.cast(position, "int32")
-    if position is not None and len(position.shape) == 2:
-        return ops.cast(position, "int32")
-    positions = ops.arange(get_shape(inputs)[1], dtype="int32")[None, :]
-    return positions if position is None else positions + ops.cast(position, "int32")[:, None]
+    return compute_positions(get_shape(inputs)[1], position)
 
 
 def check_positions(owner: str, inputs_shape, position) -> None:

@@ -20,6 +20,7 @@ from keras_attention._utils.flat_beams import (
     infer_batch_and_beams,
     unflatten_beams,
 )
+from keras_attention._utils.masking import zero_masked
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Mask,
@@ -39,7 +40,7 @@ from keras_attention.attention._beam_ancestry import (
 )
 from keras_attention.attention._key_value_cache import should_gather
 from keras_attention.attention.multi_head import MultiHeadAttention
-from keras_attention.transformer._base import TransformerLayer, zero_masked
+from keras_attention.transformer._base import TransformerLayer
 from keras_attention.transformer.embedding import MAX_LENGTH
 from keras_attention.validation import check_ready
 
@@ -157,7 +158,7 @@ class TransformerDecoderLayer(TransformerLayer):
         check_ready(self, inputs)
         position, memory_mask = state["position"], memory["mask"]
         inputs = ops.cast(inputs, self.compute_dtype)
-        query = self.prepare_residual("self_attention", inputs)
+        query = self.get_sublayer_input("self_attention", inputs)
         cache = self.self_attention.extend_cache(
             state["cache"], query, position, places=state.get("places")
         )
@@ -174,7 +175,7 @@ class TransformerDecoderLayer(TransformerLayer):
             )
         # Explicit, because inside another layer's call Keras would pass its `training`.
         states = self.add_residual("self_attention", inputs, context, training=False)
-        query = self.prepare_residual("cross_attention", states)
+        query = self.get_sublayer_input("cross_attention", states)
         # The beams of a source are its queries, so that the memory is not copied.
         context, weights = self.cross_attention.attend(
             unflatten_beams(query, memory_mask, rows), memory
@@ -204,7 +205,7 @@ class TransformerDecoderLayer(TransformerLayer):
     ) -> Outputs:
         inputs_mask, memory_mask = self._check_masks(inputs, memory, inputs_mask, memory_mask)
         inputs = zero_masked(inputs, inputs_mask)
-        query = self.prepare_residual("self_attention", inputs)
+        query = self.get_sublayer_input("self_attention", inputs)
         context = self.self_attention(
             query,
             query,
@@ -216,7 +217,7 @@ class TransformerDecoderLayer(TransformerLayer):
         )
         states = self.add_residual("self_attention", inputs, context, training)
         results = self.cross_attention(
-            self.prepare_residual("cross_attention", states),
+            self.get_sublayer_input("cross_attention", states),
             memory,
             query_mask=inputs_mask,
             value_mask=memory_mask,

@@ -64,7 +64,7 @@ class TransformerEmbedding(Layer):
         A float tensor `(batch, length, dim)`, or `(batch, dim)`, in the compute dtype.
 
     Raises:
-        ValueError: If an argument is out of range, or `embedding` has other sizes.
+        ValueError: If an argument is out of range, or `embedding` has different sizes.
 
     Masking: with `mask_zero` attaches a mask to its output, False where the id is 0.
 
@@ -149,7 +149,7 @@ class TransformerEmbedding(Layer):
     ) -> TensorLike:
         self._check_rank(ids)
         validation.check_ids_in_vocabulary("TransformerEmbedding", "ids", ids, self.vocabulary_size)
-        # The table may have another dtype policy than this layer, for which it was not created.
+        # The table may have a different dtype policy than this layer, for which it was not created.
         embedded = ops.cast(self.table(ids), self.compute_dtype) * self.dim**0.5
         if self.position_layer is not None:
             embedded = self.position_layer(embedded, position)

@@ -12,6 +12,7 @@ import keras
 
 from keras_attention import validation
 from keras_attention._utils.base_layer import bind_call
+from keras_attention._utils.masking import zero_masked
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Mask,
@@ -23,7 +24,7 @@ from keras_attention._utils.tensor_types import (
     Tensor,
 )
 from keras_attention.attention.multi_head import MultiHeadAttention
-from keras_attention.transformer._base import TransformerLayer, zero_masked
+from keras_attention.transformer._base import TransformerLayer
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -97,7 +98,7 @@ class TransformerEncoderLayer(TransformerLayer):
     ) -> Outputs:
         mask = self._resolve_mask(inputs, mask, inputs_mask)
         inputs = zero_masked(inputs, mask)
-        query = self.prepare_residual("attention", inputs)
+        query = self.get_sublayer_input("attention", inputs)
         results = self.attention(
             query,
             query,

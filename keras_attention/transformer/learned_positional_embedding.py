@@ -27,7 +27,7 @@ from keras_attention._utils.tensor_types import (
     Tensor,
     TensorLike,
 )
-from keras_attention.transformer._positions import check_positions, compute_positions
+from keras_attention.transformer._positions import check_positions, compute_input_positions
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -90,7 +90,7 @@ class LearnedPositionalEmbedding(Layer):
     def call(self, inputs: Tensor, position: Tensor | None = None) -> TensorLike:
         self._check_shape(inputs.shape)
         check_positions("LearnedPositionalEmbedding", inputs.shape, position)
-        positions = compute_positions(inputs, position)
+        positions = compute_input_positions(inputs, position)
         self._check_max_position(positions)
         table = ops.cast(self.table, inputs.dtype)
         if self.scale:

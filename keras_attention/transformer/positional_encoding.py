@@ -5,8 +5,8 @@
     output          = sqrt(d) E[token] + PE                      the factor: section 3.4
 
 Code name -> paper name: `positions` -> pos, `dim` -> d_model, `base` -> 10000. Sines and cosines
-alternate, as in the paper; some libraries put all sines before all cosines, another order of the
-same columns. PE(pos + k) is PE(pos) with each pair rotated by the angle k / 10000^(2i / d).
+alternate, as in the paper; some libraries put all sines before all cosines, a different order of
+the same columns. PE(pos + k) is PE(pos) with each pair rotated by the angle k / 10000^(2i / d).
 """
 
 from typing import Unpack
@@ -30,7 +30,7 @@ from keras_attention._utils.tensor_types import (
     Tensor,
     TensorLike,
 )
-from keras_attention.transformer._positions import check_positions, compute_positions
+from keras_attention.transformer._positions import check_positions, compute_input_positions
 
 
 def sinusoids(
@@ -95,7 +95,7 @@ class PositionalEncoding(Layer):
         dim, dtype = inputs.shape[-1], wide_dtype(inputs.dtype)
         if self.scale:
             inputs = inputs * dim**0.5
-        added = sinusoids(compute_positions(inputs, position), dim, self.base, dtype)
+        added = sinusoids(compute_input_positions(inputs, position), dim, self.base, dtype)
         return inputs + ops.cast(added, inputs.dtype)
 
     def _check_shape(self, shape):

@@ -13,7 +13,6 @@ ValueError: MyScorer expects `units` to be a positive int. Received: units=0
 from keras_attention.validation.checks import (
     check_axes,
     check_built_dims,
-    check_cell_inputs,
     check_ids_in_vocabulary,
     check_inputs,
     check_int_at_least,
@@ -23,18 +22,17 @@ from keras_attention.validation.checks import (
     check_previous_weights,
     check_rank,
     check_ready,
-    check_same_dim,
+    check_same_size,
     convert_mask,
     describe_value,
-    get_shape,
     resolve_mask,
+    static_shape,
 )
 from keras_attention.validation.optional_packages import missing_package_error
 
 __all__ = [
     "check_axes",
     "check_built_dims",
-    "check_cell_inputs",
     "check_ids_in_vocabulary",
     "check_inputs",
     "check_int_at_least",
@@ -44,10 +42,10 @@ __all__ = [
     "check_previous_weights",
     "check_rank",
     "check_ready",
-    "check_same_dim",
+    "check_same_size",
     "convert_mask",
     "describe_value",
-    "get_shape",
     "missing_package_error",
     "resolve_mask",
+    "static_shape",
 ]

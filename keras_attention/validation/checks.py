@@ -35,21 +35,21 @@ def check_number_in_range(
     value: float,
     low: float | None = None,
     high: float | None = None,
-    below: bool = False,
+    exclude_high: bool = False,
     hint: str = "",
-    above: bool = False,
+    exclude_low: bool = False,
 ) -> float:
-    """Returns `value` if it is a real number with `low <= value <= high`.
+    """Returns `value` if it is a real number from `low` to `high`.
 
-    With `above` it must be greater than `low`, with `below` less than `high`.
+    Each endpoint is included unless excluded.
     """
     real = isinstance(value, numbers.Real) and not isinstance(value, bool) and value == value
-    inside = real and (low is None or (value > low if above else value >= low))
+    inside = real and (low is None or (value > low if exclude_low else value >= low))
     if inside and high is not None:
-        inside = value < high if below else value <= high
+        inside = value < high if exclude_high else value <= high
     if not inside:
-        opening = "(" if above or low is None else "["
-        closing = ")" if below or high is None else "]"
+        opening = "(" if exclude_low or low is None else "["
+        closing = ")" if exclude_high or high is None else "]"
         low, high = "-inf" if low is None else low, "inf" if high is None else high
         bounds = f"{opening}{low}, {high}{closing}"
         text = f"{owner} expects `{name}` to be a number in {bounds}."
@@ -73,12 +73,12 @@ def check_rank(
     owner: str, name: str, tensor: TensorLike | Shape, ranks: tuple[int, ...], axes: str = ""
 ) -> None:
     """Raises unless `tensor` has one of `ranks` dimensions; `axes` names them."""
-    if len(get_shape(tensor)) not in ranks:
+    if len(static_shape(tensor)) not in ranks:
         expected = " or ".join(str(r) for r in ranks)
         meaning = f", {axes}" if axes else ""
         raise ValueError(
             f"{owner} expects `{name}` of rank {expected}{meaning}. "
-            f"Received: {name}.shape={get_shape(tensor)}"
+            f"Received: {name}.shape={static_shape(tensor)}"
         )
 
 
@@ -106,27 +106,18 @@ def check_inputs(
     check_built_dims(layer, inputs=shape)
 
 
-def check_cell_inputs(owner: str, shape: Shape) -> None:
-    """Raises unless the inputs of a cell have the shape of one step, `(batch, input_dim)`."""
-    if len(shape) != 2 or shape[-1] is None:
-        raise ValueError(
-            f"{owner} expects `inputs` of shape (batch, input_dim) with a known input_dim. "
-            f"Received: inputs.shape={tuple(shape)}"
-        )
-
-
-def check_same_dim(owner: str, axis: int, hint: str = "", **tensors: TensorLike | Shape) -> None:
+def check_same_size(owner: str, axis: int, hint: str = "", **tensors: TensorLike | Shape) -> None:
     """Raises unless all named tensors (or shapes) agree on `axis`; None is unknown and agrees."""
-    sizes = {name: get_shape(tensor)[axis] for name, tensor in tensors.items()}
+    sizes = {name: static_shape(tensor)[axis] for name, tensor in tensors.items()}
     if len({size for size in sizes.values() if size is not None}) > 1:
         names = " and ".join(f"`{name}`" for name in sizes)
-        received = ", ".join(f"{name}.shape={get_shape(t)}" for name, t in tensors.items())
+        received = ", ".join(f"{name}.shape={static_shape(t)}" for name, t in tensors.items())
         text = f"{owner} expects {names} to have the same size on axis {axis}."
         raise ValueError(f"{text}{' ' + hint if hint else ''} Received: {received}")
 
 
 def check_previous_weights(owner: str, weights: TensorLike, shape: Shape, axes: str) -> None:
-    """Raises unless the `previous_weights` of a call have `shape`, of which None is not known."""
+    """Raises unless the `previous_weights` of a call have `shape`, where None matches any size."""
     given, expected = tuple(weights.shape), tuple(shape)
     pairs = zip(given, expected, strict=False)
     if len(given) != len(expected) or any(a != b for a, b in pairs if None not in (a, b)):
@@ -156,7 +147,7 @@ def check_built_dims(layer: keras.layers.Layer, **shapes: Shape) -> None:
     received = ", ".join(f"{name}.shape={tuple(shape)}" for name, shape in shapes.items())
     raise ValueError(
         f"{type(layer).__name__} was built for {names} of {widths}, and its weights fit no "
-        f"other width. Create another layer for them. Received: {received}"
+        f"other width. Create a new layer for them. Received: {received}"
     )
 
 
@@ -202,8 +193,8 @@ def resolve_mask(
     """Returns the first of the `masks` of `inputs` that is not None, or None; checks them all.
 
     Keras passes the mask attached to a layer's only tensor as `mask`, and as `<argument>_mask`
-    if another tensor is passed too. An explicit `mask` is such another tensor. It is first in
-    `masks` and therefore overrides the attached one.
+    if another tensor is passed too. An explicit `mask` counts as another tensor, so Keras then
+    passes the attached mask as `<argument>_mask`. List `mask` first, so that it takes precedence.
     """
     owner, shape = type(layer).__name__, tuple(inputs.shape[:-1])
     checked = [convert_mask(owner, name, mask, shape, axes) for name, mask in masks.items()]
@@ -240,8 +231,11 @@ def check_ready(layer: keras.layers.Layer, tensor: TensorLike) -> None:
         )
 
 
-def get_shape(tensor: TensorLike | Shape) -> OutputShape:
-    """Returns the shape of a tensor, or a shape, as a tuple."""
+def static_shape(tensor: TensorLike | Shape) -> OutputShape:
+    """Returns the static shape of a tensor, or a shape itself, as a tuple.
+
+    Unknown sizes are None.
+    """
     return tuple(tensor.shape) if hasattr(tensor, "shape") else tuple(tensor)
 
 

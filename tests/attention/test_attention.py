@@ -303,9 +303,9 @@ def test_a_long_reading_without_weights_equals_the_one_with_them(score, monkeypa
     for names in ([], ["value_mask"], ["use_causal_mask"], masks):
         given = {name: masks[name] for name in names}
         expected, _ = attention(QUERY, value, return_attention_scores=True, **given)
-        monkeypatch.setitem(blocked_dot.MAX_DENSE_SCORES, "eager", 2**40)
+        monkeypatch.setattr(blocked_dot, "MAX_DENSE_SCORES", 2**40)
         np.testing.assert_allclose(attention(QUERY, value, **given), expected, atol=1e-12)
-        monkeypatch.setitem(blocked_dot.MAX_DENSE_SCORES, "eager", 0)
+        monkeypatch.setattr(blocked_dot, "MAX_DENSE_SCORES", 0)
         np.testing.assert_allclose(attention(QUERY, value, **given), expected, atol=1e-12)
 
 
@@ -313,8 +313,8 @@ def test_only_plain_softmax_over_dot_products_is_read_by_blocks(monkeypatch):
     def refuse(*arguments):
         raise AssertionError("read by blocks")
 
-    monkeypatch.setitem(blocked_dot.MAX_DENSE_SCORES, "eager", 0)
-    monkeypatch.setattr(blocked_dot, "attend_without_scores", refuse)
+    monkeypatch.setattr(blocked_dot, "MAX_DENSE_SCORES", 0)
+    monkeypatch.setattr(blocked_dot, "attend_without_stored_scores", refuse)
     value = _random(B, S, DQ)
     Attention("scaled_dot")(QUERY, value, return_attention_scores=True)
     Attention("scaled_dot", normalizer="sparsemax")(QUERY, value)

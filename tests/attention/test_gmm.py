@@ -116,5 +116,7 @@ def test_wrong_arguments_are_refused(arguments, message):
 
 
 def test_a_bias_on_the_scores_is_refused():
-    with pytest.raises(ValueError, match="GMMAttention has no scores.*attention_bias.shape"):
+    with pytest.raises(
+        ValueError, match="GMMAttention does not compute its scores.*attention_bias.shape"
+    ):
         _layer()(QUERY, VALUE, attention_bias=np.zeros((B, Q, S)))

@@ -301,7 +301,7 @@ def test_a_row_with_nothing_to_keep_is_zero_in_every_path(policy, path, monkeypa
     value_mask = np.arange(7) < np.array([[7], [0], [3]])
     flags = {"training": path == "dropout", "return_attention_scores": path == "weights"}
     if path == "blocks":
-        monkeypatch.setitem(blocked_dot.MAX_DENSE_SCORES, "eager", 0)
+        monkeypatch.setattr(blocked_dot, "MAX_DENSE_SCORES", 0)
     if path == "bias":
         flags["attention_bias"] = np.ones((1, 1, 5, 7), "float32")
     with tf.GradientTape() as tape:
@@ -329,15 +329,15 @@ def test_blocks_compute_what_all_scores_at_once_do(monkeypatch):
     spread = {"query_mask": masks["query_mask"][:1], "attention_mask": _kept()[:, :1]}
     for names in ([], ["value_mask"], ["use_causal_mask", "position_offset", "value_mask"], masks):
         given = {name: masks[name] for name in names}
-        monkeypatch.setitem(blocked_dot.MAX_DENSE_SCORES, "eager", 2**40)
+        monkeypatch.setattr(blocked_dot, "MAX_DENSE_SCORES", 2**40)
         expected = layer(query, value, key, **given)
-        monkeypatch.setitem(blocked_dot.MAX_DENSE_SCORES, "eager", 0)
+        monkeypatch.setattr(blocked_dot, "MAX_DENSE_SCORES", 0)
         np.testing.assert_allclose(layer(query, value, key, **given), expected, atol=1e-12)
     one_by_one = {"use_causal_mask": True, "position_offset": np.arange(5)[None]}
     for given in (spread, {"value_mask": masks["value_mask"][2:]}, one_by_one):
-        monkeypatch.setitem(blocked_dot.MAX_DENSE_SCORES, "eager", 2**40)
+        monkeypatch.setattr(blocked_dot, "MAX_DENSE_SCORES", 2**40)
         expected = layer(query, value, key, **given)
-        monkeypatch.setitem(blocked_dot.MAX_DENSE_SCORES, "eager", 0)
+        monkeypatch.setattr(blocked_dot, "MAX_DENSE_SCORES", 0)
         np.testing.assert_allclose(layer(query, value, key, **given), expected, atol=1e-12)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tf_or_skip import tf
 
-from keras_attention.attention._windows import Windows, last_valid_position, scatter_spans
+from keras_attention.attention._windows import Windows, scatter_spans
 from keras_attention.kernels.window_products import WindowRows, window_dot, window_sum
 
 B, T, S, D = 2, 11, 23, 3
@@ -89,9 +89,3 @@ def test_products_by_piece_equal_those_with_all_rows(window, compiled):
     runner = tf.function(run, jit_compile=True) if compiled else run
     for one, other in zip(runner(gather_in_blocks), run(at_once), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)
-
-
-def test_the_last_kept_key_ignores_holes_and_is_0_in_an_empty_row():
-    mask = tf.constant([[True, False, True, False], [False] * 4, [True] * 4])
-    np.testing.assert_array_equal(last_valid_position(mask, 3, 4), [[2], [0], [3]])
-    np.testing.assert_array_equal(last_valid_position(None, 3, 4), [[3]] * 3)

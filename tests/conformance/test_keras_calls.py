@@ -344,11 +344,11 @@ def test_a_model_with_a_mask_of_heads_computes_what_the_layer_does(mask):
 def test_long_sequences_take_every_mask(monkeypatch, mask, by_blocks):
     from keras_attention.kernels import blocked_dot
 
-    layer, taken, read = ka.MultiHeadAttention(H, K), [], blocked_dot.attend_without_scores
+    layer, taken, read = ka.MultiHeadAttention(H, K), [], blocked_dot.attend_without_stored_scores
     expected = layer(QUERY, VALUE, attention_mask=mask, value_mask=VALUE_MASK)
-    monkeypatch.setitem(blocked_dot.MAX_DENSE_SCORES, "eager", 0)
+    monkeypatch.setattr(blocked_dot, "MAX_DENSE_SCORES", 0)
     monkeypatch.setattr(
-        blocked_dot, "attend_without_scores", lambda *given: taken.append(1) or read(*given)
+        blocked_dot, "attend_without_stored_scores", lambda *given: taken.append(1) or read(*given)
     )
     found = layer(QUERY, VALUE, attention_mask=mask, value_mask=VALUE_MASK)
     np.testing.assert_allclose(found, expected, atol=1e-6)

@@ -87,17 +87,17 @@ def call(query, key, value, case, **options):
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-@pytest.mark.parametrize("block_size", [None, 1, 4])
-def test_contexts_are_those_of_the_dense_form(case, block_size):
+@pytest.mark.parametrize("queries_per_block", [None, 1, 4])
+def test_contexts_are_those_of_the_dense_form(case, queries_per_block):
     query, key, value = data()
-    found = np.array(call(query, key, value, case, block_size=block_size))
+    found = np.array(call(query, key, value, case, queries_per_block=queries_per_block))
     np.testing.assert_allclose(found, dense(query, key, value, case), atol=1e-12)
 
 
 def test_tensors_of_rank_3_are_one_head():
     query, key, value = data(heads=False)
     case = CASES["everything"]
-    found = call(query, key, value, case, block_size=4)
+    found = call(query, key, value, case, queries_per_block=4)
     wide = call(query[:, None], key[:, None], value[:, None], case)
     np.testing.assert_allclose(np.array(found), np.array(wide)[:, 0], atol=1e-12)
 
@@ -121,10 +121,10 @@ def automatic(query, key, value, case):
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-@pytest.mark.parametrize("block_size", [None, 4])
-def test_gradients_are_those_of_the_dense_form(case, block_size):
+@pytest.mark.parametrize("queries_per_block", [None, 4])
+def test_gradients_are_those_of_the_dense_form(case, queries_per_block):
     inputs = data()
-    found = tape_gradients(lambda *x: call(*x, case, block_size=block_size), inputs)
+    found = tape_gradients(lambda *x: call(*x, case, queries_per_block=queries_per_block), inputs)
     expected = tape_gradients(lambda *x: automatic(*x, case), inputs)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.numpy(), other.numpy(), atol=1e-12)
@@ -136,7 +136,7 @@ def test_gradients_on_jax_are_those_of_differences():
     import jax
 
     inputs, case = data("float32"), CASES["everything"]
-    function = lambda *x: ops.sum(ops.sin(call(*x, case, block_size=4)))  # noqa: E731
+    function = lambda *x: ops.sum(ops.sin(call(*x, case, queries_per_block=4)))  # noqa: E731
     for argument, gradient in enumerate(jax.grad(function, (0, 1, 2))(*inputs)):
         direction = np.random.RandomState(1).randn(*inputs[argument].shape)
         sides = []
@@ -173,7 +173,9 @@ def test_unknown_batch_and_lengths_run_in_one_traced_function(jit_compile):
         }
         found = step(query, key, value, kept["key_mask"], kept["query_mask"])
         case = {**kept, "use_causal_mask": True}
-        expected = tape_gradients(lambda *x, c=case: call(*x, c, block_size=3), (query, key, value))
+        expected = tape_gradients(
+            lambda *x, c=case: call(*x, c, queries_per_block=3), (query, key, value)
+        )
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(one.numpy(), other.numpy(), atol=1e-12)
     assert len(traces) == 1
@@ -206,7 +208,7 @@ def test_empty_rows_are_zero_and_extreme_scores_finite(dtype):
 
 def test_half_precision_is_close_to_float32():
     inputs, case = data("float32"), CASES["everything"]
-    found = call(*(ops.cast(array, "bfloat16") for array in inputs), case, block_size=4)
+    found = call(*(ops.cast(array, "bfloat16") for array in inputs), case, queries_per_block=4)
     np.testing.assert_allclose(
         np.array(ops.cast(found, "float32")), dense(*inputs, case), atol=5e-2
     )
@@ -216,7 +218,7 @@ def test_the_score_matrix_is_never_whole():
     length = 257
     inputs = [tf.constant(np.random.RandomState(1).randn(1, length, 8), "float32")] * 3
     case = {"key_mask": tf.ones((1, length), "bool"), "use_causal_mask": True}
-    step = lambda *x: tape_gradients(lambda *y: call(*y, case, block_size=16), x)  # noqa: E731
+    step = lambda *x: tape_gradients(lambda *y: call(*y, case, queries_per_block=16), x)  # noqa: E731
     compiled = tf.function(step, jit_compile=True, autograph=False)
     program = compiled.experimental_get_compiler_ir(*inputs)(stage="optimized_hlo")
     shapes = re.findall(r"(?:f32|pred)\[([\d,]+)\]", program)

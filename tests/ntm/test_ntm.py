@@ -114,6 +114,12 @@ def test_masked_steps_leave_no_trace_wherever_they_are(controller):
     assert_close(after, state)
 
 
+def test_a_mask_of_whole_sequences_keeps_the_last_output():
+    layer, inputs = made(layer={"return_sequences": False}), drawn()
+    mask = np.array([[True], [False], [True], [True]])
+    assert_close(layer(inputs, mask=mask), layer(inputs, mask=np.repeat(mask, 5, axis=1)))
+
+
 @EACH
 def test_a_mask_may_stand_for_all_rows(controller):
     mask = keras.ops.convert_to_tensor(MASK[1:2])

@@ -78,7 +78,7 @@ def test_it_runs_in_a_layer_of_keras():
         (lambda: ChoGRUCell(0), "`units` to be a positive int.*units=0"),
         (lambda: ChoGRUCell(3, -1), "`context_dim` to be an int of at least 0.*context_dim=-1"),
         (lambda: ChoGRUCell(3, 5).build((2, 5)), r"x at least one.*inputs.shape=\(2, 5\)"),
-        (lambda: ChoGRUCell(3).build((2, None)), r"a known input_dim.*\(2, None\)"),
+        (lambda: ChoGRUCell(3).build((2, None)), r"a known last dimension.*\(2, None\)"),
     ],
 )
 def test_bad_input_says_what_was_expected(run, message):

@@ -38,7 +38,7 @@ def build(
         dropout: Fraction dropped from the embedding and from what each convolution reads.
         max_length: Number of positions that are learned.
         with_embeddings: Whether `memory` is `[z^u; e]`, what `ConvDecoder` reads, or z^u alone,
-            for decoders of another kind.
+            for decoders of a different kind.
         initial_state_units: Size of `initial_state`, a tanh layer of the mean of z^u over the
             real positions; None for a decoder that begins without.
         seed: Optional int, the seed of the dropout.

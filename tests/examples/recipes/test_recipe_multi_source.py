@@ -70,7 +70,7 @@ def test_texts_without_all_sources_are_refused(tmp_path):
     with pytest.raises(UsageError, match="no data of its own.*examples.data join"):
         read_options("", "multi-source").check()
     text = "a <sep> b\tc\nb\td\na <sep> b <sep> c\te\n"
-    message = "1 of 2 training texts have another number of sources than 2.*Received: 'b'"
+    message = "1 of 2 training texts have a different number of sources than 2.*Received: 'b'"
     with pytest.raises(DataError, match=message):
         read_data(tmp_path, text, "--validation-fraction 0.34")
 
