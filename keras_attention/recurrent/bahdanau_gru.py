@@ -33,7 +33,8 @@ from keras_attention._utils.tensor_types import (
     Tensor,
     TensorLike,
 )
-from keras_attention.kernels.gru_sequence import gru_gates, gru_sequence
+from keras_attention.kernels.execution import store_step_product
+from keras_attention.kernels.gru_sequence import gru_gates, gru_sequence, split_kernel
 from keras_attention.recurrent._gated_cell import GatedCell
 from keras_attention.validation import check_ready
 
@@ -97,7 +98,9 @@ class BahdanauGRUCell(GatedCell):
         """Returns the new state and a list of it, from a projected input."""
         kernel = ops.cast(self.recurrent_kernel, self.compute_dtype)
         state = ops.cast(states[0], self.compute_dtype)
-        update, _, candidate = gru_gates(projected, state, kernel)
+        gates_kernel, candidate_kernel = split_kernel(kernel)
+        gates = store_step_product(ops.matmul(state, gates_kernel))
+        update, _, candidate = gru_gates(projected, gates, state, candidate_kernel)
         state = state + update * (candidate - state)
         return state, [state]
 
