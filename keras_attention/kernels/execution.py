@@ -62,7 +62,7 @@ def store_product(tensor: TensorLike) -> Tensor:
     """
     if tensor.shape[0] != 1 or get_execution_mode(tensor) != "xla" or has_gpu():
         return tensor
-    return _store(tensor)
+    return store_value(tensor)
 
 
 def store_step_product(tensor: TensorLike) -> Tensor:
@@ -73,10 +73,10 @@ def store_step_product(tensor: TensorLike) -> Tensor:
     """
     if get_execution_mode(tensor) != "xla" or not has_gpu():
         return tensor
-    return _store(tensor)
+    return store_value(tensor)
 
 
-def _store(tensor):
+def store_value(tensor):
     """Returns a tensor that XLA stores; it has a gradient."""
     if keras.backend.backend() == "jax":
         return separate([tensor])[0]

@@ -113,12 +113,14 @@ def gru_gates(
         projected: Float tensor `(batch, 3 * units)`.
         gates: The product s U_zr, `(batch, 2 * units)`.
         state: Float tensor `(batch, units)`.
-        candidate_kernel: U_c.
+        candidate_kernel: U_c, or the whole kernel.
     """
     units = candidate_kernel.shape[0]
     both = ops.sigmoid(projected[:, : 2 * units] + gates)
     update, reset = both[:, :units], both[:, units:]
     product = store_step_product(ops.matmul(reset * state, candidate_kernel))
+    if candidate_kernel.shape[1] > units:
+        product = product[:, 2 * units :]
     return update, reset, ops.tanh(projected[:, 2 * units :] + product)
 
 
