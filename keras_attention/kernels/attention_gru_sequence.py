@@ -15,19 +15,22 @@ from typing import TYPE_CHECKING
 
 from keras import ops
 
+from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.loop import run_loop
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Tensor, TensorDict, TensorLike
 from keras_attention.attention import Attention, BahdanauAttention
+from keras_attention.kernels import execution
 from keras_attention.kernels.custom_gradients import (
     custom_gradient,
     flatten_cotangents,
     sum_outer_products,
 )
+from keras_attention.kernels.execution import store_step_product
 from keras_attention.kernels.gru_sequence import (
     gru_gates,
     gru_gates_gradient,
-    recurrent_kernel_gradient,
+    split_kernel,
     split_units,
 )
 from keras_attention.normalizers import SoftmaxNormalizer
@@ -63,84 +66,101 @@ def attention_gru_sequence(
     def run(projected, state, recurrent_kernel, context_kernel, query_kernel, vector, *source):
         key, value, valid = source
         units, value_dim = recurrent_kernel.shape[0], context_kernel.shape[0]
+        query_dim, source_length = query_kernel.shape[-1], get_shape(key)[1]
+        dtype, wide = projected.dtype, wide_dtype(projected.dtype)
+        gates_kernel, candidate_kernel = split_kernel(recurrent_kernel)
+        state_kernel = ops.concatenate([query_kernel, gates_kernel], axis=-1)
 
         def step(inputs, states):
-            query = ops.matmul(states[0], query_kernel)
+            products = store_step_product(ops.matmul(states[0], state_kernel))
+            query, gates = products[:, :query_dim], products[:, query_dim:]
             scores = ops.einsum("bsu,u->bs", ops.tanh(query[:, None, :] + key), vector)
-            attention = masked_softmax(scores, valid > 0)
+            attention = masked_softmax(ops.cast(scores, wide), valid > 0)
+            attention = ops.cast(attention, dtype)
             context = ops.einsum("bs,bsd->bd", attention, value)
-            inputs = inputs + ops.matmul(context, context_kernel)
-            update, reset, candidate = gru_gates(inputs, states[0], recurrent_kernel)
+            inputs = inputs + store_step_product(ops.matmul(context, context_kernel))
+            update, reset, candidate = gru_gates(inputs, gates, states[0], candidate_kernel)
             new = states[0] + update * (candidate - states[0])
-            saved = ops.concatenate([new, update, reset, candidate], axis=-1)
-            return (saved, context, attention), [new]
+            saved = [new, update, reset, candidate, context, attention]
+            return ops.concatenate(saved, axis=-1), [new]
 
-        (saved, contexts, attentions), _ = run_loop(step, projected, [state])
+        saved, _ = run_loop(step, projected, [state])
         states = saved[:, :, :units]
+        contexts = saved[:, :, 4 * units : 4 * units + value_dim]
+        attentions = saved[:, :, 4 * units + value_dim :]
         previous = ops.concatenate([state[:, None], states[:, :-1]], axis=1)
 
         def gradient(*cotangents):
             states_gradient, contexts_gradient, attentions_gradient = flatten_cotangents(cotangents)
-            shape = (*get_shape(previous)[:2], query_kernel.shape[-1])
+            shape = (*get_shape(previous)[:2], query_dim)
             queries = ops.reshape(
                 ops.matmul(ops.reshape(previous, (-1, units)), query_kernel), shape
+            )
+            transposed_state, transposed_candidate, transposed_context = map(
+                ops.transpose, (state_kernel, candidate_kernel, context_kernel)
             )
 
             def backward_step(inputs, carried):
                 carried_state, key_gradient = carried
                 gradient, before, update, reset, candidate, rest = split_units(inputs, units, 5)
-                context_gradient, query = rest[:, :value_dim], rest[:, value_dim:]
-                query = query[:, : query_kernel.shape[-1]]
-                rest = rest[:, value_dim + query_kernel.shape[-1] :]
-                source_length = get_shape(key)[1]
-                attention, attention_gradient = rest[:, :source_length], rest[:, source_length:]
+                query, rest = rest[:, :query_dim], rest[:, query_dim:]
+                attention = ops.cast(rest[:, :source_length], wide)
+                attention_gradient = rest[:, source_length:]
 
-                cotangent, before_gradient = gru_gates_gradient(
-                    gradient + carried_state, before, update, reset, candidate, recurrent_kernel
+                cotangents, before_gradient = gru_gates_gradient(
+                    gradient + carried_state, before, update, reset, candidate, transposed_candidate
                 )
-                context_gradient = context_gradient + ops.matmul(
-                    cotangent, ops.transpose(context_kernel)
+                context_gradient = ops.matmul(
+                    ops.concatenate(cotangents, axis=-1), transposed_context
                 )
-                attention_gradient = attention_gradient + ops.einsum(
-                    "bd,bsd->bs", context_gradient, value
+                attention_gradient = ops.cast(
+                    attention_gradient + ops.einsum("bd,bsd->bs", context_gradient, value), wide
                 )
                 mean = ops.sum(attention * attention_gradient, axis=-1, keepdims=True)
-                scores_gradient = attention * (attention_gradient - mean)
+                scores_gradient = ops.cast(attention * (attention_gradient - mean), dtype)
                 pairs = ops.tanh(query[:, None, :] + key)
                 vector_gradient = ops.einsum("bs,bsu->bu", scores_gradient, pairs)
                 pairs_gradient = scores_gradient[:, :, None] * (vector * (1.0 - pairs * pairs))
                 query_gradient = ops.sum(pairs_gradient, axis=1)
-                before_gradient = before_gradient + ops.matmul(
-                    query_gradient, ops.transpose(query_kernel)
+                products = ops.concatenate([query_gradient, *cotangents[:2]], axis=-1)
+                before_gradient = before_gradient + store_step_product(
+                    ops.matmul(products, transposed_state)
                 )
-                outputs = [cotangent, context_gradient, query_gradient, vector_gradient]
-                return tuple(outputs), [before_gradient, key_gradient + pairs_gradient]
+                outputs = [query_gradient, *cotangents, context_gradient, vector_gradient]
+                return ops.concatenate(outputs, axis=-1), [
+                    before_gradient,
+                    key_gradient + pairs_gradient,
+                ]
 
-            sequence = ops.concatenate(
-                [
-                    states_gradient,
-                    previous,
-                    saved[:, :, units:],
-                    contexts_gradient,
-                    queries,
-                    attentions,
-                    attentions_gradient,
-                ],
-                axis=-1,
-            )
+            # The part of the weights' gradient that needs no turn of the loop.
+            contexts_part = ops.einsum("btd,bsd->bts", contexts_gradient, value)
+            sequence = [states_gradient, previous, saved[:, :, units : 4 * units], queries]
+            sequence += [attentions, attentions_gradient + contexts_part]
             outputs, (state_gradient, key_gradient) = run_loop(
-                backward_step, ops.flip(sequence, 1), [ops.zeros_like(state), ops.zeros_like(key)]
+                backward_step,
+                ops.flip(ops.concatenate(sequence, axis=-1), 1),
+                [ops.zeros_like(state), ops.zeros_like(key)],
             )
-            cotangent, context_gradients, query_gradients, vector_gradients = (
-                ops.flip(output, 1) for output in outputs
+            outputs = ops.flip(outputs, 1)
+            gates_end, cotangent_end = query_dim + 2 * units, query_dim + 3 * units
+            cotangent = outputs[:, :, query_dim:cotangent_end]
+            context_end = cotangent_end + value_dim
+            context_gradients = contexts_gradient + outputs[:, :, cotangent_end:context_end]
+            state_kernel_gradient = sum_outer_products(previous, outputs[:, :, :gates_end])
+            candidate_gradient = sum_outer_products(
+                saved[:, :, 2 * units : 3 * units] * previous,
+                outputs[:, :, gates_end:cotangent_end],
+            )
+            recurrent_kernel_gradient = ops.concatenate(
+                [state_kernel_gradient[:, query_dim:], candidate_gradient], axis=-1
             )
             return (
                 cotangent,
                 state_gradient,
-                recurrent_kernel_gradient(previous, saved[:, :, 2 * units : 3 * units], cotangent),
+                recurrent_kernel_gradient,
                 sum_outer_products(contexts, cotangent),
-                sum_outer_products(previous, query_gradients),
-                ops.sum(vector_gradients, axis=(0, 1)),
+                state_kernel_gradient[:, :query_dim],
+                ops.sum(outputs[:, :, context_end:], axis=(0, 1)),
                 key_gradient,
                 ops.einsum("bts,btd->bsd", attentions, context_gradients),
                 ops.zeros_like(valid),
@@ -163,8 +183,13 @@ def supports(recurrence: "AttentionRNN", training: bool | None) -> bool:
         and not (training and attention.dropout > 0)
         and not recurrence.attention_history
         and recurrence.compute_dtype == attention.compute_dtype
-        and recurrence.compute_dtype in ("float32", "float64")
+        and (recurrence.compute_dtype in ("float32", "float64") or _is_bfloat16_on_gpu(recurrence))
     )
+
+
+def _is_bfloat16_on_gpu(recurrence):
+    """Returns whether the loop replaces one of twice as many launches, and of less precision."""
+    return recurrence.compute_dtype == "bfloat16" and execution.has_gpu()
 
 
 def run(

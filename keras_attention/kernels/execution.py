@@ -62,6 +62,22 @@ def store_product(tensor: TensorLike) -> Tensor:
     """
     if tensor.shape[0] != 1 or get_execution_mode(tensor) != "xla" or has_gpu():
         return tensor
+    return store_value(tensor)
+
+
+def store_step_product(tensor: TensorLike) -> Tensor:
+    """Returns a product in a loop over time as a value that XLA on a GPU stores.
+
+    XLA lets the product add what is added to it, for which it first copies the step's part of a
+    sequence: one launch more than if the addition is fused with what reads the sum.
+    """
+    if get_execution_mode(tensor) != "xla" or not has_gpu():
+        return tensor
+    return store_value(tensor)
+
+
+def store_value(tensor):
+    """Returns a tensor that XLA stores; it has a gradient."""
     if keras.backend.backend() == "jax":
         return separate([tensor])[0]
     import tensorflow as tf

@@ -19,6 +19,7 @@ from keras_attention.kernels.custom_gradients import (
     flatten_cotangents,
     sum_outer_products,
 )
+from keras_attention.kernels.execution import store_step_product
 
 
 def gru_sequence(
@@ -47,9 +48,11 @@ def gru_sequence(
     @custom_gradient
     def run(projected, state, recurrent_kernel, valid):
         units = recurrent_kernel.shape[0]
+        gates_kernel, candidate_kernel = split_kernel(recurrent_kernel)
 
         def step(inputs, states):
-            update, reset, candidate = gru_gates(inputs[:, :-1], states[0], recurrent_kernel)
+            gates = store_step_product(ops.matmul(states[0], gates_kernel))
+            update, reset, candidate = gru_gates(inputs[:, :-1], gates, states[0], candidate_kernel)
             new = states[0] + inputs[:, -1:] * update * (candidate - states[0])
             return ops.concatenate([new, update, reset, candidate], axis=-1), [new]
 
@@ -59,14 +62,20 @@ def gru_sequence(
 
         def gradient(*cotangents):
             (states_gradient,) = flatten_cotangents(cotangents)
+            transposed_gates, transposed_candidate = map(
+                ops.transpose, (gates_kernel, candidate_kernel)
+            )
 
             def backward_step(inputs, carried):
                 gradient, before, update, reset, candidate, keep = split_units(inputs, units, 5)
                 gradient = gradient + carried[0]
-                cotangent, before_gradient = gru_gates_gradient(
-                    gradient * keep, before, update, reset, candidate, recurrent_kernel
+                cotangents, before_gradient = gru_gates_gradient(
+                    gradient * keep, before, update, reset, candidate, transposed_candidate
                 )
-                return cotangent, [before_gradient + (1.0 - keep) * gradient]
+                gates = ops.matmul(ops.concatenate(cotangents[:2], axis=-1), transposed_gates)
+                before_gradient = before_gradient + store_step_product(gates)
+                before_gradient = before_gradient + (1.0 - keep) * gradient
+                return ops.concatenate(cotangents, axis=-1), [before_gradient]
 
             sequence = ops.concatenate(
                 [states_gradient, previous, saved[:, :, units:], valid], axis=-1
@@ -75,9 +84,10 @@ def gru_sequence(
                 backward_step, ops.flip(sequence, 1), [ops.zeros_like(state)]
             )
             cotangent = ops.flip(cotangent, 1)
-            kernel_gradient = recurrent_kernel_gradient(
-                previous, saved[:, :, 2 * units : 3 * units], cotangent
-            )
+            gates_gradient = sum_outer_products(previous, cotangent[:, :, : 2 * units])
+            reset_states = saved[:, :, 2 * units : 3 * units] * previous
+            candidate_gradient = sum_outer_products(reset_states, cotangent[:, :, 2 * units :])
+            kernel_gradient = ops.concatenate([gates_gradient, candidate_gradient], axis=-1)
             return cotangent, carried[0], kernel_gradient, ops.zeros_like(valid)
 
         return states, gradient
@@ -85,19 +95,33 @@ def gru_sequence(
     return run(projected, state, recurrent_kernel, valid)
 
 
-def gru_gates(
-    projected: TensorLike, state: TensorLike, recurrent_kernel: TensorLike
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns update gate, reset gate and candidate, `(batch, units)` each."""
+def split_kernel(recurrent_kernel: TensorLike) -> tuple[Tensor, Tensor]:
+    """Returns U_zr `(units, 2 * units)` and U_c `(units, units)`.
+
+    A loop splits the kernel before its first turn, as XLA would copy both parts in every turn.
+    """
     units = recurrent_kernel.shape[0]
-    both = ops.sigmoid(
-        projected[:, : 2 * units] + ops.matmul(state, recurrent_kernel[:, : 2 * units])
-    )
+    return recurrent_kernel[:, : 2 * units], recurrent_kernel[:, 2 * units :]
+
+
+def gru_gates(
+    projected: TensorLike, gates: TensorLike, state: TensorLike, candidate_kernel: TensorLike
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns update gate, reset gate and candidate, `(batch, units)` each.
+
+    Args:
+        projected: Float tensor `(batch, 3 * units)`.
+        gates: The product s U_zr, `(batch, 2 * units)`.
+        state: Float tensor `(batch, units)`.
+        candidate_kernel: U_c, or the whole kernel.
+    """
+    units = candidate_kernel.shape[0]
+    both = ops.sigmoid(projected[:, : 2 * units] + gates)
     update, reset = both[:, :units], both[:, units:]
-    candidate = ops.tanh(
-        projected[:, 2 * units :] + ops.matmul(reset * state, recurrent_kernel[:, 2 * units :])
-    )
-    return update, reset, candidate
+    product = store_step_product(ops.matmul(reset * state, candidate_kernel))
+    if candidate_kernel.shape[1] > units:
+        product = product[:, 2 * units :]
+    return update, reset, ops.tanh(projected[:, 2 * units :] + product)
 
 
 def gru_gates_gradient(
@@ -106,28 +130,18 @@ def gru_gates_gradient(
     update: TensorLike,
     reset: TensorLike,
     candidate: TensorLike,
-    recurrent_kernel: TensorLike,
-) -> tuple[Tensor, Tensor]:
-    """Returns the gradients of the pre-activations `(batch, 3 * units)` and of the old state."""
-    units = recurrent_kernel.shape[0]
+    transposed_candidate: TensorLike,
+) -> tuple[list[Tensor], Tensor]:
+    """Returns the gradients of the three pre-activations and of the old state.
+
+    That of the old state is without the part that passes through the product s U_zr.
+    """
     candidate_gradient = gradient * update * (1.0 - candidate * candidate)
     update_gradient = gradient * (candidate - state) * update * (1.0 - update)
-    reset_state = ops.matmul(candidate_gradient, ops.transpose(recurrent_kernel[:, 2 * units :]))
+    reset_state = ops.matmul(candidate_gradient, transposed_candidate)
     reset_gradient = reset_state * state * reset * (1.0 - reset)
-    both = ops.concatenate([update_gradient, reset_gradient], axis=-1)
-    through_gates = ops.matmul(both, ops.transpose(recurrent_kernel[:, : 2 * units]))
-    state_gradient = gradient * (1.0 - update) + reset_state * reset + through_gates
-    return ops.concatenate([both, candidate_gradient], axis=-1), state_gradient
-
-
-def recurrent_kernel_gradient(
-    previous: TensorLike, reset: TensorLike, cotangent: TensorLike
-) -> Tensor:
-    """Returns the gradient of the recurrent kernel from all steps at once."""
-    units = reset.shape[-1]
-    gates_part = sum_outer_products(previous, cotangent[:, :, : 2 * units])
-    candidate_part = sum_outer_products(reset * previous, cotangent[:, :, 2 * units :])
-    return ops.concatenate([gates_part, candidate_part], axis=-1)
+    state_gradient = gradient * (1.0 - update) + reset_state * reset
+    return [update_gradient, reset_gradient, candidate_gradient], state_gradient
 
 
 def split_units(tensor: TensorLike, units: int, count: int) -> tuple[Tensor, ...]:

@@ -78,9 +78,12 @@ class CellAdapter:
         """Returns the input of the loop: projected inputs if the cell supports it."""
         return self.cell.project(inputs) if self.has_projection else inputs
 
-    def step(self, inputs, feedback, state, training=None):
-        """Returns output and state of one step; `feedback` is concatenated to the inputs."""
-        if self.has_projection:
+    def step(self, inputs, feedback, state, training=None, is_projected=True):
+        """Returns output and state of one step; `feedback` is concatenated to the inputs.
+
+        Outside of a loop, `is_projected` False, one product projects both.
+        """
+        if self.has_projection and is_projected:
             if feedback is not None:
                 first = self.cell.kernel.shape[0] - feedback.shape[-1]
                 inputs = inputs + self.cell.project(feedback, first=first)
@@ -88,8 +91,11 @@ class CellAdapter:
         else:
             if feedback is not None:
                 inputs = ops.concatenate([inputs, ops.cast(feedback, inputs.dtype)], axis=-1)
-            options = {"training": training} if self.takes_training else {}
-            output, new_state = self._call_nonempty(inputs, state, options)
+            if self.has_projection:
+                output, new_state = self.cell.update(self.cell.project(inputs), state)
+            else:
+                options = {"training": training} if self.takes_training else {}
+                output, new_state = self._call_nonempty(inputs, state, options)
         if not keras.tree.is_nested(new_state):
             new_state = [new_state]
         # A loop carries the state, so its structure and dtypes must not change.

@@ -258,8 +258,8 @@ class AttentionRNN(Layer):
             `(rows, source)`, state.
         """
         check_ready(self, inputs)
-        inputs = self.adapter.project(ops.cast(inputs, self.compute_dtype))
-        query, cell_state = self.compute_query(inputs, state)
+        inputs = ops.cast(inputs, self.compute_dtype)
+        query, cell_state = self.compute_query(inputs, state, is_projected=False)
         # The beams of a source are its queries, so that the memory is not copied.
         rows, mask, previous_weights = get_shape(query)[0], memory["mask"], state.get("weights")
         context, weights, attention_state = self.attention.attend(
@@ -276,7 +276,14 @@ class AttentionRNN(Layer):
         context, weights = flatten_beams(context, rows), flatten_beams(weights, rows)
         attention_state = {name: flatten_beams(one, rows) for name, one in attention_state.items()}
         output, state = self.update_state(
-            inputs, state, query, cell_state, context, weights, attention_state=attention_state
+            inputs,
+            state,
+            query,
+            cell_state,
+            context,
+            weights,
+            attention_state=attention_state,
+            is_projected=False,
         )
         return output, context, weights, state
 
@@ -285,18 +292,24 @@ class AttentionRNN(Layer):
         return weights if self.attention.num_heads is None else ops.mean(weights, axis=1)
 
     def compute_query(
-        self, inputs: TensorLike, state: TensorDict, training: bool | None = None
+        self,
+        inputs: TensorLike,
+        state: TensorDict,
+        training: bool | None = None,
+        is_projected: bool = True,
     ) -> tuple[Tensor, Structure]:
         """Returns the query of a step and the state of the cell: the part before the attention.
 
         Args:
-            inputs: Float tensor `(rows, ...)`, the projected inputs of the cell.
+            inputs: Float tensor `(rows, ...)`, the inputs of the cell.
             state: The state before the step.
             training: Whether to apply the dropout of the cell.
+            is_projected: Whether the inputs are projected, if the cell has a projection.
         """
         if self.order == "bahdanau":
             return self.adapter.get_output(state["cell"]), state["cell"]
-        return self.adapter.step(inputs, state.get("feedback"), state["cell"], training)
+        feedback = state.get("feedback")
+        return self.adapter.step(inputs, feedback, state["cell"], training, is_projected)
 
     def update_state(
         self,
@@ -308,11 +321,12 @@ class AttentionRNN(Layer):
         weights: TensorLike,
         training: bool | None = None,
         attention_state: TensorDict | None = None,
+        is_projected: bool = True,
     ) -> tuple[Tensor, TensorDict]:
         """Returns the output and the new state of a step: the part after the attention.
 
         Args:
-            inputs, state, training: As in `compute_query`.
+            inputs, state, training, is_projected: As in `compute_query`.
             query, cell_state: The result of `compute_query`.
             context: Float tensor `(rows, context_dim)`.
             weights: Float tensor `(rows, source)`.
@@ -320,7 +334,9 @@ class AttentionRNN(Layer):
         """
         new_state = {"position": state["position"] + 1}
         if self.order == "bahdanau":
-            output, cell_state = self.adapter.step(inputs, context, cell_state, training)
+            output, cell_state = self.adapter.step(
+                inputs, context, cell_state, training, is_projected
+            )
         else:
             output = self.attentional_vector(context, query)
             if self.input_feeding:

@@ -33,7 +33,8 @@ from keras_attention._utils.tensor_types import (
     Tensor,
     TensorLike,
 )
-from keras_attention.kernels.gru_sequence import gru_gates, gru_sequence
+from keras_attention.kernels import execution
+from keras_attention.kernels.gru_sequence import gru_gates, gru_sequence, split_kernel
 from keras_attention.recurrent._gated_cell import GatedCell
 from keras_attention.validation import check_ready
 
@@ -83,7 +84,9 @@ class BahdanauGRUCell(GatedCell):
             first: Start index of the slice; the slice at 0 includes the bias.
         """
         check_ready(self, inputs)
-        kernel = ops.cast(self.kernel, self.compute_dtype)[first : first + inputs.shape[-1]]
+        kernel = ops.cast(self.kernel, self.compute_dtype)
+        if inputs.shape[-1] != kernel.shape[0]:
+            kernel = kernel[first : first + inputs.shape[-1]]
         inputs = ops.cast(inputs, self.compute_dtype)
         flat = ops.reshape(inputs, (-1, inputs.shape[-1]))
         projected = ops.matmul(flat, kernel)
@@ -97,7 +100,11 @@ class BahdanauGRUCell(GatedCell):
         """Returns the new state and a list of it, from a projected input."""
         kernel = ops.cast(self.recurrent_kernel, self.compute_dtype)
         state = ops.cast(states[0], self.compute_dtype)
-        update, _, candidate = gru_gates(projected, state, kernel)
+        gates_kernel, candidate_kernel = split_kernel(kernel)
+        gates = ops.matmul(state, gates_kernel)
+        if execution.has_gpu():  # a larger product takes less time than a copy of U_c
+            candidate_kernel = kernel
+        update, _, candidate = gru_gates(projected, gates, state, candidate_kernel)
         state = state + update * (candidate - state)
         return state, [state]
 

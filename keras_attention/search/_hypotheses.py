@@ -19,7 +19,13 @@ from keras import ops
 from keras_attention._utils.shapes import get_shape, reduce_rows
 from keras_attention.search._end_ids import is_end
 from keras_attention.search._fused_step import add_fusion_terms
-from keras_attention.search._indexing import gather_per_row, top_k
+from keras_attention.search._indexing import (
+    gather_per_row,
+    gather_together,
+    saves_launches,
+    top_k,
+    top_pairs,
+)
 from keras_attention.search._log_probs import (
     IMPOSSIBLE,
     POSSIBLE_THRESHOLD,
@@ -130,16 +136,29 @@ def expand_beams(alive, logits, restricted, beam_width, end_ids, group_slice, ph
     if phrase_step is not None:
         candidates = phrase_step.select(totals, token_and_parent, beam_width, count)
     else:
-        candidates = _select_best(totals, token_and_parent, beam_width, end_ids, group_slice)
+        size = logits.shape[1] * beam_width
+        candidates = _select_best(totals, token_and_parent, size, beam_width, end_ids, group_slice)
     if fusion_terms is None:
         return candidates
     return _add_model_log_probs(candidates, alive, by_token, beam_width, group_slice.first)
 
 
-def _select_best(totals, token_and_parent, beam_width, end_ids, group_slice):
-    """Returns the best `group_slice.count` of all continuations, `(batch, any)`."""
-    taken = group_slice.taken
+def _select_best(totals, token_and_parent, size, beam_width, end_ids, group_slice):
+    """Returns the best `group_slice.count` of all continuations, `(batch, any)`.
+
+    Args:
+        totals: Their log-probabilities.
+        token_and_parent: Int32 below `size`.
+        size: Static int.
+        beam_width, end_ids, group_slice: As in `expand_beams`.
+    """
+    taken, width = group_slice.taken, totals.shape[1]
     selection_scores = totals
+    if taken is None and saves_launches() and width * size < 2**31:
+        order = ops.arange(0, width * size, size, dtype="int32") + token_and_parent
+        totals, order = top_pairs(totals, order, group_slice.count)
+        token_and_parent = order % size
+        return Candidates(totals, token_and_parent, is_end(token_and_parent // beam_width, end_ids))
     if taken is not None:
         tokens = token_and_parent // beam_width
         selection_scores = _penalize_repetition(totals, tokens, group_slice)
@@ -261,9 +280,10 @@ def add_finished(finished, candidates, scores, length, is_finished):
     lengths = ops.where(is_finished, length, -1)
     added = (log_probs, lengths, candidates.token_and_parent, model_log_probs)
     merged = keras.tree.map_structure(
-        lambda *pair: gather_per_row(ops.concatenate(pair, axis=1), places), finished[1:], added
+        lambda *pair: ops.concatenate(pair, axis=1), finished[1:], added
     )
-    return FinishedHypotheses(scores, *merged)
+    leaves = gather_together(keras.tree.flatten(merged), places)
+    return FinishedHypotheses(scores, *keras.tree.pack_sequence_as(merged, leaves))
 
 
 def select_alive(candidates, beam_width, places=None):
@@ -278,16 +298,37 @@ def select_alive(candidates, beam_width, places=None):
     if places is not None:
         growing = growing & places
     log_probs, model_log_probs = _keep_existing(candidates, growing)
+    tokens = (candidates.token_and_parent, model_log_probs)
     if candidates.selection_scores is None:
+        if saves_launches():
+            return _take_first(growing, beam_width, log_probs, *tokens)
         log_probs, places = top_k(log_probs, beam_width)
     else:
         selection_scores = ops.where(growing, candidates.selection_scores, IMPOSSIBLE)
         _, places = top_k(selection_scores, beam_width)
         log_probs = gather_per_row(log_probs, places)
-    tokens = (candidates.token_and_parent, model_log_probs)
     return AliveHypotheses(
         log_probs, *keras.tree.map_structure(lambda values: gather_per_row(values, places), tokens)
     )
+
+
+def _take_first(growing, beam_width, *tensors):
+    """Returns the first `beam` growing candidates, of candidates in their order.
+
+    Args:
+        growing: Boolean `(batch, count)`.
+        beam_width: Static int.
+        *tensors: The fields of the result for all candidates, or ().
+    """
+    counts = ops.cumsum(ops.cast(growing, "int32"), axis=1)
+    ranks = ops.arange(1, beam_width + 1, dtype="int32")
+    is_taken = growing[:, None] & (counts[:, None] == ranks[None, :, None])  # (batch, beam, count)
+
+    def take(values):
+        nothing = IMPOSSIBLE if "float" in keras.backend.standardize_dtype(values.dtype) else 0
+        return ops.max(ops.where(is_taken, values[:, None], nothing), axis=2)
+
+    return AliveHypotheses(*keras.tree.map_structure(take, tensors))
 
 
 def _keep_existing(candidates, exists):

@@ -11,6 +11,9 @@ def write_at(tensor, time, value):
     """Returns `tensor` with `value` at index `time` of its first axis."""
     if 0 in value.shape:
         return tensor
+    if keras.backend.backend() == "jax":  # whose scatter checks the bounds first
+        start = (time, *[0] * len(value.shape))
+        return ops.slice_update(tensor, start, ops.expand_dims(value, 0))
     places, values = ops.reshape(time, (1, 1)), ops.expand_dims(value, 0)
     if None in value.shape:
         # TensorFlow's scatter fails for a tensor without elements (empty batch or source).
@@ -38,6 +41,44 @@ def scatter_per_row(tensor, indices, values):
     rows = ops.repeat(ops.arange(batch, dtype="int32"), count)
     places = ops.stack([rows, ops.reshape(indices, (batch * count,))], axis=1)
     return ops.scatter_update(tensor, places, values)
+
+
+def saves_launches():
+    """Returns whether to launch fewer kernels by forms that only JAX has: on a GPU."""
+    return keras.backend.backend() == "jax" and execution.has_gpu()
+
+
+def top_pairs(values, order, count):
+    """Returns the `count` largest values of each row, best first, and their numbers in `order`.
+
+    Equal values are in the order of `order`, int32 of the same shape and ascending in each row,
+    unless `saves_launches()`: then it may be in any order.
+    """
+    if not saves_launches():
+        values, places = top_k(values, count)
+        return values, gather_per_row(order, places)
+    import jax
+
+    negated = -ops.where(values == 0.0, 0.0, values)
+    negated, order = jax.lax.sort((negated, order), num_keys=2, is_stable=False)
+    return -negated[:, :count], order[:, :count]
+
+
+def gather_together(tensors, indices):
+    """Returns `gather_per_row` of each of some tensors of 32 bits and one shape."""
+    if not saves_launches():
+        return [gather_per_row(tensor, indices) for tensor in tensors]
+    import jax
+
+    packed = ops.stack([jax.lax.bitcast_convert_type(one, "int32") for one in tensors], axis=2)
+    (packed,) = execution.separate([packed])
+    batch, width, count = packed.shape
+    places = ops.arange(batch, dtype="int32")[:, None] * width + indices
+    taken = execution.take_rows(ops.reshape(packed, (batch * width, count)), places)
+    return [
+        jax.lax.bitcast_convert_type(taken[:, :, index], one.dtype)
+        for index, one in enumerate(tensors)
+    ]
 
 
 def top_k(values, count):

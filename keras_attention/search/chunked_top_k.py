@@ -14,7 +14,7 @@ from keras import ops
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Tensor, TensorLike
 from keras_attention.kernels import execution
-from keras_attention.search._indexing import top_k
+from keras_attention.search._indexing import saves_launches, top_k, top_pairs
 from keras_attention.search._log_probs import MIN_FLOAT32
 
 SMALL_VOCABULARY = 512
@@ -47,8 +47,15 @@ def chunked_top_k(logits: TensorLike, count: int) -> tuple[Tensor, Tensor]:
     covered = chunks * size
     head = logits if covered == vocabulary else logits[:, :covered]
     head = ops.reshape(head, (rows * chunks, size))
-    maxima = ops.reshape(ops.max(head, axis=-1, initial=MIN_FLOAT32), (rows, chunks))
-    best = _sort_ascending(top_k(maxima, count)[1])
+    if saves_launches():
+        maxima = ops.max(ops.where(head == 0.0, 0.0, head), axis=-1)
+    else:
+        maxima = ops.max(head, axis=-1, initial=MIN_FLOAT32)
+    maxima = ops.reshape(maxima, (rows, chunks))
+    if saves_launches():  # maxima without zeros of both signs, and chunks in any order
+        best = ops.cast(ops.top_k(maxima, count)[1], "int32")
+    else:
+        best = _sort_ascending(top_k(maxima, count)[1])
     first_chunk = ops.expand_dims(ops.arange(rows, dtype="int32"), 1) * chunks
     candidates = execution.take_rows(head, ops.reshape(first_chunk + best, (rows * count,)))
     candidates = ops.reshape(candidates, (rows, count * size))
@@ -58,10 +65,7 @@ def chunked_top_k(logits: TensorLike, count: int) -> tuple[Tensor, Tensor]:
         tail = ops.expand_dims(ops.arange(covered, vocabulary, dtype="int32"), 0)
         candidates = ops.concatenate([candidates, logits[:, covered:]], axis=1)
         ids = ops.concatenate([ids, ops.repeat(tail, rows, axis=0)], axis=1)
-    values, positions = top_k(candidates, count)
-    width = ids.shape[1]
-    row_offset = ops.expand_dims(ops.arange(rows, dtype="int32"), 1) * width
-    return values, execution.take_rows(ops.reshape(ids, (-1,)), positions + row_offset)
+    return top_pairs(candidates, ids, count)
 
 
 def choose_chunk_size(vocabulary: int, count: int) -> int:

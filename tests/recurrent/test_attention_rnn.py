@@ -13,7 +13,7 @@ from keras_attention import (
     LuongAttention,
     SkipFirstUpdate,
 )
-from keras_attention.kernels import attention_gru_sequence
+from keras_attention.kernels import attention_gru_sequence, execution
 
 B, T, S, D, M, N = 3, 5, 7, 4, 6, 8
 MEMORY_MASK = np.arange(S) < np.array([[7], [3], [0]])
@@ -206,19 +206,22 @@ def test_equal_the_papers_equations_in_numpy(name):
         states = states if isinstance(states, (list, tuple)) else [states]
 
 
-def test_the_written_gradient_equals_the_automatic_one(monkeypatch):
+def _compute_gradients(dtype, compiled=False):
+    """Returns the layer of RNNsearch, and a loss of it with its gradients, as arrays."""
     set_seed(1)
     layer = AttentionRNN(
-        BahdanauGRUCell(N, dtype="float64"),
-        BahdanauAttention(11, vector_initializer="ones", dtype="float64"),
+        BahdanauGRUCell(N, dtype=dtype),
+        BahdanauAttention(11, vector_initializer="ones", dtype=dtype),
         order="bahdanau",
-        dtype="float64",
+        dtype=dtype,
     )
     layer.build(INPUTS.shape, MEMORY.shape)
-    upstream = [_random(B, T, N), _random(B, T, M), _random(B, T, S)]
-    tensors = [tf.constant(x, "float64") for x in (INPUTS, MEMORY, _random(B, N))]
+    dtype = layer.compute_dtype
+    upstream = [tf.cast(_random(B, T, size), dtype) for size in (N, M, S)]
+    tensors = [tf.cast(x, dtype) for x in (INPUTS, MEMORY, _random(B, N))]
 
-    def gradients():
+    @tf.function(autograph=False, jit_compile=compiled)
+    def compute():
         with tf.GradientTape() as tape:
             tape.watch(tensors)
             results = layer(
@@ -229,15 +232,32 @@ def test_the_written_gradient_equals_the_automatic_one(monkeypatch):
                 return_attention_scores=True,
             )
             loss = tf.add_n([tf.reduce_sum(r * u) for r, u in zip(results, upstream, strict=True)])
-        return [loss, *tape.gradient(loss, [*tensors, *layer.trainable_variables])]
+        sources = [*tensors, *(variable.value for variable in layer.trainable_variables)]
+        return [loss, *tape.gradient(loss, sources)]
 
+    return layer, [np.array(tf.cast(one, "float64")) for one in compute()]
+
+
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_the_written_gradient_equals_the_automatic_one(monkeypatch, on_gpu):
+    monkeypatch.setattr(execution, "has_gpu", lambda: on_gpu)
+    layer, written = _compute_gradients("float64", compiled=on_gpu)
     assert attention_gru_sequence.supports(layer, training=True)
-    written = gradients()
     monkeypatch.setattr(attention_gru_sequence, "supports", lambda recurrence, training: False)
-    automatic = gradients()
+    _, automatic = _compute_gradients("float64")
     for one, other in zip(written, automatic, strict=True):
-        np.testing.assert_allclose(np.array(one), np.array(other), rtol=1e-9, atol=1e-12)
-    assert np.abs(np.array(automatic[-4])).max() > 1e-3, "the attention's weights matter here"
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+    assert np.abs(automatic[-4]).max() > 1e-3, "the attention's weights matter here"
+
+
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_a_gpu_computes_the_written_gradient_in_bfloat16_too(monkeypatch, on_gpu):
+    monkeypatch.setattr(execution, "has_gpu", lambda: on_gpu)
+    layer, written = _compute_gradients("mixed_bfloat16")
+    assert attention_gru_sequence.supports(layer, training=True) == on_gpu
+    _, exact = _compute_gradients("float32")
+    for one, other in zip(written, exact, strict=True):
+        assert np.linalg.norm(one - other) < 0.03 * np.linalg.norm(other)
 
 
 def test_keys_are_projected_once_a_source(monkeypatch):
