@@ -1,12 +1,14 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import numpy as np
 import pytest
 from kill_workers import Killer
-from worker_processes import TRANSLATION, Started, make_config, read_history
+from worker_processes import ROOT, TRANSLATION, Started, make_config, read_history
 
 from examples.training import workers
 from examples.training.cluster import ClusterError, read_cluster
@@ -26,6 +28,21 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+LOSES_ANOTHER = """
+import sys
+import tensorflow as tf
+from examples.training.workers import Workers
+
+class Teardown:
+    def __del__(self):
+        print("torn down", flush=True)
+
+held, workers = Teardown(), Workers()
+workers.count = int(sys.argv[1])
+print("began")
+with workers.watched("Start again."):
+    raise tf.errors.UnavailableError(None, None, "Socket closed")
+"""
 TASK = {"type": "worker", "index": 0}
 TWO = {"worker": ["a:1", "b:2"]}
 
@@ -65,6 +82,18 @@ def test_a_process_alone_decides_for_itself():
     assert alone.any(True, False) == [True, False]
     assert alone.told({"loss": 0.1}) == {"loss": 0.1}
     alone.check_same("options", {"batch_size": 3})
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_worker_that_lost_another_ends_without_teardown(count):
+    """At load 10 the teardown took 12 to 30 seconds, in which the process seemed to hang."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOSES_ANOTHER, str(count)], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 1 and done.stdout.startswith("began")
+    assert ("torn down" in done.stdout) == (count == 1)
+    told = "WorkerLost: Worker 0 lost another worker: it ended or cannot be reached. Start again."
+    assert (told in done.stderr) == (count == 2)
 
 
 def weights(directory):
