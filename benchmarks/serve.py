@@ -17,8 +17,9 @@ in turn without a server; how long the server takes until it answers; and its fi
 the median.
 
 With `--plan` an exported version, or this Transformer, is measured instead, in batches of 1, 2,
-4 ... rows, and each setting of batching and threads is simulated (`serving_queue.py`): the report
-has the setting of the fewest replicas.
+4 ... rows and through the server, and each setting of batching and threads is simulated
+(`serving_queue.py`): the report has the setting of the fewest replicas. `--check` compares with the
+server under load, and says whether the machine was idle enough for that.
 """
 
 import concurrent.futures
@@ -230,6 +231,7 @@ class ServerProcess:
     Attributes:
         urls: Dict from `"grpc"` and `"http"` to what a client is given.
         start_seconds: Time from its start until it answers, Python's and the warm-up's included.
+        pid: The id of the process.
     """
 
     def __init__(
@@ -250,6 +252,7 @@ class ServerProcess:
             stderr=self._errors,
             text=True,
         )
+        self.pid = self._process.pid
         giving_up = threading.Timer(START_SECONDS, self._process.kill)
         giving_up.start()
         self.urls, is_ready = {}, False

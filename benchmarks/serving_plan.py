@@ -1,20 +1,18 @@
 """`python -m benchmarks serve --plan EXPORT`: settings and replicas for a load and a percentile."""
 
 import concurrent.futures
+import dataclasses
 import itertools
-import json
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks import report as reports
-from benchmarks.harness import ROOT, BenchmarkError, Case, Side, side_environment
-from benchmarks.serving_queue import Setting, choose, compute_capacity, find_replicas, simulate
+from benchmarks.harness import BenchmarkError, Case, Side
+from benchmarks.serving_queue import Setting, choose, find_replicas
 
 TIMEOUTS = (0.0, 0.002, 0.005, 0.02)
-CHECKED_UTILIZATIONS = (0.3, 0.5, 0.7)
 
 
 def add_arguments(parser) -> None:
@@ -62,6 +60,8 @@ def run(arguments, command: str, progress, version: Path | None = None, rows=Non
     Raises:
         BenchmarkError: If the version cannot be run, or the server does not start.
     """
+    from benchmarks.serving_check import Check, describe
+
     path, base = find_version(version or arguments.plan)
     rows = rows or read_rows(path, arguments.signature, arguments.lines)
     cores, goal = arguments.threads, arguments.latency_ms / 1000
@@ -75,11 +75,21 @@ def run(arguments, command: str, progress, version: Path | None = None, rows=Non
     sizes = [2**power for power in range(arguments.max_batch.bit_length())]
     sizes = [size for size in sizes if size <= arguments.max_batch]
     measured = measure(path, arguments.signature, rows, sizes, cores, arguments.repeats, progress)
+    instances, checked, percentiles = max(measured), [], sorted({50.0, arguments.percentile})
+    progress("measuring a request through the server")
+    server = (path, arguments.signature, rows, instances, cores, arguments.protocols[0])
+    with Check(*server) as check:
+        service = check.measure_service()
+        if arguments.check:
+            checked = check.run(service, arguments.check, percentiles, progress)
+    protocol = max(0.0, float(np.mean(service.busy) - np.mean(measured[instances][1])))
     plans = []
-    for instances, times in measured.items():
+    for instances, inside in measured.items():
+        threads = cores // instances
         report["rows"].append(
-            {"name": "times", "instances": instances, "threads": cores // instances, "times": times}
+            {"name": "times", "instances": instances, "threads": threads, "times": inside}
         )
+        times = {size: [t + size * protocol for t in found] for size, found in inside.items()}
         for size in sizes:
             progress(f"simulating {instances} instances, batches of {size}")
             best = choose(
@@ -95,11 +105,17 @@ def run(arguments, command: str, progress, version: Path | None = None, rows=Non
                 ]
             )
             plans.append(best)
-            threads = f"{instances} x {cores // instances}"
-            report["lines"].append(_make_line(threads, size, best))
+            report["lines"].append(_make_line(f"{instances} x {threads}", size, best))
     _describe(report, choose(plans), sizes, cores)
-    if arguments.check:
-        check(report, base, arguments, rows, measured, progress)
+    row = {"name": "service", "protocol": arguments.protocols[0], "protocol_seconds": protocol}
+    report["rows"] += [{**row, **dataclasses.asdict(service)}, *checked]
+    alone, busy = (1000 * float(np.median(seconds)) for seconds in (service.alone, service.busy))
+    report["notes"] += [
+        f"A request over {arguments.protocols[0]} to the development server takes {alone:,.1f} ms "
+        f"alone and {busy:,.1f} ms of {service.instances} at once (medians). The protocol's part, "
+        f"{1000 * protocol:.1f} ms, is added to each request of the plan.",
+        *(describe(row, percentiles) for row in checked),
+    ]
     return report
 
 
@@ -213,74 +229,6 @@ def make_calls(path, signature, rows, sizes, instances, threads):
         return 0.0
 
     return call
-
-
-def check(report: dict, base: Path, arguments, rows: list[dict], measured, progress) -> None:
-    """Compares predictions with the development server, which does not batch, at three loads."""
-    from benchmarks.serve import MODEL, ServerProcess
-
-    instances = max(measured)
-    setting, times = Setting(instances), measured[instances]
-    capacity = compute_capacity(setting, times)
-    threads = {
-        "TF_NUM_INTRAOP_THREADS": str(arguments.threads // instances),
-        "TF_NUM_INTEROP_THREADS": str(arguments.threads),
-    }
-    with ServerProcess(base, instances, environment=threads) as server:
-        for seed, utilization in enumerate(CHECKED_UTILIZATIONS):
-            rate = utilization * capacity
-            progress(f"open loop, {rate:.1f} requests/s")
-            load = {
-                "url": server.urls["grpc"],
-                "model": MODEL,
-                "signature": arguments.signature,
-                "rows": rows,
-                "rate": rate,
-                "requests": arguments.check,
-                "seed": seed,
-            }
-            found = run_load(load)
-            predicted = simulate(setting, times, rate)
-            row = {"name": "check", "rate": rate, "utilization": utilization}
-            row |= {"requests": arguments.check, "errors": found["errors"]}
-            percentiles = sorted({50.0, arguments.percentile})
-            for percentile in percentiles:
-                row[f"predicted_p{percentile:g}"] = float(np.percentile(predicted, percentile))
-                row[f"measured_p{percentile:g}"] = float(
-                    np.percentile(found["seconds"], percentile)
-                )
-            report["rows"].append(row)
-            pairs = ", ".join(
-                f"p{percentile:g} predicted {1000 * row[f'predicted_p{percentile:g}']:,.0f} ms, "
-                f"measured {1000 * row[f'measured_p{percentile:g}']:,.0f} ms"
-                for percentile in percentiles
-            )
-            report["notes"].append(
-                f"Development server, {rate:.1f} requests/s ({100 * utilization:.0f} % of what it "
-                f"can do), {arguments.check} requests: {pairs}, {found['errors']} errors."
-            )
-
-
-def run_load(load: dict) -> dict:
-    """Runs `open_loop.ask` in a process of its own and returns what it found.
-
-    Raises:
-        BenchmarkError: If it fails or nothing was answered.
-    """
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.open_loop"],
-        cwd=ROOT,
-        env=side_environment(1),
-        input=json.dumps(load) + "\n",
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        raise BenchmarkError(f"The load's process failed: {done.stderr.strip()[-300:]}")
-    found = json.loads(done.stdout.splitlines()[-1])
-    if not found["seconds"]:
-        raise BenchmarkError("The server answered no request of the load.")
-    return found
 
 
 def _make_line(threads, size, plan):

@@ -52,9 +52,9 @@ def run(arguments: argparse.Namespace) -> None:
         raise UsageError(
             "--strategy trains in float32 or mixed_bfloat16. Received: --dtype mixed_float16"
         )
-    workers = Workers(make_strategy(arguments.strategy))
     again = f"Start all workers again with --resume; what is in {arguments.run} stays."
-    with workers.quiet(), workers.watched(again):
+    workers = Workers(make_strategy(arguments.strategy), again)
+    with workers.quiet(), workers.watched():
         _run(arguments, workers)
 
 

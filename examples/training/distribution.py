@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from examples.training.batches import EpochBatches
-from examples.training.workers import STEPS_BETWEEN_MESSAGES
+from examples.training.workers import STEPS_BETWEEN_MESSAGES, Workers
 
 
 class ReplicatedModel(keras.Model):
@@ -62,7 +62,7 @@ def fit_on_workers(
     model: keras.Model,
     data: EpochBatches,
     validation_data: tf.data.Dataset,
-    strategy: tf.distribute.Strategy,
+    workers: Workers,
     epochs: int,
     callbacks: list[keras.callbacks.Callback],
     verbose: int | str = 0,
@@ -75,11 +75,12 @@ def fit_on_workers(
         model: A model that was made and compiled under the strategy.
         data: The training data.
         validation_data: What is measured after each epoch.
-        strategy: A `tf.distribute.MultiWorkerMirroredStrategy`.
+        workers: The processes that train, under a `tf.distribute.MultiWorkerMirroredStrategy`.
         epochs: Epochs of the whole training.
         callbacks: The callbacks of `fit`.
         verbose: As that of `fit`.
     """
+    strategy = workers.strategy
     callbacks = keras.callbacks.CallbackList(
         callbacks,
         add_history=True,
@@ -96,16 +97,17 @@ def fit_on_workers(
     train_step, test_step = on_replicas(model.train_step), on_replicas(model.test_step)
 
     def run(step, dataset, called):
-        logs = {}
-        for number, batch in enumerate(distribute(strategy, dataset)):
-            step(batch)
-            if called is not None:
-                if number % STEPS_BETWEEN_MESSAGES == 0:  # the workers add up each metric
-                    logs = _read(model)
-                called(number, logs)
-                if model.stop_training:
-                    break
-        return _read(model)
+        logs, batches = {}, distribute(strategy, dataset)
+        with workers.watched():
+            for number, batch in enumerate(batches):
+                step(batch)
+                if called is not None:
+                    if number % STEPS_BETWEEN_MESSAGES == 0:  # the workers add up each metric
+                        logs = _read(model)
+                    called(number, logs)
+                    if model.stop_training:
+                        break
+            return _read(model)
 
     model.stop_training = False
     with strategy.scope():

@@ -74,7 +74,7 @@ def train(
     if recorder.reason is None:
         validation = plan.validation_batches.epoch(0)
         if workers.count > 1:
-            fit_on_workers(trainer, data, validation, workers.strategy, **options)
+            fit_on_workers(trainer, data, validation, workers, **options)
         else:
             trainer.fit(data.dataset, validation_data=validation, shuffle=False, **options)
     best = recorder.best

@@ -6,12 +6,14 @@ evaluates and alone writes, and tells the others what came out, so that no worke
 for a sum that another one never joins.
 """
 
+import atexit
 import contextlib
 import json
 import os
 import signal
 import sys
 import threading
+import traceback
 
 import numpy as np
 import tensorflow as tf
@@ -25,6 +27,7 @@ WIDTH = 1024
 #: How long a worker waits for the others to start.
 SECONDS_TO_START = 600.0
 KINDS = ("mirrored", "multi-worker")
+START_AGAIN = "Start all workers again."
 #: What a collective sum ends with when a worker is gone.
 LOST = (
     tf.errors.UnavailableError,
@@ -33,10 +36,6 @@ LOST = (
     tf.errors.DeadlineExceededError,
     tf.errors.InternalError,
 )
-
-
-class WorkerLost(ConnectionError):
-    """Another worker has ended, or cannot be reached any more."""
 
 
 def make_strategy(kind: str | None) -> tf.distribute.Strategy | None:
@@ -61,7 +60,9 @@ def make_strategy(kind: str | None) -> tf.distribute.Strategy | None:
         try:
             return tf.distribute.MultiWorkerMirroredStrategy()
         except tf.errors.OpError as error:
-            raise OSError(
+            if isinstance(error, LOST) and not isinstance(error, tf.errors.AbortedError):
+                _end_without(cluster.index, START_AGAIN, error)
+            raise OSError(  # "aborted" is an index that two workers have
                 f"Worker {cluster.index} could not start at {here}. See that the port is free, "
                 "that the address is this machine's, and that every worker has its own index "
                 f"({error.message})."
@@ -73,6 +74,7 @@ class Workers:
 
     Args:
         strategy: A `tf.distribute` strategy, or None for one device.
+        advice: Sentences for a worker that lost another one: what to do about it.
 
     Attributes:
         count: Number of processes.
@@ -80,8 +82,8 @@ class Workers:
         replicas: Number of devices of all together.
     """
 
-    def __init__(self, strategy: tf.distribute.Strategy | None = None):
-        self.strategy = strategy
+    def __init__(self, strategy: tf.distribute.Strategy | None = None, advice: str = START_AGAIN):
+        self.strategy, self.advice = strategy, advice
         resolver = strategy.cluster_resolver if strategy is not None else None
         spec = resolver.cluster_spec().as_dict() if resolver is not None else {}
         self.count = max(1, sum(map(len, spec.values())))
@@ -161,22 +163,44 @@ class Workers:
         return self.strategy.experimental_local_results(self.strategy.run(replica, (values,)))[0]
 
     @contextlib.contextmanager
-    def watched(self, advice: str):
-        """A context in which a sum that a lost worker breaks off raises `WorkerLost`.
+    def watched(self):
+        """A context in which a sum that a lost worker breaks off ends the process at once.
 
-        Args:
-            advice: What to do about it.
+        Where the data are read this is the innermost context, and a variable outside of it holds
+        their iterator: to delete one takes up to a minute, because tf.data waits for a thread of
+        its own that sleeps. After another error the process ends as soon as Python is left, without
+        taking TensorFlow down: that takes half a minute on a busy machine, and the other workers
+        would receive heartbeats all the while.
         """
+        if self.count == 1:
+            yield
+            return
         try:
             yield
         except LOST as error:
-            if self.count == 1:
-                raise
-            reason = " ".join(error.message.split())[:300]
-            raise WorkerLost(
-                f"Worker {self.index} lost another worker: it ended or cannot be reached. "
-                f"{advice} TensorFlow says: {reason}"
-            ) from error
+            _end_without(self.index, self.advice, error)
+        except BaseException as error:
+            atexit.register(_end, getattr(error, "status", 1))
+            raise
+
+
+def _end_without(index, advice, error):
+    """Ends the process of a worker that lost another one."""
+    if os.environ.get("KERAS_ATTENTION_DEBUG"):
+        traceback.print_exc()
+    print(
+        f"error: Worker {index} lost another worker: it ended or cannot be reached. {advice} "
+        f"TensorFlow says: {' '.join(error.message.split())[:300]}",
+        file=sys.stderr,
+    )
+    _end(1)
+
+
+def _end(status):
+    """Ends the process at once."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
     python tests/examples/training/kill_workers.py --kills 20
     python tests/examples/training/kill_workers.py --kills 20 --workers 4 --each 1 --seed 5
+    python tests/examples/training/kill_workers.py --kills 20 --first 16    the last four of these
 
 Trains a small translator undisturbed, then again with kills: start or resume, SIGKILL to a worker,
 wait until the others have ended, resume; after every few kills to the end. The worker and the
@@ -157,7 +158,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    for flag, default in (("--kills", 20), ("--workers", 2), ("--each", 4), ("--seed", 1)):
+    defaults = {"--kills": 20, "--first": 0, "--workers": 2, "--each": 4, "--seed": 1}
+    for flag, default in defaults.items():
         parser.add_argument(flag, type=int, default=default, metavar="N")
     arguments = parser.parse_args()
     phases, failures = collections.Counter(), 0
@@ -168,7 +170,7 @@ def main() -> int:
             f"{killer.start_seconds:.0f} before the first epoch",
             flush=True,
         )
-        for number in range(arguments.kills):
+        for number in range(arguments.first, arguments.kills):
             name = f"run-{number // arguments.each}"
             kill = killer.kill(name, number)
             phases[kill.phase] += 1

@@ -1,12 +1,14 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import numpy as np
 import pytest
 from kill_workers import Killer
-from worker_processes import TRANSLATION, Started, make_config, read_history
+from worker_processes import ROOT, TRANSLATION, Started, make_config, read_history
 
 from examples.training import workers
 from examples.training.cluster import ClusterError, read_cluster
@@ -26,6 +28,36 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+LOSES_ANOTHER = """
+import sys
+import tensorflow as tf
+from examples.training.workers import Workers
+
+class Teardown:
+    def __del__(self):
+        print("torn down", flush=True)
+
+def read():
+    iterator = Teardown()
+    yield 1
+
+def train():
+    batches = read()
+    with workers.watched():
+        for batch in batches:
+            raise eval(sys.argv[2])
+
+held, workers = Teardown(), Workers(advice="Start again.")
+workers.count = int(sys.argv[1])
+print("began")
+try:
+    with workers.watched():
+        train()
+except Exception as error:
+    print("error:", error, file=sys.stderr)
+sys.exit(1)
+"""
+LOST = "tf.errors.UnavailableError(None, None, 'Socket closed')"
 TASK = {"type": "worker", "index": 0}
 TWO = {"worker": ["a:1", "b:2"]}
 
@@ -65,6 +97,35 @@ def test_a_process_alone_decides_for_itself():
     assert alone.any(True, False) == [True, False]
     assert alone.told({"loss": 0.1}) == {"loss": 0.1}
     alone.check_same("options", {"batch_size": 3})
+
+
+def end_by(error, count):
+    """Raises an error in one of several workers; returns what the process did."""
+    line = [sys.executable, "-c", LOSES_ANOTHER, str(count), error]
+    done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 1 and done.stdout.startswith("began")
+    return done.stdout.count("torn down"), done.stderr
+
+
+def test_a_worker_that_lost_another_ends_without_teardown():
+    """The iterator of the data took up to 60 seconds to delete, TensorFlow at load 10 up to 30."""
+    deleted, told = end_by(LOST, count=2)
+    assert deleted == 0
+    assert told.endswith(
+        "error: Worker 0 lost another worker: it ended or cannot be reached. Start again. "
+        "TensorFlow says: Socket closed\n"
+    )
+
+
+def test_a_worker_with_another_error_ends_without_teardown_of_tensorflow():
+    deleted, told = end_by("ValueError('of its own')", count=2)
+    assert deleted == 1  # the iterator
+    assert told.endswith("error: of its own\n")
+
+
+def test_a_process_alone_is_torn_down():
+    deleted, told = end_by(LOST, count=1)
+    assert deleted == 2 and told.endswith("error: Socket closed\n")
 
 
 def weights(directory):

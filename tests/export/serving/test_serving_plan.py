@@ -2,10 +2,11 @@
 
 import json
 
+import numpy as np
 import pytest
 from tiny_model import write_version, write_warm_up
 
-from benchmarks import serving_plan
+from benchmarks import open_loop, serving_check, serving_plan
 from benchmarks.__main__ import main
 from benchmarks.harness import BenchmarkError
 from benchmarks.serve import MODEL
@@ -36,9 +37,15 @@ def test_plan_and_check(base, tmp_path, capsys):
     (chosen,) = (row for row in rows if row["name"] == "chosen")
     assert chosen["replicas"] >= 1 and chosen["latency"] <= 2.0
     checks = [row for row in rows if row["name"] == "check"]
-    assert [row["utilization"] for row in checks] == list(serving_plan.CHECKED_UTILIZATIONS)
+    assert [row["utilization"] for row in checks] == list(serving_check.UTILIZATIONS)
     assert all(row["measured_p95"] >= row["measured_p50"] > 0 for row in checks)
+    (service,) = (row for row in rows if row["name"] == "service")
+    assert service["instances"] == 2 and service["protocol"] == "grpc"
+    inside = next(row["times"]["1"] for row in times if row["instances"] == 2)
+    expected = max(0.0, np.mean(service["busy"]) - np.mean(inside))
+    assert service["protocol_seconds"] == pytest.approx(expected)
     shown = capsys.readouterr().out
+    assert all(row["verdict"] in shown for row in checks)
     assert f"num_batch_threads {{ value: {chosen['instances']} }}" in shown
     assert "--tensorflow_inter_op_parallelism=2" in shown
 
@@ -72,8 +79,6 @@ def test_rows_that_are_not_there_or_not_single_values_are_refused(base, tmp_path
         serving_plan.read_rows(base / "1", "serving_default")
     with pytest.raises(BenchmarkError, match="no exported version"):
         serving_plan.find_version(tmp_path)
-    import numpy as np
-
     inputs = {"x": np.ones((2, 3), "float32"), "n": np.ones(2, "int32")}
     version = write_version(tmp_path, 1, "!")
     write_warm_up(version, [("several", inputs)])
@@ -84,9 +89,34 @@ def test_rows_that_are_not_there_or_not_single_values_are_refused(base, tmp_path
 def test_the_open_loop_counts_answers_and_errors(base):
     with Server({MODEL: base}, grpc_port=0, rest_api_port=None) as server:
         load = {"url": f"grpc://127.0.0.1:{server.grpc_port}", "model": MODEL, "seed": 0}
-        load |= {"rows": [{"text": "abc"}], "rate": 200.0, "requests": 30}
-        found = serving_plan.run_load({**load, "signature": "serving_default"})
-        assert len(found["seconds"]) == 30 and found["errors"] == 0
+        load |= {"rows": [{"text": "abc"}], "rate": 200.0, "requests": 30, "load": "ask"}
+        found = serving_check.run_load({**load, "signature": "serving_default"})
+        assert len(found["seconds"]) == len(found["delays"]) == 30 and found["errors"] == 0
         assert all(0 < second < 30 for second in found["seconds"])
+        assert all(0 <= delay < 30 for delay in found["delays"])
         with pytest.raises(BenchmarkError, match="process failed"):
-            serving_plan.run_load({**load, "signature": "another"})
+            serving_check.run_load({**load, "signature": "another"})
+
+
+def test_clients_that_wait_end_after_their_requests_or_their_time(base):
+    with Server({MODEL: base}, grpc_port=0, rest_api_port=None) as server:
+        load = {"url": f"grpc://127.0.0.1:{server.grpc_port}", "model": MODEL, "clients": 3}
+        load |= {"signature": "serving_default", "rows": [{"text": "abc"}, {"text": "ä"}]}
+        found = open_loop.ask_in_turn(**load, requests=20, max_seconds=60.0)
+        assert len(found["seconds"]) == 20 and found["errors"] == 0
+        found = open_loop.ask_in_turn(**load, requests=10**9, max_seconds=0.3)
+        assert 0 < len(found["seconds"]) < 10**5
+        wrong = {"rows": [{"text": "abc"}] * 5 + [{"txt": "abc"}]}  # the first five warm it up
+        found = open_loop.ask_in_turn(**{**load, **wrong}, requests=12, max_seconds=60.0)
+        assert len(found["seconds"]) == 10 and found["errors"] == 2
+
+
+def test_requests_that_no_thread_could_send_are_late(base, monkeypatch):
+    """One thread for all requests sends each after the answer to the one before."""
+    monkeypatch.setattr(open_loop, "CONNECTION_THREADS", 1)
+    with Server({MODEL: base}, grpc_port=0, rest_api_port=None) as server:
+        load = {"url": f"grpc://127.0.0.1:{server.grpc_port}", "model": MODEL, "seed": 0}
+        load |= {"signature": "serving_default", "rows": [{"text": "abc"}]}
+        found = open_loop.ask(**load, rate=1e6, requests=40)
+    assert found["delays"][-1] > max(1e-5, found["delays"][0])
+    assert found["seconds"][-1] >= found["delays"][-1]
