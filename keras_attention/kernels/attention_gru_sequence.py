@@ -85,8 +85,8 @@ def attention_gru_sequence(
             return ops.concatenate(saved, axis=-1), [new]
 
         saved, _ = run_loop(step, projected, [state])
-        states = saved[:, :, :units]
-        contexts = saved[:, :, 4 * units : 4 * units + value_dim]
+        states = _take_columns(saved, 0, units)
+        contexts = _take_columns(saved, 4 * units, value_dim)
         attentions = saved[:, :, 4 * units + value_dim :]
         previous = ops.concatenate([state[:, None], states[:, :-1]], axis=1)
 
@@ -143,13 +143,15 @@ def attention_gru_sequence(
             )
             outputs = ops.flip(outputs, 1)
             gates_end, cotangent_end = query_dim + 2 * units, query_dim + 3 * units
-            cotangent = outputs[:, :, query_dim:cotangent_end]
+            cotangent = _take_columns(outputs, query_dim, 3 * units)
             context_end = cotangent_end + value_dim
             context_gradients = contexts_gradient + outputs[:, :, cotangent_end:context_end]
-            state_kernel_gradient = sum_outer_products(previous, outputs[:, :, :gates_end])
+            state_kernel_gradient = sum_outer_products(
+                previous, _take_columns(outputs, 0, gates_end)
+            )
             candidate_gradient = sum_outer_products(
                 saved[:, :, 2 * units : 3 * units] * previous,
-                outputs[:, :, gates_end:cotangent_end],
+                _take_columns(outputs, gates_end, units),
             )
             recurrent_kernel_gradient = ops.concatenate(
                 [state_kernel_gradient[:, query_dim:], candidate_gradient], axis=-1
@@ -169,6 +171,14 @@ def attention_gru_sequence(
         return (states, contexts, attentions), gradient
 
     return run(projected, state, *weights, memory["key"], memory["value"], valid)
+
+
+def _take_columns(sequence, first, size):
+    """Returns `size` columns; their number is static even if the length of the source is not."""
+    columns = sequence[:, :, first : first + size]
+    if columns.shape[-1] is None:
+        columns = ops.reshape(columns, (*get_shape(sequence)[:2], size))
+    return columns
 
 
 def supports(recurrence: "AttentionRNN", training: bool | None) -> bool:

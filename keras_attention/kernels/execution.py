@@ -76,7 +76,7 @@ def store_step_product(tensor: TensorLike) -> Tensor:
     return store_value(tensor)
 
 
-def store_value(tensor):
+def store_value(tensor: TensorLike) -> Tensor:
     """Returns a tensor that XLA stores; it has a gradient."""
     if keras.backend.backend() == "jax":
         return separate([tensor])[0]

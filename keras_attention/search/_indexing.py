@@ -51,12 +51,8 @@ def saves_launches():
 def top_pairs(values, order, count):
     """Returns the `count` largest values of each row, best first, and their numbers in `order`.
 
-    Equal values are in the order of `order`, int32 of the same shape and ascending in each row,
-    unless `saves_launches()`: then it may be in any order.
+    Equal values are in the order of `order`, int32 of the same shape. Where `saves_launches()`.
     """
-    if not saves_launches():
-        values, places = top_k(values, count)
-        return values, gather_per_row(order, places)
     import jax
 
     negated = -ops.where(values == 0.0, 0.0, values)

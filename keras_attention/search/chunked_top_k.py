@@ -65,7 +65,12 @@ def chunked_top_k(logits: TensorLike, count: int) -> tuple[Tensor, Tensor]:
         tail = ops.expand_dims(ops.arange(covered, vocabulary, dtype="int32"), 0)
         candidates = ops.concatenate([candidates, logits[:, covered:]], axis=1)
         ids = ops.concatenate([ids, ops.repeat(tail, rows, axis=0)], axis=1)
-    return top_pairs(candidates, ids, count)
+    if saves_launches():
+        return top_pairs(candidates, ids, count)
+    values, positions = top_k(candidates, count)
+    width = ids.shape[1]
+    row_offset = ops.expand_dims(ops.arange(rows, dtype="int32"), 1) * width
+    return values, execution.take_rows(ops.reshape(ids, (-1,)), positions + row_offset)
 
 
 def choose_chunk_size(vocabulary: int, count: int) -> int:

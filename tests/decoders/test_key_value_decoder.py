@@ -165,7 +165,7 @@ def test_bad_arguments_are_refused(options, message):
 
 def test_a_memory_without_keys_is_refused():
     decoder = KeyValueDecoder(V, N, D)
-    message = r"behind them .* values of width 2. Received: encoder_outputs.shape=\(3, 7, 2\)"
+    message = r"after them .* values of width 2. Received: encoder_outputs.shape=\(3, 7, 2\)"
     with pytest.raises(ValueError, match=message):
         decoder(IDS, MEMORY[..., :D])
     with pytest.raises(ValueError, match="`initial_state` of 2 tensor"):
