@@ -206,8 +206,11 @@ def test_equal_the_papers_equations_in_numpy(name):
         states = states if isinstance(states, (list, tuple)) else [states]
 
 
-def _compute_gradients(dtype, compiled=False):
-    """Returns the layer of RNNsearch, and a loss of it with its gradients, as arrays."""
+def _compute_gradients(dtype, compiled=False, is_static=True):
+    """Returns the layer of RNNsearch, and a loss of it with its gradients, as arrays.
+
+    If not `is_static`, in a graph that knows neither the batch size nor any length.
+    """
     set_seed(1)
     layer = AttentionRNN(
         BahdanauGRUCell(N, dtype=dtype),
@@ -219,15 +222,21 @@ def _compute_gradients(dtype, compiled=False):
     dtype = layer.compute_dtype
     upstream = [tf.cast(_random(B, T, size), dtype) for size in (N, M, S)]
     tensors = [tf.cast(x, dtype) for x in (INPUTS, MEMORY, _random(B, N))]
+    inputs = [*tensors, tf.constant(MEMORY_MASK)]
+    specs = [tf.TensorSpec.from_tensor(x) for x in inputs]
+    if not is_static:
+        specs = [tf.TensorSpec([None, None, D], dtype), tf.TensorSpec([None, None, M], dtype)]
+        specs += [tf.TensorSpec([None, N], dtype), tf.TensorSpec([None, None], "bool")]
 
-    @tf.function(autograph=False, jit_compile=compiled)
-    def compute():
+    @tf.function(autograph=False, jit_compile=compiled, input_signature=specs)
+    def compute(*inputs):
+        *tensors, mask = inputs
         with tf.GradientTape() as tape:
             tape.watch(tensors)
             results = layer(
                 *tensors[:2],
                 initial_state=tensors[2],
-                memory_mask=MEMORY_MASK,
+                memory_mask=mask,
                 return_context=True,
                 return_attention_scores=True,
             )
@@ -235,7 +244,7 @@ def _compute_gradients(dtype, compiled=False):
         sources = [*tensors, *(variable.value for variable in layer.trainable_variables)]
         return [loss, *tape.gradient(loss, sources)]
 
-    return layer, [np.array(tf.cast(one, "float64")) for one in compute()]
+    return layer, [np.array(tf.cast(one, "float64")) for one in compute(*inputs)]
 
 
 @pytest.mark.parametrize("on_gpu", [False, True])
@@ -248,6 +257,13 @@ def test_the_written_gradient_equals_the_automatic_one(monkeypatch, on_gpu):
     for one, other in zip(written, automatic, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
     assert np.abs(automatic[-4]).max() > 1e-3, "the attention's weights matter here"
+
+
+def test_the_written_gradient_does_without_static_lengths():
+    _, expected = _compute_gradients("float64")
+    _, found = _compute_gradients("float64", is_static=False)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("on_gpu", [False, True])
