@@ -8,7 +8,7 @@ except ModuleNotFoundError as _error:
     raise missing_package_error("keras_attention.export", _error.name, "export") from _error
 
 from keras_attention.export import runs, tokenizers
-from keras_attention.export._encoder_decoder import connect_encoder_decoder
+from keras_attention.export._connect_encoder_decoder import connect_encoder_decoder
 from keras_attention.export.compilation import XLABuckets
 from keras_attention.export.functional_model_export import TextInput, export_model
 from keras_attention.export.search_options import SearchOptions

@@ -3,8 +3,8 @@
 import tensorflow as tf
 
 from keras_attention.decoders import get_decoder_start_id, start_decoder
+from keras_attention.export._connect_encoder_decoder import standardize_encoder_outputs
 from keras_attention.export._copied_words import make_copied_words
-from keras_attention.export._encoder_decoder import standardize_encoder_outputs
 from keras_attention.export._source_joiner import make_source_joiner
 from keras_attention.export._tf_functions import (
     append_eos,

@@ -8,7 +8,7 @@ model     functional, {"source", "target"} ids -> the decoder's logits
 
 import keras
 
-from keras_attention.export._encoder_decoder import (
+from keras_attention.export._connect_encoder_decoder import (
     check_decoder_methods,
     standardize_encoder_outputs,
 )

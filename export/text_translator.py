@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.decoders import get_decoder_start_id
-from keras_attention.export._encoder_decoder import connect_encoder_decoder
+from keras_attention.export._connect_encoder_decoder import connect_encoder_decoder
 from keras_attention.export._required_phrases import encode_phrases
 from keras_attention.export._search_memory import check_search_ram
 from keras_attention.export._signatures import MAX_TEMPERATURE, TEXT, TranslatorSignatures

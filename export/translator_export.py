@@ -12,7 +12,7 @@ from keras_attention.export import _model_card, _signature_descriptions
 from keras_attention.export._search_memory import check_search_ram
 from keras_attention.export._signatures import TranslatorSignatures
 from keras_attention.export._streamed_signatures import describe_streamed_signatures
-from keras_attention.export._translator_requests import (
+from keras_attention.export._translator_warmup_requests import (
     make_streamed_requests,
     make_translator_requests,
 )

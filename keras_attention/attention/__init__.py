@@ -6,7 +6,6 @@ from keras_attention.attention.bahdanau import BahdanauAttention
 from keras_attention.attention.base import AttentionMechanism
 from keras_attention.attention.forward_attention import ForwardAttention
 from keras_attention.attention.gmm import GMMAttention
-from keras_attention.attention.hard import HardAttention
 from keras_attention.attention.local import LocalAttention
 from keras_attention.attention.luong import LuongAttention
 from keras_attention.attention.monotonic_chunkwise import MonotonicChunkwiseAttention
@@ -17,7 +16,8 @@ from keras_attention.attention.relative_position_bias import RelativePositionBia
 from keras_attention.attention.relative_position_embedding import RelativePositionEmbedding
 from keras_attention.attention.rotary import RotaryEmbedding
 from keras_attention.attention.self_attention import SelfAttention
-from keras_attention.attention.soft import SoftAttention
+from keras_attention.attention.show_attend_tell_hard import HardAttention
+from keras_attention.attention.show_attend_tell_soft import SoftAttention
 from keras_attention.attention.text_guided import TextGuidedAttention
 
 __all__ = [

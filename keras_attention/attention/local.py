@@ -20,7 +20,7 @@ from keras import initializers, ops
 
 from keras_attention import scorers, validation
 from keras_attention._utils.dtypes import at_least_float32, wide_dtype
-from keras_attention._utils.masking import last_valid_position
+from keras_attention._utils.masked_sequences import last_valid_position
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,

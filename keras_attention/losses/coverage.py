@@ -10,7 +10,7 @@ import keras
 from keras import ops
 
 from keras_attention._utils.dtypes import at_least_float32
-from keras_attention._utils.masking import zero_masked
+from keras_attention._utils.masked_sequences import zero_masked
 from keras_attention._utils.tensor_types import Tensor, TensorLike
 from keras_attention.losses._alignment_loss import AlignmentLoss
 

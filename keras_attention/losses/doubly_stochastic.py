@@ -14,7 +14,7 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.dtypes import at_least_float32
-from keras_attention._utils.masking import zero_masked
+from keras_attention._utils.masked_sequences import zero_masked
 from keras_attention._utils.tensor_types import Config, LayerOptions, Tensor, TensorLike
 from keras_attention.losses._alignment_loss import AlignmentLoss
 from keras_attention.losses._masking import batch_mean

@@ -18,7 +18,7 @@ from keras import ops
 from keras_attention import validation
 from keras_attention._utils.base_layer import Layer, bind_call
 from keras_attention._utils.dtypes import at_least_float32, wide_dtype
-from keras_attention._utils.masking import zero_masked
+from keras_attention._utils.masked_sequences import zero_masked
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,

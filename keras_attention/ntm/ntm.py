@@ -15,7 +15,7 @@ from keras_attention import validation
 from keras_attention._utils.base_layer import Layer, bind_call, select_outputs
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.loop import run_loop, select_examples
-from keras_attention._utils.masking import gather_last_valid, zero_masked
+from keras_attention._utils.masked_sequences import gather_last_valid, zero_masked
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,

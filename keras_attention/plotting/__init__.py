@@ -13,7 +13,7 @@ run in the order of the tokens: from left to right and from top to bottom.
 """
 
 from keras_attention.plotting._explorer_page import ExplorerPage
-from keras_attention.plotting._text_pages import text_weights_html
+from keras_attention.plotting._text_html import text_weights_html
 from keras_attention.plotting.alignment import plot_alignment, plot_alignments
 from keras_attention.plotting.explore_attention import explore_alignments, explore_heads
 from keras_attention.plotting.explore_image_attention import explore_image_attention

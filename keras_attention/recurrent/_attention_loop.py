@@ -10,7 +10,7 @@ import keras
 from keras import ops
 
 from keras_attention._utils.loop import run_loop
-from keras_attention._utils.masking import zero_masked
+from keras_attention._utils.masked_sequences import zero_masked
 from keras_attention._utils.shapes import get_shape
 from keras_attention.kernels import attention_gru_sequence
 from keras_attention.recurrent import _noise_inputs

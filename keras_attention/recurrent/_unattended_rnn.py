@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_attention._utils.flat_beams import repeat_for_beams
 from keras_attention._utils.loop import run_loop
-from keras_attention._utils.masking import gather_last_valid
+from keras_attention._utils.masked_sequences import gather_last_valid
 from keras_attention._utils.recomputation import Recomputable
 from keras_attention._utils.shapes import get_shape
 from keras_attention.recurrent._cells import CellAdapter

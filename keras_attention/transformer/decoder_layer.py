@@ -20,7 +20,7 @@ from keras_attention._utils.flat_beams import (
     infer_batch_and_beams,
     unflatten_beams,
 )
-from keras_attention._utils.masking import zero_masked
+from keras_attention._utils.masked_sequences import zero_masked
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Mask,

@@ -12,7 +12,7 @@ import keras
 
 from keras_attention import validation
 from keras_attention._utils.base_layer import bind_call
-from keras_attention._utils.masking import zero_masked
+from keras_attention._utils.masked_sequences import zero_masked
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Mask,

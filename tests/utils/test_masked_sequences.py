@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_attention._utils.masking import gather_last_valid, last_valid_position, zero_masked
+from keras_attention._utils.masked_sequences import (
+    gather_last_valid,
+    last_valid_position,
+    zero_masked,
+)
 
 MASK = np.array([[True, False, True, False], [False] * 4, [True] * 4])
 
