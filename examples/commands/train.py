@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
     again = f"Start all workers again with --resume; what is in {arguments.run} stays."
     workers = Workers(make_strategy(arguments.strategy), again)
-    with workers.quiet(), workers.watched():
+    with workers.quiet(), workers.end_if_worker_is_lost():
         _run(arguments, workers)
 
 

@@ -98,7 +98,7 @@ def fit_on_workers(
 
     def run(step, dataset, called):
         logs, batches = {}, distribute(strategy, dataset)
-        with workers.watched():
+        with workers.end_if_worker_is_lost():
             for number, batch in enumerate(batches):
                 step(batch)
                 if called is not None:

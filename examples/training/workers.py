@@ -163,7 +163,7 @@ class Workers:
         return self.strategy.experimental_local_results(self.strategy.run(replica, (values,)))[0]
 
     @contextlib.contextmanager
-    def watched(self):
+    def end_if_worker_is_lost(self):
         """A context in which a sum that a lost worker breaks off ends the process at once.
 
         Where the data are read this is the innermost context, and a variable outside of it holds

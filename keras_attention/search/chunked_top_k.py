@@ -47,15 +47,12 @@ def chunked_top_k(logits: TensorLike, count: int) -> tuple[Tensor, Tensor]:
     covered = chunks * size
     head = logits if covered == vocabulary else logits[:, :covered]
     head = ops.reshape(head, (rows * chunks, size))
-    if saves_launches():
+    if saves_launches():  # maxima without zeros of both signs, and chunks in any order
         maxima = ops.max(ops.where(head == 0.0, 0.0, head), axis=-1)
+        best = ops.cast(ops.top_k(ops.reshape(maxima, (rows, chunks)), count)[1], "int32")
     else:
         maxima = ops.max(head, axis=-1, initial=MIN_FLOAT32)
-    maxima = ops.reshape(maxima, (rows, chunks))
-    if saves_launches():  # maxima without zeros of both signs, and chunks in any order
-        best = ops.cast(ops.top_k(maxima, count)[1], "int32")
-    else:
-        best = _sort_ascending(top_k(maxima, count)[1])
+        best = _sort_ascending(top_k(ops.reshape(maxima, (rows, chunks)), count)[1])
     first_chunk = ops.expand_dims(ops.arange(rows, dtype="int32"), 1) * chunks
     candidates = execution.take_rows(head, ops.reshape(first_chunk + best, (rows * count,)))
     candidates = ops.reshape(candidates, (rows, count * size))

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory):
+def loaded_export(tmp_path_factory):
     return answer.Loaded(shared_toy(tmp_path_factory))
 
 
@@ -54,7 +54,7 @@ FEW = hypothesis.settings(max_examples=15, deadline=None, derandomize=True)
 
 @FEW
 @hypothesis.given(st.lists(ROW, min_size=2, max_size=4))
-def test_whatever_a_client_sends_has_an_answer_of_its_own(loaded, rows):
+def test_whatever_a_client_sends_has_an_answer_of_its_own(loaded_export, rows):
     text, alpha, limit, seed, temperature = map(list, zip(*rows, strict=True))
     searched = {"length_penalty": np.array(alpha, "f4"), "max_length": np.array(limit, "i4")}
     sampled = {"seed": np.array(seed, "i4"), "temperature": np.array(temperature, "f4")}
@@ -66,11 +66,11 @@ def test_whatever_a_client_sends_has_an_answer_of_its_own(loaded, rows):
     }
     for signature, others in columns.items():
         inputs = {"text": np.array(text, object), **others}
-        found = loaded.ask(signature, **inputs)
+        found = loaded_export.ask(signature, **inputs)
         assert_sane(found)
         for row in (0, len(rows) - 1):
             one = {name: values[row : row + 1] for name, values in inputs.items()}
-            assert_row_is(found, row, loaded.ask(signature, **one))
+            assert_row_is(found, row, loaded_export.ask(signature, **one))
         if signature == "search":
             lengths = np.clip(limit, 1, 7)
             assert (found["length"] <= lengths[:, None]).all()
@@ -78,38 +78,40 @@ def test_whatever_a_client_sends_has_an_answer_of_its_own(loaded, rows):
 
 @FEW
 @hypothesis.given(ANY_IDS, ANY_INT)
-def test_ids_of_any_kind_have_an_answer_of_their_own(loaded, rows, lie):
+def test_ids_of_any_kind_have_an_answer_of_their_own(loaded_export, rows, lie):
     columns = max(map(len, rows), default=0)
     ids = np.array([row + [4] * (columns - len(row)) for row in rows], "i4")
     ids, length = ids.reshape(len(rows), columns), np.array([len(row) for row in rows], "i4")
-    found = loaded.ask("ids", ids=ids, length=length)
+    found = loaded_export.ask("ids", ids=ids, length=length)
     assert_sane(found)
     assert found["ids"].shape[:2] == (len(rows), N)
     for row, kept in enumerate(rows):
-        alone = loaded.ask("ids", ids=np.array([kept], "i4").reshape(1, -1), length=length[[row]])
+        alone = loaded_export.ask(
+            "ids", ids=np.array([kept], "i4").reshape(1, -1), length=length[[row]]
+        )
         assert_row_is(found, row, alone)
     clipped = np.clip(np.full_like(length, lie), 0, columns)
-    lied = loaded.ask("ids", ids=ids, length=np.full_like(length, lie))
-    assert np.array_equal(lied["ids"], loaded.ask("ids", ids=ids, length=clipped)["ids"])
+    lied = loaded_export.ask("ids", ids=ids, length=np.full_like(length, lie))
+    assert np.array_equal(lied["ids"], loaded_export.ask("ids", ids=ids, length=clipped)["ids"])
 
 
-def test_what_cannot_be_answered_is_an_error(loaded):
+def test_what_cannot_be_answered_is_an_error(loaded_export):
     text, two = column(["abc"]), column(["abc", "abc"])
     ones = {"seed": np.ones(1, "i4"), "temperature": np.ones(1, "f4")}
     with pytest.raises(tf.errors.InvalidArgumentError, match="as many rows as the first one"):
-        loaded.ask("sample", text=two, **ones)
+        loaded_export.ask("sample", text=two, **ones)
     with pytest.raises(tf.errors.InvalidArgumentError, match="as many rows as the first one"):
-        loaded.ask("ids", ids=np.ones((2, 3), "i4"), length=np.ones(1, "i4"))
+        loaded_export.ask("ids", ids=np.ones((2, 3), "i4"), length=np.ones(1, "i4"))
     for _ in range(5):  # whatever the graph does first
         with pytest.raises(tf.errors.InvalidArgumentError, match="as many rows as the first one"):
-            loaded.ask("score", text=two, target=text)
+            loaded_export.ask("score", text=two, target=text)
     with pytest.raises(tf.errors.InvalidArgumentError, match="must be fed|feed a value"):
-        loaded.ask("score", text=text)
+        loaded_export.ask("score", text=text)
     with pytest.raises(ValueError, match="Cannot feed value of shape"):
-        loaded.ask("serving_default", text=two[None])
+        loaded_export.ask("serving_default", text=two[None])
     with pytest.raises(ValueError, match="could not convert string|invalid literal"):
-        loaded.ask("ids", ids=np.array([["a"]]), length=np.ones(1, "i4"))
+        loaded_export.ask("ids", ids=np.array([["a"]]), length=np.ones(1, "i4"))
     for signature, inputs in (("sample", {"text": text, **ones}), ("ids", {})):
         if signature == "ids":
             inputs = {"ids": np.ones((1, 2), "i4"), "length": np.ones(1, "i4")}
-        assert_sane(loaded.ask(signature, **inputs))  # and the next request is answered
+        assert_sane(loaded_export.ask(signature, **inputs))  # and the next request is answered

@@ -43,7 +43,7 @@ def read():
 
 def train():
     batches = read()
-    with workers.watched():
+    with workers.end_if_worker_is_lost():
         for batch in batches:
             raise eval(sys.argv[2])
 
@@ -51,7 +51,7 @@ held, workers = Teardown(), Workers(advice="Start again.")
 workers.count = int(sys.argv[1])
 print("began")
 try:
-    with workers.watched():
+    with workers.end_if_worker_is_lost():
         train()
 except Exception as error:
     print("error:", error, file=sys.stderr)

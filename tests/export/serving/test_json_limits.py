@@ -13,35 +13,35 @@ from keras_attention.export.serving._allocator import pause_garbage_collection
 from keras_attention.export.serving._json_requests import parse, parse_inputs
 
 
-def repeated(start, part, end=b""):
+def repeat_text(start, part, end=b""):
     return lambda times: start + part * times + end
 
 
 HOSTILE = {
-    "escaped quotes": repeated(b'{"instances": ["Inf', b'\\"'),
-    "backslashes": repeated(b'{"instances": ["Inf', b"\\"),
-    "quotes": repeated(b'{"instances": ["Inf', b'"', b"]}"),
-    "infinities": repeated(b'{"inputs": [', b"Inf,", b"1]}"),
-    "infinities in a word": repeated(b'{"inputs": [', b"Inf"),
-    "signs": repeated(b'{"inputs": [-NaN', b"-"),
-    "surrogates": repeated(b'{"instances": ["', b"\\udc80", b'"]}'),
-    "pairs": repeated(b'{"instances": ["', b"\\ud83d\\ude80", b'"]}'),
-    "halves of pairs": repeated(b'{"instances": ["', b"\\ud83d", b'"]}'),
-    "bytes that are no text": repeated(b'{"instances": ["', b"\xff", b'"]}'),
-    "digits": repeated(b'{"inputs": [', b"9", b"]}"),
-    "decimals": repeated(b'{"inputs": [0.', b"1", b"]}"),
-    "exponent": repeated(b'{"inputs": [1e', b"9", b"]}"),
-    "long numbers": repeated(b'{"inputs": [', b"9" * 4000 + b",", b"1]}"),
-    "numbers": repeated(b'{"inputs": [', b"1,", b"1]}"),
-    "lists": repeated(b'{"inputs": [', b"[],", b"[]]}"),
-    "objects": repeated(b'{"instances": [', b'{"x": 1},', b"{}]}"),
-    "nested lists": repeated(b'{"inputs": ', b"["),
-    "nested objects": repeated(b"", b'{"inputs":'),
-    "keys": repeated(b'{"inputs": 1', b', "a": 1', b"}"),
-    "white space": repeated(b'{"inputs": Inf', b" "),
-    "base64": repeated(b'{"inputs": [{"b64": "', b"AAAA", b'"}]}'),
-    "padding of base64": repeated(b'{"inputs": [{"b64": "', b"=", b'"}]}'),
-    "base64 with spaces": repeated(b'{"inputs": [{"b64": "', b"A ", b'"}]}'),
+    "escaped quotes": repeat_text(b'{"instances": ["Inf', b'\\"'),
+    "backslashes": repeat_text(b'{"instances": ["Inf', b"\\"),
+    "quotes": repeat_text(b'{"instances": ["Inf', b'"', b"]}"),
+    "infinities": repeat_text(b'{"inputs": [', b"Inf,", b"1]}"),
+    "infinities in a word": repeat_text(b'{"inputs": [', b"Inf"),
+    "signs": repeat_text(b'{"inputs": [-NaN', b"-"),
+    "surrogates": repeat_text(b'{"instances": ["', b"\\udc80", b'"]}'),
+    "pairs": repeat_text(b'{"instances": ["', b"\\ud83d\\ude80", b'"]}'),
+    "halves of pairs": repeat_text(b'{"instances": ["', b"\\ud83d", b'"]}'),
+    "bytes that are no text": repeat_text(b'{"instances": ["', b"\xff", b'"]}'),
+    "digits": repeat_text(b'{"inputs": [', b"9", b"]}"),
+    "decimals": repeat_text(b'{"inputs": [0.', b"1", b"]}"),
+    "exponent": repeat_text(b'{"inputs": [1e', b"9", b"]}"),
+    "long numbers": repeat_text(b'{"inputs": [', b"9" * 4000 + b",", b"1]}"),
+    "numbers": repeat_text(b'{"inputs": [', b"1,", b"1]}"),
+    "lists": repeat_text(b'{"inputs": [', b"[],", b"[]]}"),
+    "objects": repeat_text(b'{"instances": [', b'{"x": 1},', b"{}]}"),
+    "nested lists": repeat_text(b'{"inputs": ', b"["),
+    "nested objects": repeat_text(b"", b'{"inputs":'),
+    "keys": repeat_text(b'{"inputs": 1', b', "a": 1', b"}"),
+    "white space": repeat_text(b'{"inputs": Inf', b" "),
+    "base64": repeat_text(b'{"inputs": [{"b64": "', b"AAAA", b'"}]}'),
+    "padding of base64": repeat_text(b'{"inputs": [{"b64": "', b"=", b'"}]}'),
+    "base64 with spaces": repeat_text(b'{"inputs": [{"b64": "', b"A ", b'"}]}'),
 }
 
 
