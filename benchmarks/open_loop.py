@@ -70,6 +70,7 @@ def ask_in_turn(
     clients: int,
     requests: int,
     max_seconds: float,
+    mean_pause: float = 0.0,
 ) -> dict:
     """Sends single rows from clients of which each waits for its answer.
 
@@ -81,6 +82,7 @@ def ask_in_turn(
         clients: Number of clients, threads with one connection.
         requests: Number of requests of all clients together.
         max_seconds: When they end, even if there were fewer requests.
+        mean_pause: Seconds that a client waits before each request, on the average: exponential.
 
     Returns:
         Dict of `seconds`, the latencies of the requests that were answered, and `errors`.
@@ -93,15 +95,16 @@ def ask_in_turn(
             _predict(client, signature, row)
         ends, numbers = time.perf_counter() + max_seconds, itertools.count()
 
-        def send():
-            found = []
+        def send(seed):
+            generator, found = np.random.default_rng(seed), []
             while (number := next(numbers)) < requests and time.perf_counter() < ends:
+                time.sleep(generator.exponential(mean_pause))
                 began = time.perf_counter()
                 is_answered = _is_answered(client, signature, rows[number % len(rows)])
                 found.append((is_answered, time.perf_counter() - began))
             return found
 
-        asking = [pool.submit(send) for _ in range(clients)]
+        asking = [pool.submit(send, seed) for seed in range(clients)]
         results = [result for answers in asking for result in answers.result()]
     answered = [seconds for is_answered, seconds in results if is_answered]
     return {"seconds": answered, "errors": len(results) - len(answered)}

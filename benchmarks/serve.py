@@ -95,7 +95,7 @@ def run(arguments, command: str, progress) -> dict:
     if arguments.plan is not None:
         return serving_plan.run(arguments, command, progress)
     names = ("requests", "clients", "protocols", "width", "layers", "heads", "vocabulary")
-    names += ("length", "beam", "texts", "words", "tokens", "threads")
+    names += ("length", "beam_width", "texts", "words", "tokens", "threads")
     settings = {name: getattr(arguments, name) for name in names}
     title = (
         f"Serving a Transformer: {arguments.layers} + {arguments.layers} layers, width "

@@ -1,9 +1,9 @@
 """The plan beside the development server: what a request costs there, and latencies under load.
 
 A request that is alone in the server takes the time of `Service.alone`, one among as many as the
-server runs at once that of `Service.busy`: both hold the protocol, and the client, which shares
-the machine. Under a load it takes something between, so a queue of the former and one of the
-latter enclose the latencies to be expected.
+server runs at once that of `Service.busy`, and one after a pause more than the former: threads and
+cores have to wake up. All hold the protocol, and the client, which shares the machine. Under a load
+a request takes something between, so queues of these times enclose the latencies to be expected.
 
 A check is valid only on an idle machine. Whether it was idle is measured too: the cores that other
 processes used before the load and under it, and the requests that could not be sent in time.
@@ -51,16 +51,19 @@ class Service:
         """Requests a second beyond which the queue grows without end."""
         return compute_capacity(Setting(self.instances), {1: self.busy})
 
-    def predict(self, rate: float, requests: int, percentile: float) -> tuple[float, float]:
+    def predict(
+        self, rate: float, requests: int, percentile: float, after_pauses: Sequence[float] = ()
+    ) -> tuple[float, float]:
         """Returns the seconds between which a percentile of the latency is expected.
 
         Args:
             rate: Requests a second.
             requests: Length of a run; of short ones the percentiles vary more.
             percentile: Between 0 and 100.
+            after_pauses: Seconds of requests of a client that pauses `1 / rate` between them.
         """
         ends = []
-        for times in (self.alone, self.busy):
+        for times in filter(len, (self.alone, self.busy, after_pauses)):
             found = [
                 np.percentile(
                     simulate(Setting(self.instances), {1: times}, rate, requests, seed), percentile
@@ -113,12 +116,8 @@ class Check:
 
     def measure_service(self) -> Service:
         """Returns what a request costs alone and with all instances busy."""
-        limits = {"requests": SERVICE_REQUESTS, "max_seconds": SERVICE_SECONDS}
-        alone, busy = (
-            run_load({"load": "ask_in_turn", **self._load, "clients": clients, **limits})
-            for clients in (1, self.instances)
-        )
-        return Service(self.instances, alone["seconds"], busy["seconds"])
+        alone, busy = (self._ask_in_turn(clients) for clients in (1, self.instances))
+        return Service(self.instances, alone, busy)
 
     def run(
         self,
@@ -142,13 +141,15 @@ class Check:
             rate = utilization * service.capacity
             progress(f"open loop, {rate:.1f} requests/s")
             load = {**self._load, "rate": rate, "requests": requests, "seed": seed}
+            after_pauses = self._ask_in_turn(1, mean_pause=1 / rate)
             with watch_other_work(self._server.pid) as during:
                 found = run_load({"load": "ask", **load})
             row = {"name": "check", "rate": rate, "utilization": utilization}
+            row["after_pauses"] = after_pauses
             row |= {"requests": requests, "errors": found["errors"]}
             seconds = found["seconds"][int(WARM_UP * len(found["seconds"])) :]  # as simulated
             for percentile in percentiles:
-                predicted = service.predict(rate, requests, percentile)
+                predicted = service.predict(rate, requests, percentile, after_pauses)
                 row[f"predicted_p{percentile:g}"] = predicted
                 row[f"measured_p{percentile:g}"] = float(np.percentile(seconds, percentile))
             row |= {"other_cores_before": before, "other_cores": during}
@@ -156,6 +157,12 @@ class Check:
             row["verdict"] = judge(row, percentiles)
             checked.append(row)
         return checked
+
+    def _ask_in_turn(self, clients: int, mean_pause: float = 0.0) -> list[float]:
+        """Returns the seconds of requests of clients that wait for their answers."""
+        limits = {"requests": SERVICE_REQUESTS, "max_seconds": SERVICE_SECONDS}
+        load = {"load": "ask_in_turn", **self._load, "clients": clients, "mean_pause": mean_pause}
+        return run_load({**load, **limits})["seconds"]
 
 
 def judge(row: dict, percentiles: Sequence[float]) -> str:
@@ -203,7 +210,7 @@ def describe(row: dict, percentiles: Sequence[float]) -> str:
     for percentile in percentiles:
         low, high = (1000 * seconds for seconds in row[f"predicted_p{percentile:g}"])
         measured = 1000 * row[f"measured_p{percentile:g}"]
-        pairs.append(f"p{percentile:g} predicted {low:,.0f} to {high:,.0f} ms, {measured:,.0f} ms")
+        pairs.append(f"p{percentile:g} predicted {low:,.1f} to {high:,.1f} ms, {measured:,.1f} ms")
     return (
         f"Development server, {row['rate']:.1f} requests/s ({100 * row['utilization']:.0f} % of "
         f"what it can do), {row['requests']} requests: {' measured; '.join(pairs)} measured: "

@@ -37,6 +37,11 @@ def test_the_range_reaches_from_lone_to_concurrent_requests():
     assert low == pytest.approx(0.01) and high == pytest.approx(0.03)
 
 
+def test_the_range_reaches_to_requests_after_pauses():
+    service = Service(2, alone=[0.01], busy=[0.02])
+    assert service.predict(0.01, 100, 50, [0.04])[1] == pytest.approx(0.04)
+
+
 def test_capacity_is_that_of_concurrent_requests():
     assert Service(2, alone=[0.01], busy=[0.03, 0.05]).capacity == pytest.approx(50)
 
@@ -76,7 +81,7 @@ def test_a_sentence_for_each_row():
     row = {**ROW, "predicted_p95": (0.2, 0.4), "measured_p95": 0.3, "verdict": "agrees"}
     assert describe(row, [95]) == (
         "Development server, 20.0 requests/s (50 % of what it can do), 200 requests: "
-        "p95 predicted 200 to 400 ms, 300 ms measured: agrees."
+        "p95 predicted 200.0 to 400.0 ms, 300.0 ms measured: agrees."
     )
 
 

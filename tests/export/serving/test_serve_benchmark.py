@@ -8,6 +8,7 @@ from tiny_model import write_version
 
 from benchmarks import report as reports
 from benchmarks import serve
+from benchmarks.__main__ import main
 from keras_attention.export.serving import Client, Server, _tensor_protos
 
 TEXTS = ["abc", "de", "", "f g"]
@@ -94,3 +95,16 @@ def test_the_same_answer_is_the_same_text_and_score(monkeypatch):
     assert serve.same(found, expected)
     assert not serve.same({**found, "text": np.array([["ä", "a"]], object)}, expected)
     assert not serve.same({**found, "score": np.array([[-1.0, -2.1]])}, expected)
+
+
+@pytest.mark.thorough
+def test_a_small_run_from_end_to_end(tmp_path, monkeypatch, capsys):
+    monkeypatch.undo()  # a real translator, with scores
+    words = "serve --requests 4 --clients 2 --width 8 --heads 2 --vocabulary 20 --length 3"
+    words += " --beam-width 2 --texts 3 --words 2 --repeats 1 --threads 1 --json"
+    assert main([*words.split(), str(tmp_path / "serve.json")]) == 0
+    rows = json.loads((tmp_path / "serve.json").read_text())["rows"]
+    loads = [row for row in rows if row["name"] in ("grpc", "http")]
+    assert len(loads) == 2
+    assert all((row["errors"], row["mixed_up"]) == (0, 0) for row in loads)
+    assert "beam 2, up to 3 tokens" in capsys.readouterr().out

@@ -1,6 +1,7 @@
 """`python -m benchmarks serve --plan` on a tiny model: times, the plan, and the check by load."""
 
 import json
+import time
 
 import numpy as np
 import pytest
@@ -109,6 +110,16 @@ def test_clients_that_wait_end_after_their_requests_or_their_time(base):
         wrong = {"rows": [{"text": "abc"}] * 5 + [{"txt": "abc"}]}  # the first five warm it up
         found = open_loop.ask_in_turn(**{**load, **wrong}, requests=12, max_seconds=60.0)
         assert len(found["seconds"]) == 10 and found["errors"] == 2
+
+
+def test_clients_pause_before_they_ask_and_pauses_do_not_count(base):
+    with Server({MODEL: base}, grpc_port=0, rest_api_port=None) as server:
+        load = {"url": f"grpc://127.0.0.1:{server.grpc_port}", "model": MODEL, "clients": 1}
+        load |= {"signature": "serving_default", "rows": [{"text": "abc"}], "requests": 20}
+        began = time.perf_counter()
+        found = open_loop.ask_in_turn(**load, max_seconds=60.0, mean_pause=0.1)
+        expected = np.random.default_rng(0).exponential(0.1, 20).sum()
+        assert sum(found["seconds"]) < time.perf_counter() - began - expected
 
 
 def test_requests_that_no_thread_could_send_are_late(base, monkeypatch):
