@@ -9,6 +9,8 @@ import os
 import sys
 import tempfile
 
+from examples.xla_cache import VARIABLE, enable_xla_cache
+
 REMARKS = (
     "cudart_stub.cc",
     "cuda_platform.cc",
@@ -23,11 +25,15 @@ REMARKS = (
 def import_tensorflow(start_runtime: bool = True) -> None:
     """Imports TensorFlow and looks at its devices, leaving out remarks that are no errors.
 
+    With the environment variable `KERAS_ATTENTION_XLA_CACHE` XLA's programs are kept in that folder.
+
     Args:
         start_runtime: Whether to run a transpose of ids, as searches do, here, where TensorFlow's
             remark on the first of a process is left out. False for a program that makes a
             distribution strategy, which must come before the runtime starts.
     """
+    if directory := os.environ.get(VARIABLE):
+        enable_xla_cache(directory)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     sys.stderr.flush()
     kept = os.dup(2)
