@@ -25,7 +25,7 @@ REMARKS = (
 def import_tensorflow(start_runtime: bool = True) -> None:
     """Imports TensorFlow and looks at its devices, leaving out remarks that are no errors.
 
-    With the environment variable `KERAS_ATTENTION_XLA_CACHE` XLA's programs are kept in that folder.
+    XLA's programs are kept in the folder that the variable `KERAS_ATTENTION_XLA_CACHE` names.
 
     Args:
         start_runtime: Whether to run a transpose of ids, as searches do, here, where TensorFlow's
