@@ -2,12 +2,14 @@
 
     python -m benchmarks heads
     python -m benchmarks heads --queries 2048 --keys 2048 --batch 1
+    python -m benchmarks heads --dtype bfloat16
 
 `MultiHeadAttention` beside `keras.layers.MultiHeadAttention`, both in graph mode and under XLA, and
 beside a PyTorch module around `scaled_dot_product_attention` (eager, with its fused kernel). All
 have four projections without biases, the same weights, no mask and no dropout, and do not return
 their weights. The loss is the sum of the outputs; gradients are taken with respect to query, value
-and the projections. Where queries and keys are as many, query and value are one tensor.
+and the projections. Where queries and keys are as many, query and value are one tensor. In bfloat16
+the Keras layers have the policy `mixed_bfloat16` and PyTorch autocast.
 """
 
 import numpy as np
@@ -33,23 +35,28 @@ def add_arguments(parser) -> None:
         ("--heads", 8, "heads"),
     ):
         add_number(sizes, flag, default, text)
+    parser.add_argument(
+        "--dtype",
+        choices=["float32", "bfloat16"],
+        default="float32",
+        help="dtype of the products; weights are float32 (default: %(default)s)",
+    )
 
 
 def run(arguments, command: str, progress) -> dict:
     """Measures all sides and returns the filled report."""
-    options = {
-        name: getattr(arguments, name) for name in ("batch", "queries", "keys", "width", "heads")
-    }
+    names = ("batch", "queries", "keys", "width", "heads", "dtype")
+    options = {name: getattr(arguments, name) for name in names}
     if arguments.width % arguments.heads:
         text = f"--width {arguments.width} is not a multiple of --heads {arguments.heads}"
         raise BenchmarkError(text)
     title = (
         f"Multi-head attention, forward and backward: batch {arguments.batch}, "
         f"{arguments.queries} queries x {arguments.keys} keys, width {arguments.width}, "
-        f"{arguments.heads} heads, float32, {arguments.threads} threads, "
+        f"{arguments.heads} heads, {arguments.dtype}, {arguments.threads} threads, "
         f"median of {arguments.repeats} rounds"
     )
-    settings = {**options, "dtype": "float32", "threads": arguments.threads}
+    settings = {**options, "threads": arguments.threads}
     report = reports.new_report("heads", title, command, settings)
     results = measure_times(
         cases(options),
@@ -115,7 +122,7 @@ def arrays(batch, queries, keys, width):
     return [array.astype("float32") for array in (query, value, kernels)]
 
 
-def keras_side(batch, queries, keys, width, heads, owner, jit_compile):
+def keras_side(batch, queries, keys, width, heads, owner, jit_compile, dtype="float32"):
     """Returns a function that makes one forward and backward pass of a Keras layer."""
     import keras
     import tensorflow as tf
@@ -124,7 +131,8 @@ def keras_side(batch, queries, keys, width, heads, owner, jit_compile):
 
     query, value, kernels = arrays(batch, queries, keys, width)
     kind = MultiHeadAttention if owner == "ours" else keras.layers.MultiHeadAttention
-    layer = kind(heads, width // heads, use_bias=False)
+    policy = dtype if dtype == "float32" else f"mixed_{dtype}"
+    layer = kind(heads, width // heads, use_bias=False, dtype=policy)
     layer.build(query.shape, value.shape)
     pairs = zip(kernels, layer.weights, strict=True)
     layer.set_weights([kernel.reshape(weight.shape) for kernel, weight in pairs])
@@ -137,13 +145,13 @@ def keras_side(batch, queries, keys, width, heads, owner, jit_compile):
         value = query if queries == keys else value
         with tf.GradientTape() as tape:
             tape.watch([query, value])
-            loss = tf.reduce_sum(layer(query, value))
+            loss = tf.reduce_sum(tf.cast(layer(query, value), "float32"))
         return loss, tape.gradient(loss, [query, value, *weights])
 
     return lambda: float(step(query, value)[0])
 
 
-def torch_side(batch, queries, keys, width, heads):
+def torch_side(batch, queries, keys, width, heads, dtype="float32"):
     """Returns a function that makes one forward and backward pass with PyTorch in eager mode."""
     import os
 
@@ -162,9 +170,11 @@ def torch_side(batch, queries, keys, width, heads):
     def work():
         for tensor in (query, value, *weights):
             tensor.grad = None
-        sides = zip((query, value, value), weights, strict=False)
-        contexts = scaled_dot_product_attention(*(split(*side) for side in sides))
-        loss = linear(contexts.transpose(1, 2).flatten(2), weights[3]).sum()
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bfloat16"):
+            sides = zip((query, value, value), weights, strict=False)
+            contexts = scaled_dot_product_attention(*(split(*side) for side in sides))
+            outputs = linear(contexts.transpose(1, 2).flatten(2), weights[3])
+        loss = outputs.float().sum()
         loss.backward()
         return loss.item()
 

@@ -22,11 +22,22 @@ def test_all_sides_compute_one_number(keys):
     assert math.isfinite(values[0]) and values == pytest.approx([values[0]] * 3, rel=1e-4)
 
 
-def test_the_peer_computes_it_too(monkeypatch):
+@pytest.mark.parametrize("compiled", [False, True])
+def test_bfloat16_rounds_products_alone(compiled):
+    sizes = {**SIZES, "jit_compile": compiled}
+    exact = heads.keras_side(**sizes, owner="ours")()
+    rounded = [
+        heads.keras_side(**sizes, owner=owner, dtype="bfloat16")() for owner in ("ours", "Keras")
+    ]
+    assert exact not in rounded and rounded == pytest.approx([exact] * 2, abs=0.3)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 0.0), ("bfloat16", 0.3)])
+def test_the_peer_computes_it_too(monkeypatch, dtype, tolerance):
     pytest.importorskip("torch", reason="PyTorch is not installed: no peer to measure")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     ours = heads.keras_side(**SIZES, owner="ours", jit_compile=False)()
-    assert heads.torch_side(**SIZES)() == pytest.approx(ours, rel=1e-4)
+    assert heads.torch_side(**SIZES, dtype=dtype)() == pytest.approx(ours, rel=1e-4, abs=tolerance)
 
 
 def test_ratios_are_those_of_the_medians(monkeypatch, tmp_path, capsys):
