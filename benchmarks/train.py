@@ -55,8 +55,7 @@ def add_arguments(parser) -> None:
     )
     sizes = parser.add_argument_group("sizes", "Each model has its own defaults.")
     for name, text in SIZES.items():
-        defaults = ", ".join(_list_defaults(name))
-        help_text = f"{text} (default: {defaults})"
+        help_text = f"{text} (default: {_list_defaults(name)})"
         sizes.add_argument(
             f"--{name.replace('_', '-')}", type=positive, metavar="N", help=help_text
         )
@@ -93,7 +92,7 @@ def _list_defaults(name):
     for system, row in SYSTEMS.items():
         if name in row.sizes:
             found.setdefault(row.sizes[name], []).append(system)
-    return [f"{size} of {' and '.join(systems)}" for size, systems in found.items()]
+    return "; ".join(f"{size} of {', '.join(systems)}" for size, systems in found.items())
 
 
 def run(arguments, command: str, progress) -> dict:

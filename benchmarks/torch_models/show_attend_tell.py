@@ -33,7 +33,7 @@ class ImageEncoder(nn.Module):
         super().__init__()
         blocks, inputs = [], 1
         for number, (outputs, kernel, stride) in enumerate(
-            [(dim // 4, 5, 2), (dim // 2, 3, 2), (dim, 3, 2), (dim, 3, 1)]
+            [(max(1, dim // 4), 5, 2), (max(1, dim // 2), 3, 2), (dim, 3, 2), (dim, 3, 1)]
         ):
             before, after = (1, 0) if number == 2 else same_padding(side, kernel, stride)
             blocks += [
