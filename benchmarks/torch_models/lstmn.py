@@ -39,13 +39,15 @@ class TorchLSTMN(nn.Module):
         attended = words.new_zeros(words.shape[1:])
         keys = words.new_zeros(1, *attended.shape)
         values = words.new_zeros(1, len(attended), 2 * attended.shape[-1])  # [h; c]
+        outputs = []
         for query, gates in zip(self.queries(words), self.inputs(words), strict=True):
-            scores = torch.tanh(keys + query + self.attended(attended)) @ self.score
+            query = query + self.attended(attended)
+            scores = torch.tanh(keys + query) @ self.score
             weights = torch.softmax(scores, 0).t()[:, None]  # (batch, 1, slots)
             context = torch.bmm(weights, values.transpose(0, 1))[:, 0]
             attended, carry = context.chunk(2, -1)
             hidden, carry = lstm(gates + self.recurrent(attended), carry)
             keys = torch.cat([keys, self.key(hidden)[None]])
             values = torch.cat([values, torch.cat([hidden, carry], -1)[None]])
-        hidden = values[1:, :, : attended.shape[-1]]
-        return self.logits(hidden.transpose(0, 1))
+            outputs.append(hidden)
+        return self.logits(torch.stack(outputs, 1))
