@@ -8,17 +8,18 @@ class CustomStep:
     """Forward, backward, clipping by global norm and update in one `tf.function`.
 
     Args:
-        model: A translator from `{"source", "target"}` to logits.
+        model: A model from a dict of inputs to logits, or to a dict with `logits`.
         optimizer: A Keras optimizer without clipping.
         clip_norm: Positive float, the largest global norm of the gradient.
         jit_compile: Whether to compile with XLA.
+        ignore_class: The label that has no loss; 0 is padding.
 
     Call arguments:
-        inputs: The dict of ids.
-        labels: Ids `(batch, target)`, padded with 0.
+        inputs: The dict of inputs.
+        labels: Ids `(batch, target)`, or classes `(batch,)`.
 
     Returns:
-        The loss a token and the norm of the gradient before clipping.
+        The mean loss of a label and the norm of the gradient before clipping.
     """
 
     def __init__(
@@ -27,8 +28,10 @@ class CustomStep:
         optimizer: keras.optimizers.Optimizer,
         clip_norm: float,
         jit_compile: bool = True,
+        ignore_class: int = 0,
     ) -> None:
         self._model, self._optimizer, self._clip_norm = model, optimizer, clip_norm
+        self._ignore_class = ignore_class
         optimizer.build(model.trainable_variables)
         self._step = tf.function(self._update, jit_compile=jit_compile, autograph=False)
 
@@ -37,9 +40,11 @@ class CustomStep:
 
     def _update(self, inputs, labels):
         with tf.GradientTape() as tape:
-            logits = tf.cast(self._model(inputs, training=True), "float32")
+            outputs = self._model(inputs, training=True)
+            logits = outputs["logits"] if isinstance(outputs, dict) else outputs
+            logits = tf.cast(logits, "float32")
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-            weights = tf.cast(labels != 0, "float32")
+            weights = tf.cast(labels != self._ignore_class, "float32")
             loss = tf.reduce_sum(weights * losses) / tf.reduce_sum(weights)
         variables = self._model.trainable_variables
         gradients = tape.gradient(loss, [variable.value for variable in variables])

@@ -190,4 +190,5 @@ def memory_side(batch, length, width, vocabulary, own):
     """Returns a function that makes a training step."""
     from benchmarks.train import keras_side
 
-    return keras_side(batch, length, length, width, vocabulary, True, keep_memory=own)
+    sizes = {"source_length": length, "target_length": length, "width": width}
+    return keras_side("xla", own, batch=batch, vocabulary=vocabulary, **sizes)

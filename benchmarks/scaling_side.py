@@ -8,7 +8,7 @@ import os
 
 import tensorflow as tf
 
-from benchmarks.train import example_batch
+from benchmarks.training_systems import example_batch
 from examples.memory import keep_freed_memory
 from examples.training.distribution import ReplicatedModel, distribute
 from examples.training.fitting import make_trainer

@@ -4,28 +4,26 @@
     python -m benchmarks train --model transformer --dtypes float32 bfloat16
     python -m benchmarks train --model convs2s --repeats 31 --json train.json
     python -m benchmarks train --sides xla fit --steps 20 --shapes 3
+    python -m benchmarks train --model han --sentences 50 --repeats 9
 
-A step is forward, backward, clipping by global norm and Adam, on a batch of full sentences (no
-padding), the same ids on every side. Ours is the model of `examples.models` with a step written
-by hand, `benchmarks.custom_step`, in graph mode and under XLA, or with `compile`, `fit` and the
-callback `XLASteps`. The peers are
+A step is forward, backward, clipping by global norm and Adam, on a full batch (no padding), the
+same arrays on every side; `benchmarks.training_systems` has the models and their batches. Ours is
+the model of `examples.models` with a step written by hand, `benchmarks.custom_step`, in graph mode
+and under XLA, or with `compile`, `fit` and the callback `XLASteps`. The peers are
 `benchmarks.torch_models`, the same functions (tests copy the weights and compare logits), in eager
 mode and compiled by `torch.compile`. In bfloat16 ours has the policy `mixed_bfloat16` and PyTorch
-autocast: products in bfloat16, weights and updates in float32. A token is a target token.
+autocast: products in bfloat16, weights and updates in float32.
 
 For orientation, on a machine of two cores with AVX512 the RNNsearch step of 28 GFLOP has a floor
 near 0.12 s in float32; a plain version took 0.27 s under XLA and 0.35 s in eager PyTorch.
 """
 
-import dataclasses
 import statistics
-from collections.abc import Callable
-
-import numpy as np
 
 from benchmarks import report as reports
-from benchmarks.arguments import add_number
+from benchmarks.arguments import add_number, positive
 from benchmarks.harness import BenchmarkError, Case, measure_times, summary
+from benchmarks.training_systems import SYSTEMS
 from examples.memory import keep_freed_memory
 
 REPEATS = 15
@@ -35,73 +33,14 @@ PEERS = {"torch": "PyTorch, eager", "compiled": "PyTorch, compiled"}
 PEER = PEERS["torch"]
 CLIP_NORM = 1.0
 LEARNING_RATE = 0.001
-
-
-@dataclasses.dataclass(frozen=True)
-class System:
-    """A model that is measured.
-
-    Attributes:
-        title: Its name, with the sizes that no flag sets.
-        ours: Callable of `(vocabulary, width, dtype)` that returns the Keras model.
-        torch: Callable of `(vocabulary, width)` that returns the PyTorch module.
-    """
-
-    title: str
-    ours: Callable
-    torch: Callable
-
-
-def our_rnnsearch(vocabulary, width, dtype):
-    """Returns RNNsearch of `width` units throughout."""
-    from examples.models import rnnsearch
-
-    sizes = {"units": width, "embedding_dim": width, "maxout_units": width}
-    return rnnsearch.build(vocabulary, vocabulary, **sizes, dtype=dtype)
-
-
-def torch_rnnsearch(vocabulary, width):
-    """Returns the same in PyTorch."""
-    from benchmarks.torch_models.rnnsearch import TorchRNNsearch
-
-    return TorchRNNsearch(vocabulary, width)
-
-
-def our_transformer(vocabulary, width, dtype):
-    """Returns a Transformer of 3 and 3 layers, 4 heads, an inner width of 4 times `width`."""
-    from examples.models import transformer
-
-    sizes = {"layers": 3, "units": width, "heads": 4, "feed_forward_dim": 4 * width}
-    return transformer.build(vocabulary, vocabulary, **sizes, dropout=0.0, dtype=dtype)
-
-
-def torch_transformer(vocabulary, width):
-    """Returns the same in PyTorch."""
-    from benchmarks.torch_models.transformer import TorchTransformer
-
-    return TorchTransformer(vocabulary, width, heads=4, hidden=4 * width, layers=3)
-
-
-def our_convs2s(vocabulary, width, dtype):
-    """Returns ConvS2S of 4 and 4 blocks of kernel size 3."""
-    from examples.models import convs2s
-
-    sizes = {"embedding_dim": width, "units": width, "kernel_size": 3}
-    sizes |= {"encoder_layers": 4, "decoder_layers": 4}
-    return convs2s.build(vocabulary, vocabulary, **sizes, dropout=0.0, dtype=dtype)
-
-
-def torch_convs2s(vocabulary, width):
-    """Returns the same in PyTorch."""
-    from benchmarks.torch_models.convs2s import TorchConvS2S
-
-    return TorchConvS2S(vocabulary, width, layers=4, kernel=3)
-
-
-SYSTEMS = {
-    "rnnsearch": System("RNNsearch", our_rnnsearch, torch_rnnsearch),
-    "transformer": System("Transformer, 3 + 3 layers, 4 heads", our_transformer, torch_transformer),
-    "convs2s": System("ConvS2S, 4 + 4 blocks, kernel 3", our_convs2s, torch_convs2s),
+SIZES = {
+    "batch": "sentence pairs, images, documents or texts in a step",
+    "source_length": "words of a source sentence, or of a document's sentence",
+    "target_length": "words of a target sentence, of a caption or of a text",
+    "sentences": "sentences of a document",
+    "side": "points on a side of an image",
+    "width": "units of the embeddings and of all layers alike, or what these are fractions of",
+    "vocabulary": "words in each vocabulary",
 }
 
 
@@ -114,13 +53,13 @@ def add_arguments(parser) -> None:
         default="rnnsearch",
         help="which model (default: %(default)s)",
     )
-    sizes = parser.add_argument_group("sizes")
+    sizes = parser.add_argument_group("sizes", "Each model has its own defaults.")
+    for name, text in SIZES.items():
+        help_text = f"{text} (default: {_list_defaults(name)})"
+        sizes.add_argument(
+            f"--{name.replace('_', '-')}", type=positive, metavar="N", help=help_text
+        )
     for flag, default, text in (
-        ("--batch", 64, "sentence pairs in a step"),
-        ("--source-length", 20, "words of a source sentence"),
-        ("--target-length", 20, "words of a target sentence"),
-        ("--width", 256, "units of the embeddings and of all layers alike"),
-        ("--vocabulary", 8000, "words in each of the two vocabularies"),
         ("--steps", 1, "steps in a measured call, which is one epoch of fit"),
         ("--shapes", 1, "lengths that take turns, each three words shorter than the one before"),
     ):
@@ -147,31 +86,32 @@ def add_arguments(parser) -> None:
     )
 
 
+def _list_defaults(name):
+    """Returns the defaults of a size, each with the models that have it."""
+    found: dict[int, list[str]] = {}
+    for system, row in SYSTEMS.items():
+        if name in row.sizes:
+            found.setdefault(row.sizes[name], []).append(system)
+    return "; ".join(f"{size} of {', '.join(systems)}" for size, systems in found.items())
+
+
 def run(arguments, command: str, progress) -> dict:
     """Measures all sides and returns the filled report."""
+    system = SYSTEMS[arguments.system]
+    sizes = system.choose_sizes({name: getattr(arguments, name) for name in SIZES})
+    shapes = shorten(sizes, arguments.shapes)
     options = {
         "system": arguments.system,
-        "batch": arguments.batch,
-        "source_length": arguments.source_length,
-        "target_length": arguments.target_length,
-        "width": arguments.width,
-        "vocabulary": arguments.vocabulary,
+        **sizes,
         "steps": arguments.steps,
         "shapes": arguments.shapes,
         "keep_memory": not arguments.default_malloc,
     }
-    shortest = min(arguments.source_length, arguments.target_length)
-    if 3 * (arguments.shapes - 1) >= shortest:
-        raise BenchmarkError(
-            f"--shapes {arguments.shapes} needs sentences of more than {3 * arguments.shapes - 3} "
-            f"words. Received: {shortest}"
-        )
-    title = SYSTEMS[arguments.system].title
     settings = {**options, "dtypes": arguments.dtypes, "threads": arguments.threads}
+    listed = ", ".join(f"{name.replace('_', ' ')} {size:,}" for name, size in sizes.items())
     title = (
-        f"{title} training step: batch {arguments.batch}, lengths {arguments.source_length} and "
-        f"{arguments.target_length}, width {arguments.width}, vocabulary {arguments.vocabulary:,}, "
-        f"{arguments.threads} threads, median of {arguments.repeats} rounds"
+        f"{system.title}, training step: {listed}, {arguments.threads} threads, median of "
+        f"{arguments.repeats} rounds"
     )
     report = reports.new_report("train", title, command, settings)
     results = measure_times(
@@ -185,11 +125,28 @@ def run(arguments, command: str, progress) -> dict:
         if "seconds" in result and arguments.steps > 1:
             result["seconds"] = [seconds / arguments.steps for seconds in result["seconds"]]
             result.update(summary(result["seconds"]))
-    length = statistics.mean(arguments.target_length - 3 * n for n in range(arguments.shapes))
-    fill(report, results, tokens=arguments.batch * length)
+    fill(report, results, statistics.mean(map(system.count, shapes)), system.unit)
     kept = "gives back" if arguments.default_malloc else "keeps"
     report["notes"].append(f"On every side the C library {kept} freed memory.")
     return report
+
+
+def shorten(sizes: dict[str, int], shapes: int) -> list[dict[str, int]]:
+    """Returns the sizes of `shapes` batches, each three words shorter than the one before.
+
+    Raises:
+        BenchmarkError: If no word would be left.
+    """
+    lengths = {name: size for name, size in sizes.items() if name.endswith("_length")}
+    if 3 * (shapes - 1) >= min(lengths.values()):
+        raise BenchmarkError(
+            f"--shapes {shapes} needs sentences of more than {3 * shapes - 3} words. "
+            f"Received: {min(lengths.values())}"
+        )
+    return [
+        {**sizes, **{name: length - 3 * n for name, length in lengths.items()}}
+        for n in range(shapes)
+    ]
 
 
 def cases(options: dict, sides=("xla", "graph", "torch"), dtypes=("float32",)) -> list[Case]:
@@ -208,9 +165,9 @@ def cases(options: dict, sides=("xla", "graph", "torch"), dtypes=("float32",)) -
     return found
 
 
-def fill(report: dict, results: dict[str, dict], tokens: int) -> None:
+def fill(report: dict, results: dict[str, dict], tokens: float, unit: str) -> None:
     """Writes the rows, the table's lines and the notes into `report`."""
-    report["columns"] = ["side", "a step", "quartiles", "fastest", "target tokens/s"]
+    report["columns"] = ["side", "a step", "quartiles", "fastest", f"{unit}/s"]
     report["columns"] += ["speed, PyTorch = 1", "first call"]
     peer = results.get(PEER, {}).get("median_seconds")
     for name, result in results.items():
@@ -265,35 +222,28 @@ def best_against_best(results: dict[str, dict]) -> list[str]:
     return notes
 
 
-def example_batch(batch, source_length, target_length, vocabulary):
-    """Returns ids `(source, target, labels)` of full sentences, the same on every side."""
-    generator = np.random.default_rng(1)
-    source = generator.integers(4, vocabulary, (batch, source_length), dtype="int32")
-    labels = generator.integers(4, vocabulary, (batch, target_length), dtype="int32")
-    source[:, -1] = labels[:, -1] = 3
-    start = np.full((batch, 1), 2, "int32")
-    return source, np.concatenate([start, labels[:, :-1]], axis=1), labels
-
-
-def example_batches(batch, source_length, target_length, vocabulary, shapes, steps):
+def example_batches(system: str, sizes: dict[str, int], shapes: int, steps: int):
     """Returns the batches of `steps` steps; `shapes` lengths take turns."""
-    lengths = [(source_length - 3 * n, target_length - 3 * n) for n in range(shapes)]
-    different = [example_batch(batch, *pair, vocabulary) for pair in lengths]
+    different = [SYSTEMS[system].batch(each) for each in shorten(sizes, shapes)]
     return [different[n % shapes] for n in range(steps)]
 
 
+def _any_length(tensor):
+    """Returns the spec of a tensor with axes of any size, but for an image's sides and channels."""
+    import tensorflow as tf
+
+    shape = tensor.shape[1:] if tensor.dtype.is_floating else [None] * (tensor.shape.rank - 1)
+    return tf.TensorSpec([None, *shape], tensor.dtype)
+
+
 def keras_side(
-    batch,
-    source_length,
-    target_length,
-    width,
-    vocabulary,
     mode="xla",
     keep_memory=True,
     system="rnnsearch",
     dtype="float32",
     steps=1,
     shapes=1,
+    **sizes,
 ):
     """Returns a function that makes `steps` training steps with this project."""
     if keep_memory:
@@ -307,24 +257,22 @@ def keras_side(
 
     keras.utils.set_random_seed(1)
     policy = None if dtype == "float32" else f"mixed_{dtype}"
-    model = SYSTEMS[system].ours(vocabulary, width, policy)
-    arrays = example_batches(batch, source_length, target_length, vocabulary, shapes, steps)
-    batches = [
-        ({"source": tf.constant(source), "target": tf.constant(target)}, tf.constant(labels))
-        for source, target, labels in arrays
-    ]
+    model, ignored = SYSTEMS[system].ours(sizes, policy), SYSTEMS[system].ignore_class
+    batches = keras.tree.map_structure(tf.constant, example_batches(system, sizes, shapes, steps))
     if mode == "fit":
         optimizer = keras.optimizers.Adam(LEARNING_RATE, global_clipnorm=CLIP_NORM)
-        model.compile(optimizer, TokenCrossentropy(), jit_compile=True)
-        ids = tf.TensorSpec([None, None], "int32")
-        specs = ({"source": ids, "target": ids}, ids)
+        classes = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        loss = TokenCrossentropy() if ignored == 0 else classes
+        loss = {"logits": loss} if isinstance(model.output, dict) else loss
+        model.compile(optimizer, loss, jit_compile=True)
+        specs = keras.tree.map_structure(_any_length, batches[0])
         data = tf.data.Dataset.from_generator(lambda: batches, output_signature=specs)
         data = data.cache().prefetch(2)
         steps = XLASteps()
         return lambda: model.fit(data, verbose=0, callbacks=[steps]).history["loss"][0]
 
     optimizer = keras.optimizers.Adam(LEARNING_RATE)
-    step = CustomStep(model, optimizer, CLIP_NORM, jit_compile=mode == "xla")
+    step = CustomStep(model, optimizer, CLIP_NORM, jit_compile=mode == "xla", ignore_class=ignored)
 
     def work():
         results = [step(inputs, labels) for inputs, labels in batches]
@@ -334,17 +282,13 @@ def keras_side(
 
 
 def torch_side(
-    batch,
-    source_length,
-    target_length,
-    width,
-    vocabulary,
     compiled=False,
     keep_memory=True,
     system="rnnsearch",
     dtype="float32",
     steps=1,
     shapes=1,
+    **sizes,
 ):
     """Returns a function that makes `steps` training steps with PyTorch, eager or compiled."""
     if keep_memory:
@@ -353,14 +297,13 @@ def torch_side(
 
     import torch
 
-    from benchmarks.torch_models.training import adam, make_step
+    from benchmarks.torch_models.training import adam, as_tensors, make_step
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     torch.manual_seed(1)
-    model = SYSTEMS[system].torch(vocabulary, width)
+    model, ignored = SYSTEMS[system].torch(sizes), SYSTEMS[system].ignore_class
     optimizer = adam(model, LEARNING_RATE)
     model = torch.compile(model) if compiled else model
-    step = make_step(model, optimizer, CLIP_NORM, bfloat16=dtype == "bfloat16")
-    arrays = example_batches(batch, source_length, target_length, vocabulary, shapes, steps)
-    batches = [[torch.from_numpy(ids.astype("int64")) for ids in triple] for triple in arrays]
-    return lambda: [step(*ids) for ids in batches][-1]
+    step = make_step(model, optimizer, CLIP_NORM, dtype == "bfloat16", ignored)
+    batches = [as_tensors(*batch) for batch in example_batches(system, sizes, shapes, steps)]
+    return lambda: [step(*batch) for batch in batches][-1]

@@ -175,7 +175,8 @@ def translator(system, width, layers, vocabulary, policy, heads=4):
 
 def training(system, batch, length, width, layers, vocabulary, dtype):
     """Forward, backward, clipping by global norm and Adam on full sentences."""
-    from benchmarks.train import CLIP_NORM, LEARNING_RATE, example_batch
+    from benchmarks.train import CLIP_NORM, LEARNING_RATE
+    from benchmarks.training_systems import example_batch
 
     policy = dtype if dtype == "float32" else f"mixed_{dtype}"
     model = translator(system, width, layers, vocabulary, policy)

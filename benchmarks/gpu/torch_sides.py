@@ -125,7 +125,8 @@ def training(system, batch, length, width, layers, vocabulary, dtype, compiled=F
     from benchmarks.torch_models.rnnsearch import TorchRNNsearch
     from benchmarks.torch_models.training import adam
     from benchmarks.torch_models.transformer import TorchTransformer
-    from benchmarks.train import CLIP_NORM, LEARNING_RATE, example_batch
+    from benchmarks.train import CLIP_NORM, LEARNING_RATE
+    from benchmarks.training_systems import example_batch
 
     torch.manual_seed(1)
     if system == "rnnsearch":

@@ -8,8 +8,26 @@ import pytest
 from benchmarks import attention, pieces, train
 from benchmarks.__main__ import main
 from benchmarks.harness import BenchmarkError
+from benchmarks.training_systems import SYSTEMS
 
-SIZES = {"batch": 3, "source-length": 5, "target-length": 4, "width": 6, "vocabulary": 11}
+TINY = {
+    "batch": 3,
+    "source_length": 5,
+    "target_length": 4,
+    "sentences": 2,
+    "side": 17,
+    "width": 8,
+    "vocabulary": 11,
+}
+EXAMPLES = ("show-attend-tell", "han", "lstmn")
+
+
+def sizes_of(system):
+    return {name: TINY[name] for name in SYSTEMS[system].sizes}
+
+
+def flags_of(system):
+    return [f"--{name.replace('_', '-')}={size}" for name, size in sizes_of(system).items()]
 
 
 def times(median):
@@ -197,34 +215,74 @@ def test_a_failing_side_exits_with_1_in_one_line(monkeypatch, capsys):
     assert capsys.readouterr().err == "benchmarks: 'ours' failed: ValueError: no such size\n"
 
 
-def test_the_peer_of_training_runs_from_end_to_end(capsys, tmp_path):
+@pytest.mark.parametrize("system", ["rnnsearch", *EXAMPLES])
+def test_the_peer_of_training_runs_from_end_to_end(system, capsys, tmp_path):
     pytest.importorskip("torch", reason="PyTorch is not installed: no peer to measure")
     path = tmp_path / "train.json"
-    sizes = [f"--{name}={value}" for name, value in SIZES.items()]
-    words = ["train", *sizes, "--repeats", "3", "--sides", "torch", "--threads", "1"]
-    assert main([*words, "--json", str(path)]) == 0, capsys.readouterr().err
+    words = ["train", "--model", system, *flags_of(system), "--repeats", "3", "--threads", "1"]
+    assert main([*words, "--sides", "torch", "--json", str(path)]) == 0, capsys.readouterr().err
     rows = rows_of(path)
     assert list(rows) == ["PyTorch, eager"]
     assert len(rows["PyTorch, eager"]["seconds"]) == 3
     assert 0 < rows["PyTorch, eager"]["fastest_seconds"] <= rows["PyTorch, eager"]["median_seconds"]
 
 
-@pytest.mark.thorough
-def test_our_training_side_learns():
-    work = train.keras_side(
-        **{name.replace("-", "_"): value for name, value in SIZES.items()}, mode="graph"
-    )
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_peer_trains_on_its_example_batch(system, dtype, monkeypatch):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: no peer to train")
+    monkeypatch.setenv("OMP_NUM_THREADS", str(torch.get_num_threads()))
+    work = train.torch_side(system=system, dtype=dtype, **sizes_of(system))
     losses = [work() for _ in range(40)]
-    assert losses[0] == pytest.approx(math.log(SIZES["vocabulary"]), rel=0.1)
     assert losses[-1] < losses[0] - 0.02
 
 
 @pytest.mark.thorough
-def test_fit_trains_as_the_custom_step_does():
-    sizes = {name.replace("-", "_"): value for name, value in SIZES.items()}
-    sizes |= {"source_length": 8, "target_length": 7, "steps": 2, "shapes": 2}
-    custom, fit = (train.keras_side(**sizes, mode=mode) for mode in ("graph", "fit"))
+@pytest.mark.parametrize("system", EXAMPLES)
+def test_our_side_of_training_runs_from_end_to_end(system, capsys, tmp_path):
+    path = tmp_path / "train.json"
+    words = ["train", "--model", system, *flags_of(system), "--repeats", "1", "--warmup", "1"]
+    assert main([*words, "--sides", "graph", "--json", str(path)]) == 0, capsys.readouterr().err
+    assert rows_of(path)["ours, graph"]["median_seconds"] > 0
+    assert f"{SYSTEMS[system].unit}/s" in capsys.readouterr().out
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("system", ["rnnsearch", *EXAMPLES])
+def test_our_training_side_learns(system):
+    work = train.keras_side(system=system, mode="graph", **sizes_of(system))
+    losses = [work() for _ in range(40)]
+    classes = 2 if system == "han" else TINY["vocabulary"]
+    assert losses[0] == pytest.approx(math.log(classes), rel=0.1)
+    assert losses[-1] < losses[0] - 0.02
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("system", ["rnnsearch", *EXAMPLES])
+def test_fit_trains_as_the_custom_step_does(system):
+    lengths = {"source_length": 8, "target_length": 7, "steps": 2, "shapes": 2}
+    sizes = sizes_of(system)
+    sizes |= {name: size for name, size in lengths.items() if name in (*sizes, "steps", "shapes")}
+    custom, fit = (train.keras_side(system=system, mode=m, **sizes) for m in ("graph", "fit"))
     assert [fit() for _ in range(4)] == pytest.approx([custom() for _ in range(4)], rel=1e-4)
+
+
+def test_each_model_has_sizes_of_its_own(measured, capsys, tmp_path):
+    path = tmp_path / "train.json"
+    assert main(["train", "--model", "han", "--sentences", "7", "--json", str(path)]) == 0
+    settings = json.loads(path.read_text())["settings"]
+    expected = {"batch": 16, "sentences": 7, "source_length": 25, "vocabulary": 20000}
+    assert expected.items() <= settings.items() and "target_length" not in settings
+    words = rows_of(path)["ours, XLA"]["tokens_per_second"]
+    assert words == pytest.approx(16 * 7 * 25 / 0.1)
+    assert "words/s" in capsys.readouterr().out
+
+
+def test_sizes_that_a_model_does_not_have_are_refused(measured, capsys):
+    assert main(["train", "--model", "lstmn", "--source-length", "5"]) == 1
+    message = "has the sizes --batch, --target-length, --width, --vocabulary."
+    assert f"{message} Received: --source-length 5" in capsys.readouterr().err
+    assert not measured
 
 
 def test_lengths_that_would_be_used_up_are_refused(capsys, measured):

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from benchmarks.custom_step import CustomStep
-from benchmarks.train import example_batch
+from benchmarks.training_systems import example_batch
 
 torch = pytest.importorskip(
     "torch", reason="PyTorch is not installed: the training benchmark's peer is NOT tested"

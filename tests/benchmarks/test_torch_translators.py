@@ -6,29 +6,15 @@ import pytest
 import tensorflow as tf
 from seeds import set_seed
 
-from benchmarks import train
 from benchmarks.custom_step import CustomStep
+from benchmarks.training_systems import SYSTEMS
 
 torch = pytest.importorskip(
     "torch", reason="PyTorch is not installed: the training benchmark's peers are NOT tested"
 )
+from torch_weights import array, assign, assign_dense, draw_weights  # noqa: E402  needs PyTorch
+
 WIDTH, VOCABULARY = 12, 23
-
-
-def array(weight):
-    return keras.ops.convert_to_numpy(weight)
-
-
-def assign(parameter, value):
-    with torch.no_grad():
-        parameter.copy_(torch.from_numpy(np.ascontiguousarray(value)))
-
-
-def assign_dense(linear, *layers):
-    """One linear map from dense layers side by side."""
-    assign(linear.weight, np.concatenate([array(layer.kernel) for layer in layers], axis=1).T)
-    if linear.bias is not None:
-        assign(linear.bias, np.concatenate([array(layer.bias) for layer in layers]))
 
 
 def assign_norm(norm, layer):
@@ -120,12 +106,9 @@ def one_thread():
 @pytest.fixture(scope="module", params=COPY)
 def twins(request):
     set_seed(3)
-    system = train.SYSTEMS[request.param]
-    model = system.ours(VOCABULARY, WIDTH, None)
-    generator = np.random.default_rng(3)
-    for weight in model.weights:  # biases too, which begin at zero
-        weight.assign(generator.normal(scale=0.4, size=weight.shape))
-    peer = system.torch(VOCABULARY, WIDTH)
+    system, sizes = SYSTEMS[request.param], {"vocabulary": VOCABULARY, "width": WIDTH}
+    model, peer = system.ours(sizes, None), system.torch(sizes)
+    draw_weights(model, 0.4)
     COPY[request.param](model, peer)
     return model, peer
 

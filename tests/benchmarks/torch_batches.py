@@ -2,7 +2,7 @@
 
 import torch
 
-from benchmarks.train import example_batch
+from benchmarks.training_systems import example_batch
 
 
 def padded_batch(vocabulary):
