@@ -60,8 +60,8 @@ ASK_THE_BACKEND = {
     "keras_attention/kernels/custom_gradients.py",
     "keras_attention/kernels/execution.py",
     "keras_attention/kernels/products.py",
+    "keras_attention/search/_beam_search_invariants.py",
     "keras_attention/search/_indexing.py",
-    "keras_attention/search/_invariants.py",
 }
 
 

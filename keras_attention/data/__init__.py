@@ -8,8 +8,8 @@ Word alignments: `read_links` and `write_links` for Pharaoh files, `links_to_arr
 `GuidedAlignmentLoss`, `find_links` for those of attention weights.
 """
 
-from keras_attention.data.base import ResumableData
 from keras_attention.data.resumable_arrays import ResumableArrays
+from keras_attention.data.resumable_data import ResumableData
 from keras_attention.data.resumable_dataset import ResumableDataset
 from keras_attention.data.word_alignments import (
     find_links,

@@ -29,7 +29,7 @@ from keras_attention._utils.tensor_types import (
 from keras_attention.attention import BahdanauAttention
 from keras_attention.attention.base import AttentionMechanism
 from keras_attention.decoders._maxout_decoder import MaxoutDecoder
-from keras_attention.recurrent._cells import CellAdapter
+from keras_attention.recurrent._cell_adapter import CellAdapter
 from keras_attention.recurrent.attention_rnn import AttentionRNN
 from keras_attention.recurrent.bahdanau_gru import BahdanauGRUCell
 from keras_attention.recurrent.skip_first_update import SkipFirstUpdate

@@ -25,7 +25,7 @@ from keras_attention._utils.tensor_types import (
     Structure,
     Tensor,
 )
-from keras_attention.glimpses.gaussian_window import (
+from keras_attention.glimpses._gaussian_filters import (
     GaussianWindow,
     read_patch,
     window_filters,

@@ -34,7 +34,7 @@ from keras_attention._utils.tensor_types import (
     Tensor,
     TensorLike,
 )
-from keras_attention.glimpses.gaussian_window import read_patch
+from keras_attention.glimpses._gaussian_filters import read_patch
 
 
 def mean_filters(center: TensorLike, side: float, size: int, length: int) -> Tensor:

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_attention._utils.initializers import recurrent_initializer
-from keras_attention.recurrent._cells import CellAdapter
+from keras_attention.recurrent._cell_adapter import CellAdapter
 
 CONTROLLERS = ("lstm", "feed_forward")
 

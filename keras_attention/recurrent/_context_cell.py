@@ -23,7 +23,7 @@ from keras_attention._utils.tensor_types import (
     Tensor,
     TensorLike,
 )
-from keras_attention.recurrent._cells import CellAdapter
+from keras_attention.recurrent._cell_adapter import CellAdapter
 
 
 class ContextCell(Cell):

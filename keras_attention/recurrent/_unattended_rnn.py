@@ -15,7 +15,7 @@ from keras_attention._utils.loop import run_loop
 from keras_attention._utils.masked_sequences import gather_last_valid
 from keras_attention._utils.recomputation import Recomputable
 from keras_attention._utils.shapes import get_shape
-from keras_attention.recurrent._cells import CellAdapter
+from keras_attention.recurrent._cell_adapter import CellAdapter
 from keras_attention.validation import check_ready
 
 

@@ -38,7 +38,7 @@ from keras_attention._utils.tensor_types import (
 from keras_attention.attention.base import AttentionMechanism
 from keras_attention.kernels.products import Dense
 from keras_attention.recurrent import _attention_loop
-from keras_attention.recurrent._cells import CellAdapter
+from keras_attention.recurrent._cell_adapter import CellAdapter
 from keras_attention.validation import check_ready
 
 

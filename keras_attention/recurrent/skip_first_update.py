@@ -16,7 +16,7 @@ from keras_attention._utils.tensor_types import (
     Tensor,
     TensorLike,
 )
-from keras_attention.recurrent._cells import CellAdapter
+from keras_attention.recurrent._cell_adapter import CellAdapter
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

@@ -11,7 +11,7 @@ Code name -> paper name: `query` -> s_t, `key` -> h_j, `previous_weights` -> c^t
 import keras
 
 from keras_attention._utils.tensor_types import Tensor, TensorLike
-from keras_attention.scorers._weight_reader import AttentionHistoryScorer
+from keras_attention.scorers._attention_history_scorer import AttentionHistoryScorer
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

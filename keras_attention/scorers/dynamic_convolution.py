@@ -33,7 +33,10 @@ from keras_attention._utils.tensor_types import (
     Tensor,
     TensorLike,
 )
-from keras_attention.scorers._weight_reader import WeightReader, check_odd_kernel_size
+from keras_attention.scorers._attention_history_scorer import (
+    PreviousWeightsScorer,
+    check_odd_kernel_size,
+)
 from keras_attention.scorers.location_sensitive import location_features
 
 MIN_PRIOR = 1e-6  # lower bound of the prior, from the paper
@@ -73,7 +76,7 @@ def log_prior(weights: TensorLike, taps: list[float]) -> Tensor:
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class DynamicConvolutionScorer(WeightReader):
+class DynamicConvolutionScorer(PreviousWeightsScorer):
     """Scores keys by their distance to the last attended ones, with filters made by the query.
 
     Use it if source and target are long and in the same order, as in speech synthesis: of the keys

@@ -23,7 +23,10 @@ from keras_attention._utils.tensor_types import (
     Tensor,
     TensorLike,
 )
-from keras_attention.scorers._weight_reader import AttentionHistoryScorer, check_odd_kernel_size
+from keras_attention.scorers._attention_history_scorer import (
+    AttentionHistoryScorer,
+    check_odd_kernel_size,
+)
 
 
 def location_features(weights: TensorLike, kernel: TensorLike) -> Tensor:

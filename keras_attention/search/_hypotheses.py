@@ -18,7 +18,6 @@ from keras import ops
 
 from keras_attention._utils.shapes import get_shape, reduce_rows
 from keras_attention.search._end_ids import is_end
-from keras_attention.search._fused_step import add_fusion_terms
 from keras_attention.search._indexing import (
     gather_per_row,
     gather_together,
@@ -32,6 +31,7 @@ from keras_attention.search._log_probs import (
     compute_log_probs,
     softmax_denominator,
 )
+from keras_attention.search._shallow_fusion_step import add_fusion_terms
 from keras_attention.search.chunked_top_k import chunked_top_k
 
 MIN_SCORE = IMPOSSIBLE * 0.9  # the lowest score of a real hypothesis, above that of padding

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from keras_attention import validation
 from keras_attention.search._checked_step import CheckedStep
-from keras_attention.search._fused_step import FusedStep
 from keras_attention.search._length_limits import resolve_max_lengths
+from keras_attention.search._shallow_fusion_step import ShallowFusionStep
 from keras_attention.search._token_rules import TokenRules
 from keras_attention.search.constraints import Constraints
 from keras_attention.search.shallow_fusion import check_fusion
@@ -15,14 +15,14 @@ class SearchSpec(NamedTuple):
     """The specification of a search.
 
     Attributes:
-        checked_step: The `CheckedStep`, or a `FusedStep` around it.
+        checked_step: The `CheckedStep`, or a `ShallowFusionStep` around it.
         max_length: Int, the width of the result.
         limits: Int32 `(batch,)`, the maximum number of tokens of each batch element.
         rules: The `TokenRules`.
         special_ids: The `SpecialIds`.
     """
 
-    checked_step: CheckedStep | FusedStep
+    checked_step: CheckedStep | ShallowFusionStep
     max_length: int
     limits: object
     rules: TokenRules
@@ -42,7 +42,7 @@ class SearchSpec(NamedTuple):
         check_fusion(owner, fusion)
         checked_step = CheckedStep(owner, step, state, memory)
         if fusion is not None and fusion.weight > 0.0:
-            checked_step = FusedStep(checked_step, fusion)
+            checked_step = ShallowFusionStep(checked_step, fusion)
         limits = resolve_max_lengths(owner, max_length, constraints.max_lengths, checked_step.batch)
         rules = TokenRules(owner, checked_step.batch, max_length, constraints)
         return cls(checked_step, max_length, limits, rules, constraints.special_ids)

@@ -10,7 +10,7 @@ from typing import TypedDict, Unpack
 
 from keras_attention import validation
 from keras_attention._utils.tensor_types import Step, Structure, Tensor
-from keras_attention.search._invariants import BeamSearchInvariants, SearchInputs
+from keras_attention.search._beam_search_invariants import BeamSearchInvariants, SearchInputs
 from keras_attention.search._search_loop import EagerSearchWarning
 from keras_attention.search.beam_options import BeamOptions
 from keras_attention.search.constraints import SpecialIds, check_special_ids

@@ -7,7 +7,6 @@ It equals `beam_search` with `beam_width=1` and no penalty, token for token. Wit
 """
 
 from keras_attention._utils.tensor_types import Step, Structure, Tensor, TensorLike
-from keras_attention.search._fused_step import add_fusion_terms
 from keras_attention.search._indexing import gather_per_row
 from keras_attention.search._log_probs import (
     POSSIBLE_THRESHOLD,
@@ -15,6 +14,7 @@ from keras_attention.search._log_probs import (
     softmax_denominator,
 )
 from keras_attention.search._search_spec import SearchSpec
+from keras_attention.search._shallow_fusion_step import add_fusion_terms
 from keras_attention.search._single_hypothesis import ChosenTokens, SingleLoop
 from keras_attention.search.chunked_top_k import chunked_top_k
 from keras_attention.search.constraints import Constraints

@@ -6,7 +6,7 @@ import pytest
 from tf_or_skip import tf
 
 from keras_attention import GaussianGlimpse, GaussianWriter
-from keras_attention.glimpses.gaussian_window import (
+from keras_attention.glimpses._gaussian_filters import (
     gaussian_filters,
     gaussian_window,
     window_filters,

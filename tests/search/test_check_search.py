@@ -9,8 +9,8 @@ from tf_or_skip import tf
 
 from keras_attention.search import (
     BeamOptions,
+    _beam_search_invariants,
     _enumeration,
-    _invariants,
     beam_search,
     check_beam_search,
 )
@@ -185,7 +185,7 @@ SPOILED = {
 @pytest.mark.parametrize("fault", list(SPOILED))
 def test_each_fault_of_a_search_is_found(fault, monkeypatch):
     change, only, text = SPOILED[fault]
-    monkeypatch.setattr(_invariants, "beam_search", broken(change, only))
+    monkeypatch.setattr(_beam_search_invariants, "beam_search", broken(change, only))
     with pytest.raises(AssertionError, match=f"check_beam_search found (that )?{text}"):
         check(model_of(end_bias=0.5))
 

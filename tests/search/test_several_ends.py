@@ -23,7 +23,7 @@ from tf_or_skip import tf
 
 from keras_attention.search import (
     SpecialIds,
-    _invariants,
+    _beam_search_invariants,
     beam_search,
     check_beam_search,
     greedy_search,
@@ -145,7 +145,9 @@ def test_check_beam_search_knows_all_ends():
 def test_check_beam_search_finds_other_ends():
     model = drawn(36, vocabulary=7)
     found = search(model, beam_width=3, max_length=4, end_id=ENDS)
-    invariants = _invariants.BeamSearchInvariants(model.step, SpecialIds(), 1e-4, max_length=4)
+    invariants = _beam_search_invariants.BeamSearchInvariants(
+        model.step, SpecialIds(), 1e-4, max_length=4
+    )
     with pytest.raises(AssertionError, match="does not end with EOS"):
         invariants.check_well_formed(found)
 

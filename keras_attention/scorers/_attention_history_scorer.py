@@ -21,7 +21,7 @@ def check_odd_kernel_size(owner: str, kernel_size: int) -> int:
     return size
 
 
-class WeightReader(Scorer):
+class PreviousWeightsScorer(Scorer):
     """Checks the shape of the earlier weights; abstract.
 
     A subclass sets `reads_weights` and defines `score`.
@@ -45,7 +45,7 @@ class WeightReader(Scorer):
             validation.check_previous_weights(type(self).__name__, previous_weights, shape, axes)
 
 
-class AttentionHistoryScorer(WeightReader, TanhScorer):
+class AttentionHistoryScorer(PreviousWeightsScorer, TanhScorer):
     """Adds features of earlier attention weights inside the tanh; abstract.
 
     It extends `_tanh_scorer`: f_j is computed from the weights that earlier steps gave to key j.

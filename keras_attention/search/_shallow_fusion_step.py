@@ -12,7 +12,7 @@ from keras_attention.search._log_probs import (
 )
 
 
-class FusedStep:
+class ShallowFusionStep:
     """A `CheckedStep` that runs a language model too, and returns what it adds to the ranking.
 
     Args:
