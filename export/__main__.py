@@ -12,13 +12,13 @@ import tensorflow as tf
 from keras_attention.export import runs
 from keras_attention.export._digest_manifest import MANIFEST_FILE, write_manifest
 from keras_attention.export._exception_summary import summarize_error
-from keras_attention.export.export_arguments import (
-    add_version_arguments,
-    add_xla_arguments,
+from keras_attention.export.export_flags import (
+    add_version_flags,
+    add_xla_flags,
     make_xla_buckets,
 )
 from keras_attention.export.functional_model_export import export_model
-from keras_attention.export.search_arguments import add_search_arguments, make_search_options
+from keras_attention.export.search_flags import add_search_flags, make_search_options
 from keras_attention.export.translator_export import export_translator
 from keras_attention.export.validate import validate_export
 
@@ -126,9 +126,9 @@ def _make_parser():
         type=pathlib.Path,
         help="write the manifest of a version without one, or with files changed on purpose",
     )
-    add_version_arguments(parser)
-    add_search_arguments(parser)
-    add_xla_arguments(parser)
+    add_version_flags(parser)
+    add_search_flags(parser)
+    add_xla_flags(parser)
     return parser
 
 

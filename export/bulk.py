@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from keras_attention import validation
 from keras_attention.export import _bulk_pipeline, _loaded_model, versions
-from keras_attention.export._argument_types import positive_int, positive_int_up_to
+from keras_attention.export._argparse_types import positive_int, positive_int_up_to
 from keras_attention.export._bulk_records import list_columns
 from keras_attention.export._digest_manifest import find_manifest_problems
 from keras_attention.export._exception_summary import summarize_error

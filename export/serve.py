@@ -8,7 +8,7 @@ import sys
 import threading
 
 from keras_attention.export import versions
-from keras_attention.export._argument_types import (
+from keras_attention.export._argparse_types import (
     mebibytes,
     parse_int,
     positive_int_up_to,

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_attention.export import _loaded_model, _model_card
 from keras_attention.export._digest_manifest import MANIFEST_FILE, find_manifest_problems
+from keras_attention.export._external_paths import find_path_problems
 from keras_attention.export._supported_ops import (
     find_op_problems,
     find_state_problems,
@@ -17,7 +18,6 @@ from keras_attention.export._validate_files import (
     find_variable_problems,
     find_warmup_problems,
 )
-from keras_attention.export._validate_paths import find_path_problems
 
 DTYPES = (tf.float32, tf.int32, tf.string)
 

@@ -4,7 +4,7 @@ import sys
 
 from examples.commands import by_run
 from keras_attention.export import runs, versions
-from keras_attention.export.export_arguments import add_version_arguments
+from keras_attention.export.export_flags import add_version_flags
 
 SUMMARY = "write a SavedModel version that a model server loads"
 NOTE = "What can be chosen depends on the run: `python -m examples export RUN --help`."
@@ -20,7 +20,7 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "base", metavar="BASE", help="base directory; the version is a folder in it"
     )
-    add_version_arguments(parser)
+    add_version_flags(parser)
 
 
 def finish(recipe, options, arguments) -> None:

@@ -9,15 +9,15 @@ from examples.commands.arguments import UsageError
 from examples.recipes.same_tokens import check_same_tokens
 from keras_attention.export import SearchOptions
 from keras_attention.export.runs import Run, read_run
-from keras_attention.export.search_arguments import add_search_arguments, make_search_options
+from keras_attention.export.search_flags import add_search_flags, make_search_options
 from keras_attention.search import RecurrentLanguageModel, ShallowFusion
 
 DEFAULT_WEIGHT = 0.2
 
 
-def add_fused_search_arguments(parser: argparse.ArgumentParser, *, for_export: bool = True) -> None:
+def add_fused_search_flags(parser: argparse.ArgumentParser, *, for_export: bool = True) -> None:
     """Adds the flags of the search options, and those of a language model."""
-    add_search_arguments(parser, for_export=for_export)
+    add_search_flags(parser, for_export=for_export)
     group = parser.add_argument_group("language model")
     group.add_argument(
         "--language-model",
@@ -34,7 +34,7 @@ def make_fused_search_options(arguments: argparse.Namespace, run: Run) -> Search
     """Returns the search options that the flags ask for.
 
     Args:
-        arguments: What a parser with the flags of `add_fused_search_arguments` has parsed.
+        arguments: What a parser with the flags of `add_fused_search_flags` has parsed.
         run: The run of the translator.
 
     Raises:

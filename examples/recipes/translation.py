@@ -13,7 +13,7 @@ from examples.commands.options import Directory, FlagGroup, Positional
 from examples.data import dates
 from examples.data.pair_files import PairFiles, References
 from examples.recipes import text_metrics
-from examples.recipes.fused_search import add_fused_search_arguments, make_fused_search_options
+from examples.recipes.fused_search import add_fused_search_flags, make_fused_search_options
 from examples.recipes.guided_alignment import AlignmentForm, append_links, check_alignment
 from examples.recipes.learned_positions import report_cut_sources
 from examples.recipes.predicted_positions import load_aligned_by
@@ -28,12 +28,12 @@ from keras_attention.export.length_limits import choose_max_length
 Search = typing.Annotated[
     SearchOptions,
     FlagGroup(
-        functools.partial(add_fused_search_arguments, for_export=False),
+        functools.partial(add_fused_search_flags, for_export=False),
         make_fused_search_options,
     ),
 ]
 ExportedSearch = typing.Annotated[
-    SearchOptions, FlagGroup(add_fused_search_arguments, make_fused_search_options)
+    SearchOptions, FlagGroup(add_fused_search_flags, make_fused_search_options)
 ]
 MOST_IN_ONE_FIGURE = 16
 

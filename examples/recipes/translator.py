@@ -17,7 +17,7 @@ from keras_attention.export import (
     XLABuckets,
     export_translator,
 )
-from keras_attention.export.export_arguments import add_xla_arguments, make_xla_buckets
+from keras_attention.export.export_flags import add_xla_flags, make_xla_buckets
 from keras_attention.export.tokenizers import Tokenizer
 
 
@@ -28,7 +28,7 @@ def _make_compilation(arguments, run):
         raise UsageError(str(error)) from None
 
 
-Compilation = typing.Annotated[XLABuckets, FlagGroup(add_xla_arguments, _make_compilation)]
+Compilation = typing.Annotated[XLABuckets, FlagGroup(add_xla_flags, _make_compilation)]
 
 
 @dataclasses.dataclass(frozen=True)

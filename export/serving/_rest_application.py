@@ -15,13 +15,13 @@ import urllib.parse
 import numpy as np
 from google.protobuf import json_format
 
-from keras_attention.export._argument_types import parse_int
+from keras_attention.export._argparse_types import parse_int
 from keras_attention.export.serving import (
     _event_stream,
     _json_requests,
     _json_responses,
     _listening_socket,
-    _response_messages,
+    _status_and_metadata,
 )
 from keras_attention.export.serving._allocator import schedule_trim
 from keras_attention.export.serving._loaded_version import LoadedVersion
@@ -294,15 +294,15 @@ class RestApplication:
     def _get_metadata(self, model, version, label):
         found, signatures = self._service.metadata(model, version, label)
         options = {**JSON_OPTIONS, "preserving_proto_field_name": True}
-        response = _response_messages.make_metadata_response(model, found, signatures)
+        response = _status_and_metadata.make_metadata_response(model, found, signatures)
         spec = json_format.MessageToDict(response.model_spec, **options)
-        signature_map = _response_messages.make_signature_map(signatures)
+        signature_map = _status_and_metadata.make_signature_map(signatures)
         definitions = json_format.MessageToDict(signature_map, **options)
         document = {"model_spec": spec, "metadata": {"signature_def": definitions}}
         return json.dumps(document, indent=1).encode()
 
     def _get_status(self, model, version):
-        message = _response_messages.make_status_response(self._service.states(model, version))
+        message = _status_and_metadata.make_status_response(self._service.states(model, version))
         return json_format.MessageToJson(message, indent=1, **JSON_OPTIONS).encode()
 
     def _make_too_long_error(self):

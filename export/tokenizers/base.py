@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
+from keras_attention.export._byte_truncation import truncate_bytes
 from keras_attention.export._text_ops import tensorflow_text
-from keras_attention.export._text_truncation import truncate_bytes
 from keras_attention.export._type_aliases import Texts
 
 PADDING_ID, UNKNOWN_ID, BOS_ID, EOS_ID = 0, 1, 2, 3

@@ -23,7 +23,7 @@ from keras_attention.export import (
     validate_export,
 )
 from keras_attention.export._signatures import TranslatorSignatures
-from keras_attention.export.search_arguments import add_search_arguments, make_search_options
+from keras_attention.export.search_flags import add_search_flags, make_search_options
 from keras_attention.export.search_options import resolve_search_options
 from keras_attention.search import BeamOptions, Constraints, SpecialIds
 
@@ -111,7 +111,7 @@ def test_other_exports_have_no_tree():
 @pytest.mark.parametrize("for_export", [True, False])
 def test_only_commands_that_export_ask_for_more_signatures(for_export):
     parser = argparse.ArgumentParser()
-    add_search_arguments(parser, for_export=for_export)
+    add_search_flags(parser, for_export=for_export)
     translator = toy()
     run = types.SimpleNamespace(model=translator.model, settings={}, target_tokenizer=None)
     search = make_search_options(parser.parse_args([]), run)

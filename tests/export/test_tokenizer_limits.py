@@ -8,7 +8,7 @@ import tensorflow as tf
 from trained_tokenizers import KINDS, LINES, texts_of, train_tokenizer
 
 from keras_attention.export import tokenizers
-from keras_attention.export._text_truncation import truncate_bytes
+from keras_attention.export._byte_truncation import truncate_bytes
 from keras_attention.export.tokenizers import base
 
 

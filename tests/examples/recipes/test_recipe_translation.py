@@ -17,8 +17,8 @@ from examples.recipes.translation import Translation
 from keras_attention.export import XLABuckets, runs, text_translator
 from keras_attention.export import __main__ as command
 from keras_attention.export.length_limits import choose_max_length, count_learned_positions
-from keras_attention.export.search_arguments import (
-    add_search_arguments,
+from keras_attention.export.search_flags import (
+    add_search_flags,
     make_search_options,
     parse_length_penalty,
 )
@@ -56,7 +56,7 @@ def test_the_search_is_given_what_was_asked(tmp_path, monkeypatch):
     model = rnnsearch.build(WORDS.vocabulary_size, WORDS.vocabulary_size, 4, 3)
     run = runs.write_run(tmp_path / "run", model, {"model": "rnnsearch"}, WORDS, WORDS)
     parser = argparse.ArgumentParser()
-    add_search_arguments(parser, for_export=False)
+    add_search_flags(parser, for_export=False)
     line = "--beam-width 3 --max-length 5 --length-penalty average"
     recipe = load_recipe(run)
     recipe.make_translator(make_search_options(parser.parse_args(line.split()), recipe.run))

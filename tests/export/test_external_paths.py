@@ -6,7 +6,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_attention.export import _loaded_model, validate_export
 from keras_attention.export._digest_manifest import write_manifest
-from keras_attention.export._validate_paths import is_machine_path
+from keras_attention.export._external_paths import is_machine_path
 
 TEXT = tf.TensorSpec([None], tf.string, name="x")
 

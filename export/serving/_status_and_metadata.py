@@ -1,4 +1,4 @@
-"""The response messages of the serving API that both protocols use."""
+"""The messages of model status and model metadata, the same for both protocols."""
 
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 

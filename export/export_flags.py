@@ -1,9 +1,9 @@
-"""The options of every export on a command line: of the version, and of the compilation."""
+"""The command-line flags of every export: of the version, and of the compilation."""
 
 import argparse
 
 from keras_attention.export import runs
-from keras_attention.export._argument_types import positive_int
+from keras_attention.export._argparse_types import positive_int
 from keras_attention.export.compilation import XLABuckets
 from keras_attention.kernels.products import PRECISIONS
 
@@ -16,13 +16,13 @@ XLA_OPTIONS = {
 }
 
 
-def add_version_arguments(parser: argparse.ArgumentParser) -> None:
+def add_version_flags(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of the version that any export writes.
 
     Example:
 
     >>> parser = argparse.ArgumentParser()
-    >>> add_version_arguments(parser)
+    >>> add_version_flags(parser)
     >>> parser.parse_args(["--version", "7"]).version
     7
     """
@@ -42,13 +42,13 @@ def add_version_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", metavar="NAME", help=text)
 
 
-def add_xla_arguments(parser: argparse.ArgumentParser) -> None:
+def add_xla_flags(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of a translator that is compiled with XLA.
 
     Example:
 
     >>> parser = argparse.ArgumentParser()
-    >>> add_xla_arguments(parser)
+    >>> add_xla_flags(parser)
     >>> make_xla_buckets(parser.parse_args(["--xla", "--xla-batch-sizes", "1", "8"])).batch_sizes
     (1, 8)
     """
@@ -86,7 +86,7 @@ def add_xla_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def make_xla_buckets(arguments: argparse.Namespace) -> XLABuckets | None:
-    """Returns the shapes that the flags of `add_xla_arguments` ask for, None without `--xla`.
+    """Returns the shapes that the flags of `add_xla_flags` ask for, None without `--xla`.
 
     Raises:
         argparse.ArgumentError: If another flag is given without `--xla`.

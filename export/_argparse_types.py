@@ -1,4 +1,4 @@
-"""Types of argparse for the numbers of the command lines."""
+"""Types of argparse for the numbers of command lines: ints, seconds and MiB."""
 
 import argparse
 import functools

@@ -1,11 +1,11 @@
-"""The search options of the command lines: their flags, and the `SearchOptions` of a run."""
+"""The command-line flags of a search, and the `SearchOptions` made from them."""
 
 import argparse
 import pathlib
 
 import tensorflow as tf
 
-from keras_attention.export._argument_types import positive_int, positive_int_up_to
+from keras_attention.export._argparse_types import positive_int, positive_int_up_to
 from keras_attention.export.length_limits import (
     MAX_SOURCE_LENGTH,
     choose_max_length,
@@ -37,7 +37,7 @@ def parse_length_penalty(text: str) -> AverageLengthPenalty | GNMTLengthPenalty:
         ) from None
 
 
-def add_search_arguments(parser: argparse.ArgumentParser, *, for_export: bool = True) -> None:
+def add_search_flags(parser: argparse.ArgumentParser, *, for_export: bool = True) -> None:
     """Adds the flags of the search options to a parser.
 
     Args:
@@ -48,7 +48,7 @@ def add_search_arguments(parser: argparse.ArgumentParser, *, for_export: bool = 
     Example:
 
     >>> parser = argparse.ArgumentParser()
-    >>> add_search_arguments(parser)
+    >>> add_search_flags(parser)
     >>> parser.parse_args(["--beam-width", "8"]).beam_width
     8
     """
@@ -144,7 +144,7 @@ def make_search_options(arguments: argparse.Namespace, run: Run) -> SearchOption
     """Returns the search options that the flags ask for.
 
     Args:
-        arguments: What a parser with the flags of `add_search_arguments` has parsed.
+        arguments: What a parser with the flags of `add_search_flags` has parsed.
         run: The run of the translator. By default outputs have at most twice as many tokens as
             the longest target of its training.
 
