@@ -12,7 +12,7 @@ import re
 
 import tensorflow as tf
 
-from keras_attention.export._loaded_model import read_meta_graph
+from keras_attention.export._saved_model_file import read_meta_graph
 from keras_attention.export.tokenizers._storage import describe
 
 JSON_FILE = pathlib.PurePath("assets.extra", "model_card.json")

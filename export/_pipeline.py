@@ -4,7 +4,6 @@ import tensorflow as tf
 
 from keras_attention.decoders import get_decoder_start_id, start_decoder
 from keras_attention.export._connect_encoder_decoder import standardize_encoder_outputs
-from keras_attention.export._copied_words import make_copied_words
 from keras_attention.export._source_joiner import make_source_joiner
 from keras_attention.export._tf_functions import (
     append_eos,
@@ -12,6 +11,8 @@ from keras_attention.export._tf_functions import (
     make_tf_function,
     match_static_batch,
 )
+from keras_attention.export._translator_checks import COPYING_DECODERS
+from keras_attention.export.tokenizers import CopiedWords
 from keras_attention.export.tokenizers.base import BOS_ID, EOS_ID, PADDING_ID, UNKNOWN_ID
 from keras_attention.kernels.execution import is_compiled_by_xla
 
@@ -50,10 +51,13 @@ class TranslationPipeline:
         self.source, self.target = source, target
         self.max_source_length, self.max_length = max_source_length, max_length
         self.start_id = get_decoder_start_id(self._decoder)
-        self.copied_words = make_copied_words(self._decoder, source, max_source_length)
+        self.copied_words = None
         self.source_joiner = make_source_joiner(encoder, source)
         self._num_source_ids, self._num_ids = source.vocabulary_size, target.vocabulary_size
-        if self.copied_words is not None:
+        if isinstance(self._decoder, COPYING_DECODERS):
+            self.copied_words = CopiedWords(
+                source, self._decoder.num_copied_words, max_source_length
+            )
             self._num_source_ids = self._num_ids = self.copied_words.num_ids
 
     def _run_encoder(self, ids):

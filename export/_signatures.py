@@ -10,7 +10,7 @@ import functools
 
 import tensorflow as tf
 
-from keras_attention.export._length_penalties import PerExampleLengthPenalty
+from keras_attention.export._per_example_length_penalty import PerExampleLengthPenalty
 from keras_attention.export._pipeline import IDS, TranslationPipeline
 from keras_attention.export._required_phrases import (
     MAX_PHRASE_TOKENS,

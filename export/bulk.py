@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 
 from keras_attention import validation
-from keras_attention.export import _bulk_pipeline, _loaded_model, versions
+from keras_attention.export import _bulk_pipeline, _saved_model_file, versions
 from keras_attention.export._argparse_types import positive_int, positive_int_up_to
 from keras_attention.export._bulk_records import list_columns
 from keras_attention.export._digest_manifest import find_manifest_problems
@@ -75,10 +75,10 @@ def make_job(options: argparse.Namespace) -> _bulk_pipeline.BulkJob:
         ValueError: If the version is damaged, or has no signature of this name for lines.
     """
     version = _find_version(options.export)
-    _loaded_model.read_bytes(version)
+    _saved_model_file.read_bytes(version)
     if problems := find_manifest_problems(version):
         raise ValueError(f"{version} is damaged: {'; '.join(problems)}")
-    signatures = dict(_loaded_model.read_meta_graph(version).signature_def)
+    signatures = dict(_saved_model_file.read_meta_graph(version).signature_def)
     signatures.pop(INITIALIZATION_SIGNATURE, None)
     name = options.signature
     if name not in signatures:

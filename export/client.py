@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from keras_attention.export._argparse_types import mebibytes, positive_int, seconds
-from keras_attention.export.serving._answer_table import print_answers
+from keras_attention.export._terminal_table import print_answers
 from keras_attention.export.serving.client import DEFAULT_MODEL, MAX_MESSAGE_BYTES, Client
 from keras_attention.export.serving.errors import ServingError
 

@@ -7,8 +7,11 @@ import keras
 
 from keras_attention import validation
 from keras_attention.decoders import get_decoder_start_id, get_reorder_cache
-from keras_attention.export._copied_words import check_copied_words
-from keras_attention.export._translator_checks import check_translator, check_vocabularies
+from keras_attention.export._translator_checks import (
+    check_copied_words,
+    check_translator,
+    check_vocabularies,
+)
 from keras_attention.export.length_limits import (
     MAX_SOURCE_LENGTH,
     resolve_max_length,

@@ -16,7 +16,7 @@ from keras_attention.export._argparse_types import (
     seconds,
 )
 from keras_attention.export.serving._listening_socket import format_address
-from keras_attention.export.serving._request_handler import MAX_RESPONSE_BYTES
+from keras_attention.export.serving._server_core import MAX_RESPONSE_BYTES
 from keras_attention.export.serving.served_model import ServedModel
 from keras_attention.export.serving.server import MAX_REQUEST_BYTES, Server
 
@@ -157,12 +157,12 @@ def _list_addresses(host, server):
         yield f"gRPC  grpc://{format_address(host, server.grpc_port)}"
     if server.has_playground:
         yield f"Page  http://{format_address(host, server.rest_api_port)}/"
-    for name in server.service.models if server.rest_api_port else ():
+    for name in server.core.models if server.rest_api_port else ():
         yield f"REST  http://{format_address(host, server.rest_api_port)}/v1/models/{name}"
 
 
 def _describe_readiness(server):
-    for model in server.service.models.values():
+    for model in server.core.models.values():
         if not any(state == "AVAILABLE" for state, _ in model.states().values()):
             yield f"{model.name} has no version to serve yet; watching {model.base}."
     yield "Ready."

@@ -5,7 +5,7 @@ import pathlib
 
 import tensorflow as tf
 
-from keras_attention.export import _loaded_model, _model_card
+from keras_attention.export import _model_card, _saved_model_file
 from keras_attention.export._digest_manifest import MANIFEST_FILE, find_manifest_problems
 from keras_attention.export._external_paths import find_path_problems
 from keras_attention.export._supported_ops import (
@@ -68,7 +68,7 @@ def validate_export(path: str | os.PathLike[str]) -> list[str]:
 def _find_static_problems(path):
     """Yields the problems of a version whose files match the manifest."""
     try:
-        graph = _loaded_model.read_meta_graph(path)
+        graph = _saved_model_file.read_meta_graph(path)
     except (OSError, ValueError) as error:
         yield str(error)
         return

@@ -27,9 +27,9 @@ LOG = logging.getLogger(__name__)
 class PredictionServicer(prediction_service_pb2_grpc.PredictionServiceServicer):
     """Implements Predict and GetModelMetadata; other calls are UNIMPLEMENTED."""
 
-    def __init__(self, service):
-        self._service = service
-        self._writer = _tensor_protos.ProtoWriter(service.max_response_bytes)
+    def __init__(self, core):
+        self._core = core
+        self._writer = _tensor_protos.ProtoWriter(core.max_response_bytes)
 
     def Predict(self, request, context):
         with _convert_errors(context):
@@ -37,13 +37,13 @@ class PredictionServicer(prediction_service_pb2_grpc.PredictionServiceServicer):
 
             def read_inputs(definition, deadline):
                 check_input_names(definition, request.inputs)
-                max_rows = self._service.max_batch_size
+                max_rows = self._core.max_batch_size
                 return _tensor_protos.protos_to_arrays(request.inputs, max_rows, deadline)
 
             signature = request.model_spec.signature_name
             outputs = tuple(request.output_filter)
             timeout = context.time_remaining()
-            found, written = self._service.predict(
+            found, written = self._core.predict(
                 name, version, label, signature, read_inputs, outputs, timeout, self._writer
             )
             response = predict_pb2.PredictResponse()
@@ -64,28 +64,28 @@ class PredictionServicer(prediction_service_pb2_grpc.PredictionServiceServicer):
             for field in request.metadata_field:
                 if field != "signature_def":
                     raise invalid_argument(f"Metadata field {field} is not supported")
-            found, signatures = self._service.metadata(name, version, label)
+            found, signatures = self._core.metadata(name, version, label)
             return _status_and_metadata.make_metadata_response(name, found, signatures)
 
 
 class ModelServicer(model_service_pb2_grpc.ModelServiceServicer):
     """Implements GetModelStatus. The models are fixed, so there is no HandleReloadConfigRequest."""
 
-    def __init__(self, service):
-        self._service = service
+    def __init__(self, core):
+        self._core = core
 
     def GetModelStatus(self, request, context):
         with _convert_errors(context):
             # TensorFlow Serving ignores the label here.
             name, version, _ = _read_model_spec(request)
-            return _status_and_metadata.make_status_response(self._service.states(name, version))
+            return _status_and_metadata.make_status_response(self._core.states(name, version))
 
 
-def start(service, host: str, port: int, max_request_bytes: int):
+def start(core, host: str, port: int, max_request_bytes: int):
     """Starts the gRPC server.
 
     Args:
-        service: A `RequestHandler`.
+        core: A `ServerCore`.
         host: Address to listen on.
         port: Port, 0 for a free one.
         max_request_bytes: Maximum size of a request.
@@ -99,7 +99,7 @@ def start(service, host: str, port: int, max_request_bytes: int):
     # A socket reports the reason if an address is not available; gRPC does not.
     with _listening_socket.listen("gRPC", host, port) as listener:
         address = _listening_socket.format_address(*listener.getsockname()[:2])
-    threads = service.request_queue.capacity + SPARE_THREADS
+    threads = core.request_queue.capacity + SPARE_THREADS
     server = grpc.server(
         concurrent.futures.ThreadPoolExecutor(threads, thread_name_prefix="grpc"),
         maximum_concurrent_rpcs=threads,
@@ -110,9 +110,9 @@ def start(service, host: str, port: int, max_request_bytes: int):
         ],
     )
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
-        PredictionServicer(service), server
+        PredictionServicer(core), server
     )
-    model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelServicer(service), server)
+    model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelServicer(core), server)
     try:
         port = server.add_insecure_port(address)
     except RuntimeError:

@@ -4,14 +4,16 @@ A request is `{"instances": [...]}`, in row format, or `{"inputs": {...}}`, in c
 a tensor for each input. Rules and messages are those of `tensorflow_serving/util/json_tensor.cc`.
 """
 
+import contextlib
+import gc
 import json
 import math
 import re
+import threading
 
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.export.serving._allocator import pause_garbage_collection
 from keras_attention.export.serving._json_values import (
     convert_scalar,
     is_object,
@@ -36,6 +38,9 @@ STRING_CONTENT = re.compile(
 # No number has more of these letters.
 NONFINITE_LETTERS = re.compile(r"[-NaInfity]{0,16}")
 LOW_SURROGATE = re.compile(r"\\u[dD][c-fC-F]")
+_COLLECTOR_LOCK = threading.Lock()
+_num_pauses = 0
+_was_enabled = False
 
 
 def parse(body: bytes, deadline: float | None = None) -> dict:
@@ -308,3 +313,25 @@ def _make_too_big_error():
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_keep_first_values, parse_float=_parse_double)
+
+
+@contextlib.contextmanager
+def pause_garbage_collection():
+    """Pauses the garbage collector; several threads may do so at the same time.
+
+    A JSON document of millions of lists has no cycles. Collections while it is parsed would take
+    ten times as long as the parsing, and block all other threads.
+    """
+    global _num_pauses, _was_enabled
+    with _COLLECTOR_LOCK:
+        if not _num_pauses:
+            _was_enabled = gc.isenabled()
+            gc.disable()
+        _num_pauses += 1
+    try:
+        yield
+    finally:
+        with _COLLECTOR_LOCK:
+            _num_pauses -= 1
+            if not _num_pauses and _was_enabled:
+                gc.enable()

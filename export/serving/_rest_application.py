@@ -23,10 +23,10 @@ from keras_attention.export.serving import (
     _listening_socket,
     _status_and_metadata,
 )
-from keras_attention.export.serving._allocator import schedule_trim
 from keras_attention.export.serving._loaded_version import LoadedVersion
-from keras_attention.export.serving._request_handler import LARGE_RESPONSE_BYTES, compute_deadline
+from keras_attention.export.serving._malloc_trim import schedule_trim
 from keras_attention.export.serving._request_queue import RequestQueue
+from keras_attention.export.serving._server_core import LARGE_RESPONSE_BYTES, compute_deadline
 from keras_attention.export.serving.errors import (
     REQUEST_FAILED,
     ServingError,
@@ -68,7 +68,7 @@ class RestApplication:
     """The ASGI application.
 
     Args:
-        service: A `RequestHandler`.
+        core: A `ServerCore`.
         max_request_bytes: Maximum size of a body; a larger one gets the status 413.
         timeout: Time limit in seconds for reading a body, and for the response.
 
@@ -76,16 +76,16 @@ class RestApplication:
         playground: The `Playground` at `/`, or None.
     """
 
-    def __init__(self, service, max_request_bytes: int, timeout: float = 30.0):
-        self._service, self.playground = service, None
+    def __init__(self, core, max_request_bytes: int, timeout: float = 30.0):
+        self._core, self.playground = core, None
         self.max_request_bytes, self.timeout = max_request_bytes, timeout
         self._threads = concurrent.futures.ThreadPoolExecutor(
-            service.request_queue.capacity, thread_name_prefix="rest"
+            core.request_queue.capacity, thread_name_prefix="rest"
         )
         self._num_active = 0
         # A parsed body takes about 30 times the memory of its bytes, and the interpreter lock
         # allows only one to be parsed at a time anyway.
-        self._large_bodies = RequestQueue(1, service.request_queue.capacity)
+        self._large_bodies = RequestQueue(1, core.request_queue.capacity)
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
@@ -188,7 +188,7 @@ class RestApplication:
     @contextlib.contextmanager
     def _admit(self):
         # The queue of the threads is unbounded, so requests that would wait there are refused.
-        if self._num_active >= self._service.request_queue.capacity:
+        if self._num_active >= self._core.request_queue.capacity:
             raise ServingError("UNAVAILABLE", "Too many requests; try again later.")
         self._num_active += 1
         try:
@@ -243,7 +243,7 @@ class RestApplication:
 
     def _run_predict(self, model, version, label, body, deadline):
         with self._open_request(model, version, label, body, deadline) as request:
-            return self._service.run(
+            return self._core.run(
                 request.loaded, request.signature, request.inputs, (), deadline, request.writer
             )
 
@@ -255,7 +255,7 @@ class RestApplication:
                 request.inputs,
                 request.steps,
                 request.writer,
-                self._service.request_queue,
+                self._core.request_queue,
                 deadline,
             )
 
@@ -270,7 +270,7 @@ class RestApplication:
                     document = _json_requests.parse(body, deadline)
                     signature = _json_requests.signature_name(document) or "serving_default"
                     # Keep this version from here on: a newer one may have different inputs.
-                    _, loaded = stack.enter_context(self._service.acquire(model, version, label))
+                    _, loaded = stack.enter_context(self._core.acquire(model, version, label))
                     input_signature = signature
                     if is_stream:
                         input_signature = _event_stream.get_start_signature(loaded, signature)
@@ -280,19 +280,19 @@ class RestApplication:
                             f'Serving signature name: "{signature}" not found in signature def'
                         )
                     infos = loaded.signatures[input_signature].inputs
-                    max_rows = self._service.max_batch_size
+                    max_rows = self._core.max_batch_size
                     inputs, is_row_format = _json_requests.parse_inputs(
                         document, infos, max_rows, deadline
                     )
                     del document
-                writer = _json_responses.JsonWriter(is_row_format, self._service.max_response_bytes)
+                writer = _json_responses.JsonWriter(is_row_format, self._core.max_response_bytes)
                 yield ParsedRequest(loaded, signature, inputs, writer, steps)
         finally:
             if is_large:
                 schedule_trim()
 
     def _get_metadata(self, model, version, label):
-        found, signatures = self._service.metadata(model, version, label)
+        found, signatures = self._core.metadata(model, version, label)
         options = {**JSON_OPTIONS, "preserving_proto_field_name": True}
         response = _status_and_metadata.make_metadata_response(model, found, signatures)
         spec = json_format.MessageToDict(response.model_spec, **options)
@@ -302,7 +302,7 @@ class RestApplication:
         return json.dumps(document, indent=1).encode()
 
     def _get_status(self, model, version):
-        message = _status_and_metadata.make_status_response(self._service.states(model, version))
+        message = _status_and_metadata.make_status_response(self._core.states(model, version))
         return json_format.MessageToJson(message, indent=1, **JSON_OPTIONS).encode()
 
     def _make_too_long_error(self):

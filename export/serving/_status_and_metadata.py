@@ -6,7 +6,7 @@ from keras_attention.export.serving.errors import GRPC_CODES, ServingError
 
 
 def make_status_response(states: dict):
-    """Returns the `GetModelStatusResponse` of `RequestHandler.states`, latest version first."""
+    """Returns the `GetModelStatusResponse` of `ServerCore.states`, latest version first."""
     response = get_model_status_pb2.GetModelStatusResponse()
     for version, (state, note) in sorted(states.items(), reverse=True):
         entry = response.model_version_status.add(version=version)

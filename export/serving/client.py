@@ -12,8 +12,8 @@ import numpy.typing as npt
 from keras_attention import validation
 from keras_attention.export._argparse_types import MAX_SECONDS
 from keras_attention.export.serving._grpc_client import GrpcClient
-from keras_attention.export.serving._request_handler import DEFAULT_MODEL
 from keras_attention.export.serving._rest_client import RestClient
+from keras_attention.export.serving._server_core import DEFAULT_MODEL
 from keras_attention.export.serving.errors import ServingError
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ import traceback
 from types import TracebackType
 from typing import Self
 
-from keras_attention.export.serving._request_handler import (
+from keras_attention.export.serving._request_queue import RequestQueue
+from keras_attention.export.serving._server_core import (
     MAX_BATCH_SIZE,
     MAX_RESPONSE_BYTES,
-    RequestHandler,
+    ServerCore,
 )
-from keras_attention.export.serving._request_queue import RequestQueue
 from keras_attention.export.serving.errors import missing_package_error
 from keras_attention.export.serving.served_model import ServedModel
 
@@ -58,7 +58,7 @@ class Server:
             print(Client(f"http://127.0.0.1:{server.rest_api_port}", "de-en").translate(["Hallo"]))
     """
 
-    service: RequestHandler
+    core: ServerCore
     grpc_port: int | None
     rest_api_port: int | None
 
@@ -88,7 +88,7 @@ class Server:
                 f"Received: grpc_port={grpc_port}, rest_api_port={rest_api_port}"
             )
         request_queue = RequestQueue(max_concurrency or os.cpu_count() or 1, max_queue)
-        self.service = RequestHandler(models, request_queue, max_batch_size, max_response_bytes)
+        self.core = ServerCore(models, request_queue, max_batch_size, max_response_bytes)
         self._host, self._ports = host, (grpc_port, rest_api_port)
         self._max_request_bytes, self._timeout = max_request_bytes, timeout
         self._poll_seconds, self._stopping = poll_seconds, threading.Event()
@@ -112,16 +112,16 @@ class Server:
         except ImportError as error:
             raise missing_package_error(error.name or "tensorflow-serving-api") from error
         grpc_port, rest_api_port = self._ports
-        for model in self.service.models.values():
+        for model in self.core.models.values():
             model.announce_versions()
         try:
             if grpc_port is not None:
                 self._grpc, self.grpc_port = _grpc_server.start(
-                    self.service, self._host, grpc_port, self._max_request_bytes
+                    self.core, self._host, grpc_port, self._max_request_bytes
                 )
             if rest_api_port is not None:
                 application = _rest_application.RestApplication(
-                    self.service, self._max_request_bytes, self._timeout
+                    self.core, self._max_request_bytes, self._timeout
                 )
                 self._http = _rest_application.RestServer(application, self._host, rest_api_port)
                 self.rest_api_port = self._http.port
@@ -129,7 +129,7 @@ class Server:
                     self._playground = _playground.is_loopback(self._http.address)
                 if self._playground:
                     application.playground = _playground.Playground(
-                        self.service.models, self.grpc_port
+                        self.core.models, self.grpc_port
                     )
         except BaseException:
             self.stop()
@@ -147,7 +147,7 @@ class Server:
     def stop(self) -> None:
         """Stops listening, finishes the current requests and unloads the models."""
         self._stopping.set()
-        for model in self.service.models.values():
+        for model in self.core.models.values():
             model.cancel()
         if self._grpc is not None:
             self._grpc.stop(grace=5).wait()
@@ -155,7 +155,7 @@ class Server:
             self._http.stop()
         if self._watch_thread.is_alive():
             self._watch_thread.join()
-        self.service.close()
+        self.core.close()
 
     @property
     def has_playground(self) -> bool:
@@ -173,12 +173,12 @@ class Server:
     def _watch_versions(self):
         while not self._stopping.wait(self._poll_seconds):
             # Not before a version is loaded: TensorFlow's threads would inherit the priority.
-            if any(model.is_serving for model in self.service.models.values()):
+            if any(model.is_serving for model in self.core.models.values()):
                 _lower_priority()
             self._poll()
 
     def _poll(self):
-        for model in self.service.models.values():
+        for model in self.core.models.values():
             try:
                 model.poll()
             except Exception:  # the directory may be readable at the next poll

@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.export._byte_truncation import truncate_bytes
-from keras_attention.export._text_ops import tensorflow_text
 from keras_attention.export._type_aliases import Texts
+from keras_attention.export.tokenizers._tensorflow_text import tensorflow_text
 
 PADDING_ID, UNKNOWN_ID, BOS_ID, EOS_ID = 0, 1, 2, 3
 SPECIAL_IDS = {"padding": PADDING_ID, "unknown": UNKNOWN_ID, "start": BOS_ID, "end": EOS_ID}

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
-from keras_attention.export._text_ops import tensorflow_text
 from keras_attention.export._type_aliases import Texts
+from keras_attention.export.tokenizers._tensorflow_text import tensorflow_text
 from keras_attention.export.tokenizers.base import (
     FIRST_TOKEN_ID,
     SPECIAL_TOKENS,

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from toy_export import Offline, shared_toy
 
-from keras_attention.export import _bulk_records, _loaded_model, bulk
+from keras_attention.export import _bulk_records, _saved_model_file, bulk
 from keras_attention.export.serving.errors import invalid_argument
 
 TEXT = (("text", "string"),)
@@ -91,7 +91,7 @@ def test_a_bad_record_has_a_reason(content, reason):
 
 
 def test_columns_are_those_of_the_signature(toy):
-    signatures = _loaded_model.read_meta_graph(toy).signature_def
+    signatures = _saved_model_file.read_meta_graph(toy).signature_def
     found = {
         name: _bulk_records.list_columns(signatures[name])
         for name in ("serving_default", "score", "search")

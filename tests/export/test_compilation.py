@@ -12,8 +12,8 @@ from examples.models import transformer
 from keras_attention.export import (
     SearchOptions,
     XLABuckets,
-    _loaded_model,
     _model_card,
+    _saved_model_file,
     _warmup_requests,
     export_translator,
     tokenizers,
@@ -205,5 +205,5 @@ def test_an_export_with_rounded_products_passes_its_own_warm_up(tmp_path, dtype,
     assert validate_export(path) == []
     version = answer.Loaded(path)
     found = version.ask("serving_default", text=column(["one two three", "seven"]))
-    assert b"_gradient_op_type" not in _loaded_model.read_bytes(path)
+    assert b"_gradient_op_type" not in _saved_model_file.read_bytes(path)
     assert np.isfinite(found["score"]).all() and np.all(np.diff(found["score"], axis=1) <= 0)

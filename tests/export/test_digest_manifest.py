@@ -10,7 +10,12 @@ import pytest
 import tensorflow as tf
 
 from keras_attention.export import __main__ as command
-from keras_attention.export import _digest_manifest, _loaded_model, export_model, validate_export
+from keras_attention.export import (
+    _digest_manifest,
+    _saved_model_file,
+    export_model,
+    validate_export,
+)
 from keras_attention.export._digest_manifest import (
     MANIFEST_FILE,
     find_manifest_problems,
@@ -88,7 +93,7 @@ def test_none_of_two_hundred_random_damages_is_silent(whole, tmp_path, monkeypat
     def parsed(path):
         raise ValueError("parsed")
 
-    monkeypatch.setattr(_loaded_model, "read_meta_graph", parsed)
+    monkeypatch.setattr(_saved_model_file, "read_meta_graph", parsed)
     generator = np.random.default_rng(20)
     damaged = set()
     for number in range(200):

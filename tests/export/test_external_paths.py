@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_attention.export import _loaded_model, validate_export
+from keras_attention.export import _saved_model_file, validate_export
 from keras_attention.export._digest_manifest import write_manifest
 from keras_attention.export._external_paths import is_machine_path
 
@@ -77,7 +77,7 @@ def test_assets_are_read_and_their_own_places_are_fine(tmp_path):
 def test_an_asset_with_a_path_of_windows_lies_outside(tmp_path):
     assert problems(tmp_path, tf.identity) == []
     path = tmp_path / "1"
-    message = saved_model_pb2.SavedModel.FromString(_loaded_model.read_bytes(path))
+    message = saved_model_pb2.SavedModel.FromString(_saved_model_file.read_bytes(path))
     message.meta_graphs[0].asset_file_def.add().filename = r"C:\models\words.txt"
     (path / "saved_model.pb").write_bytes(message.SerializeToString())
     write_manifest(path)

@@ -15,8 +15,8 @@ from toy_translator import toy_translator
 from keras_attention.export import (
     SearchOptions,
     Translator,
-    _loaded_model,
     _model_card,
+    _saved_model_file,
     _warmup_requests,
     export_translator,
     tokenizers,
@@ -162,7 +162,7 @@ def test_an_export_describes_it_and_warms_it_up(exported, functions):
     assert "<sep>" in card["description"]
     mine = [request for request in requests if request.signature == NAME]
     assert [len(request.inputs["text_2"]) for request in mine] == [1, 8]
-    definition = _loaded_model.read_meta_graph(path).signature_def[NAME]
+    definition = _saved_model_file.read_meta_graph(path).signature_def[NAME]
     assert list_columns(definition) == [("text", "string"), ("text_2", "string")]
     loaded = tf.saved_model.load(path).signatures[NAME]
     found = loaded(**{name: tf.constant(value) for name, value in mine[1].inputs.items()})

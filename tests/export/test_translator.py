@@ -31,8 +31,8 @@ from toy_export import shared_toy, with_warm_up
 
 from keras_attention import search
 from keras_attention.export import (
-    _loaded_model,
     _model_card,
+    _saved_model_file,
     _warmup_requests,
     validate_export,
 )
@@ -285,7 +285,7 @@ def test_answers_are_finite_sorted_and_valid_text(served):
 
 @pytest.mark.parametrize("name", ["toy", "bahdanau"])
 def test_signatures_are_the_documented_ones(name, request):
-    graph = _loaded_model.read_meta_graph(request.getfixturevalue(name).path)
+    graph = _saved_model_file.read_meta_graph(request.getfixturevalue(name).path)
     described = {}
     initialization = graph.signature_def.pop("__saved_model_init_op", None)
     assert initialization is not None  # it fills the lookup tables
@@ -318,7 +318,7 @@ def test_signatures_are_the_documented_ones(name, request):
 )
 def test_ops_are_stock_ones(name, text_ops, request):
     path = request.getfixturevalue(name).path
-    ops = list_ops(_loaded_model.read_meta_graph(path).graph_def)
+    ops = list_ops(_saved_model_file.read_meta_graph(path).graph_def)
     assert {op for op in ops if not hasattr(tf.raw_ops, op)} == text_ops
     assert not [op for op in ops if "PyFunc" in op or op.startswith("Xla")]
     assert validate_export(path) == []

@@ -13,8 +13,8 @@ from tensorflow.python.framework import op_def_registry
 
 from keras_attention.export import __main__ as command
 from keras_attention.export import (
-    _loaded_model,
     _model_card,
+    _saved_model_file,
     _serving_configs,
     _supported_ops,
     _warmup_requests,
@@ -342,7 +342,7 @@ def test_a_damaged_warm_up_file_is_found(tmp_path):
 
 def test_assets_outside_the_version_are_found(tmp_path):
     path = saved_in(tmp_path, lambda x: {"y": x + 1.0})
-    message = saved_model_pb2.SavedModel.FromString(_loaded_model.read_bytes(path))
+    message = saved_model_pb2.SavedModel.FromString(_saved_model_file.read_bytes(path))
     message.meta_graphs[0].asset_file_def.add().filename = "../../etc/words.txt"
     (path / "saved_model.pb").write_bytes(message.SerializeToString())
     assert findings_of(path) == ["asset ../../etc/words.txt is outside the version"]

@@ -58,7 +58,7 @@ def toy(tmp_path_factory):
 
     path = shared_toy(tmp_path_factory)
     with Server({"toy": path.parent}, grpc_port=0, rest_api_port=0) as server:
-        _, signatures = server.service.metadata("toy", None, None)
+        _, signatures = server.core.metadata("toy", None, None)
         yield types.SimpleNamespace(
             path=path, offline=Offline(path), server=server, signatures=signatures
         )

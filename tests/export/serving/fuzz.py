@@ -131,8 +131,8 @@ class Fuzzer:
 def asking(server, over: str):
     """Yields `ask(signature, inputs, output_filter)`: in the server's process, or over loopback."""
     if over == "process":
-        service = server.service
-        yield lambda signature, inputs, outputs: service.predict(
+        core = server.core
+        yield lambda signature, inputs, outputs: core.predict(
             "toy", None, None, signature, inputs, outputs
         )[1]
         return
@@ -219,7 +219,7 @@ def main(arguments=None) -> int:
 
         models = {"toy": path.parent}
         with Server(models, grpc_port=0, rest_api_port=0) as server:
-            _, signatures = server.service.metadata("toy", None, None)
+            _, signatures = server.core.metadata("toy", None, None)
             fuzzer = Fuzzer(oracle, signatures, options.seed, options.pool)
             numbers = range(options.requests) if options.only is None else [options.only]
             if options.over == "http":

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from keras_attention.export import client as command
+from keras_attention.export._terminal_table import format_table
 from keras_attention.export.serving import Client, ServingError
 from keras_attention.export.serving import client as client_module
-from keras_attention.export.serving._answer_table import format_table
 from keras_attention.export.serving._rest_client import RestClient
 
 

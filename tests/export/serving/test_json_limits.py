@@ -9,8 +9,11 @@ import pytest
 from json_bodies import FLOATS, TEXT, arrays
 
 from keras_attention.export.serving import ServingError, _json_requests
-from keras_attention.export.serving._allocator import pause_garbage_collection
-from keras_attention.export.serving._json_requests import parse, parse_inputs
+from keras_attention.export.serving._json_requests import (
+    parse,
+    parse_inputs,
+    pause_garbage_collection,
+)
 
 
 def repeat_text(start, part, end=b""):

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from keras_attention.export._digest_manifest import write_manifest
-from keras_attention.export.serving import Client, Server, ServingError, _request_handler
+from keras_attention.export.serving import Client, Server, ServingError, _server_core
 from keras_attention.export.serving._tensor_protos import ProtoWriter
 
 LIMIT = 1 << 20
@@ -84,7 +84,7 @@ def test_as_many_rows_are_answered_as_the_refusal_says(client):
 @pytest.fixture
 def runs(server, monkeypatch):
     """A list that grows with the lengths of the texts of every run of the model."""
-    _, loaded = server.service.models["squares"].acquire().__enter__()
+    _, loaded = server.core.models["squares"].acquire().__enter__()
     lengths, run = [], loaded.run
 
     def record(signature, inputs, *arguments):
@@ -146,13 +146,13 @@ def test_parts_end_with_the_deadline(server, runs):
     writer = types.SimpleNamespace(size=wait, write=lambda outputs, deadline: outputs)
     inputs = {"text": np.array([b"a"] * 4096, object)}
     with pytest.raises(ServingError, match="DEADLINE_EXCEEDED"):
-        server.service.predict("squares", None, None, "words", inputs, (), 1.0, writer)
+        server.core.predict("squares", None, None, "words", inputs, (), 1.0, writer)
     assert len(runs) < 10
 
 
 def test_the_longest_of_each_dimension_counts():
     """A source of one part and a target of another pad all rows."""
-    row_size = _request_handler._PaddedRowSize(ProtoWriter(LIMIT))
+    row_size = _server_core._PaddedRowSize(ProtoWriter(LIMIT))
     row_size.add({"x": np.ones((7, 100, 1), "float32")})
     assert row_size.compute() == 400
     row_size.add({"x": np.ones((3, 2, 50), "float32")})

@@ -19,7 +19,7 @@ from keras_attention.export.serving import (
     _json_requests,
     _rest_application,
 )
-from keras_attention.export.serving._allocator import pause_garbage_collection
+from keras_attention.export.serving._json_requests import pause_garbage_collection
 from keras_attention.export.serving._loaded_version import LoadedVersion
 from keras_attention.export.serving._request_queue import RequestQueue
 
@@ -207,7 +207,7 @@ def test_states_are_told_while_all_are_busy(server):
 def test_a_request_of_very_many_rows_is_refused(server):
     def ask(rows):
         inputs = {"text": np.array([b"a"] * rows, object)}
-        return server.service.predict("tiny", None, None, "", inputs)[1]["text"]
+        return server.core.predict("tiny", None, None, "", inputs)[1]["text"]
 
     assert len(ask(4096)) == 4096
     with pytest.raises(ServingError, match="input text has 4097 examples, more than 4096"):
@@ -216,7 +216,7 @@ def test_a_request_of_very_many_rows_is_refused(server):
 
 def test_a_failure_of_tensorflow_tells_no_folders(server, monkeypatch, caplog):
     """A client learns what failed; the log says where."""
-    _, loaded = server.service.models["tiny"].acquire().__enter__()
+    _, loaded = server.core.models["tiny"].acquire().__enter__()
     text = (
         "Graph execution error:\n\nDetected at node node defined at (most recent call last):\n"
         '  File "/srv/some body/x.py", line 3\n'
@@ -229,7 +229,7 @@ def test_a_failure_of_tensorflow_tells_no_folders(server, monkeypatch, caplog):
 
     monkeypatch.setattr(loaded._session, "run", broken)
     with pytest.raises(ServingError) as raised:
-        server.service.predict("tiny", None, None, "", {"text": np.array([b"a"], object)})
+        server.core.predict("tiny", None, None, "", {"text": np.array([b"a"], object)})
     assert raised.value.message == ("assets/v.txt; a b; No such file at /job:localhost/replica:0")
     assert raised.value.code == "NOT_FOUND" and str(loaded.path) in caplog.text
 
@@ -262,7 +262,7 @@ def test_the_servers_own_mistakes_tell_no_details(server, client, monkeypatch, c
     def broken(*arguments, **named):
         raise RuntimeError("a secret path")
 
-    monkeypatch.setattr(server.service, "run", broken)
+    monkeypatch.setattr(server.core, "run", broken)
     with pytest.raises(ServingError) as raised:
         client.predict(text=["a"])
     assert raised.value.code in ("INTERNAL", "UNKNOWN")
@@ -310,4 +310,4 @@ def test_admission_counts_whoever_waits():
 def test_a_deadline_ends_the_computation_or_keeps_it_from_starting(server, seconds):
     inputs = {"n": np.array([1_000_000], "int32")}  # seconds, were it not ended
     with pytest.raises(ServingError, match="DEADLINE_EXCEEDED"):
-        server.service.predict("tiny", None, None, "slow", inputs, timeout=seconds)
+        server.core.predict("tiny", None, None, "slow", inputs, timeout=seconds)

@@ -319,7 +319,7 @@ def test_a_server_that_ends_gives_up_what_it_loads(written, base, monkeypatch):
         monkeypatch.setattr(LoadedVersion, "warm_up", endless)
         put(written, base, 2)
         assert max_concurrency.wait(timeout=20)
-    assert states(server.service.models["tiny"]) == {1: "END", 2: "END"}
+    assert states(server.core.models["tiny"]) == {1: "END", 2: "END"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have a priority of their own on Linux")
@@ -336,7 +336,7 @@ def test_new_versions_are_loaded_at_a_low_priority(written, base, monkeypatch):
         for version in (1, 2):
             put(written, base, version)
             until = time.monotonic() + 20
-            while states(server.service.models["tiny"]).get(version) != "AVAILABLE":
+            while states(server.core.models["tiny"]).get(version) != "AVAILABLE":
                 assert time.monotonic() < until
                 time.sleep(0.01)
         assert os.getpriority(os.PRIO_PROCESS, 0) == before
@@ -409,7 +409,7 @@ def test_a_rest_request_is_run_by_the_version_that_it_was_read_for(written, base
         {"tiny": base}, grpc_port=None, rest_api_port=0, max_concurrency=1, poll_seconds=0.02
     )
     with server, concurrent.futures.ThreadPoolExecutor(1) as threads:
-        with server.service.request_queue.acquire_slot():
+        with server.core.request_queue.acquire_slot():
             answer = threads.submit(ask_over_rest, server)
             assert read.wait(timeout=10)
             beside = base / ".coming"
@@ -417,7 +417,7 @@ def test_a_rest_request_is_run_by_the_version_that_it_was_read_for(written, base
             write_manifest(beside)
             beside.rename(base / "2")
             until = time.monotonic() + 10
-            while states(server.service.models["tiny"]).get(2) != "AVAILABLE":
+            while states(server.core.models["tiny"]).get(2) != "AVAILABLE":
                 assert time.monotonic() < until
                 time.sleep(0.01)
         assert answer.result(timeout=10) == (200, b'{"predictions": ["a-1"]}')

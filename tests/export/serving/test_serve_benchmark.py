@@ -45,7 +45,7 @@ def test_every_request_is_asked_once_and_checked(server, protocol):
 
 
 def test_errors_are_counted(server, monkeypatch):
-    monkeypatch.setattr(server.service, "predict", None)
+    monkeypatch.setattr(server.core, "predict", None)
     load = serve.Load(f"grpc://127.0.0.1:{server.grpc_port}", TEXTS, [None] * 4)
     result = load.run(6, clients=2)
     assert (result["errors"], result["mixed_up"]) == (6, 0)

@@ -110,7 +110,7 @@ def test_a_client_that_leaves_ends_its_search(server, slow):
         # One request runs at a time: this one has its turn once the stream has ended.
         assert client.predict("greedy", text=["abc"])["text"][0]
     assert slow.count("greedy_advance") < 10 and "greedy_finish" not in slow
-    assert server.service.request_queue._num_admitted == 0
+    assert server.core.request_queue._num_admitted == 0
 
 
 def test_a_client_that_closes_the_connection_before_any_event(server, slow):
@@ -121,7 +121,7 @@ def test_a_client_that_closes_the_connection_before_any_event(server, slow):
         while "serving_default_advance" not in slow:
             time.sleep(0.01)
     until = time.monotonic() + 10
-    while server.service.request_queue._num_admitted and time.monotonic() < until:
+    while server.core.request_queue._num_admitted and time.monotonic() < until:
         time.sleep(0.01)
     assert slow.count("serving_default_advance") < 10 and "serving_default_finish" not in slow
 

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.export._length_penalties import PerExampleLengthPenalty
+from keras_attention.export._per_example_length_penalty import PerExampleLengthPenalty
 
 LOWEST = -9e8  # of the searches: what is below counts as this
 

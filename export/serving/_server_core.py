@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from keras_attention.export._argparse_types import MAX_SECONDS
-from keras_attention.export.serving._allocator import schedule_trim
+from keras_attention.export.serving._malloc_trim import schedule_trim
 from keras_attention.export.serving._request_queue import RequestQueue
 from keras_attention.export.serving._tensor_protos import check_num_rows
 from keras_attention.export.serving.errors import (
@@ -37,7 +37,7 @@ class Writer(typing.Protocol):
         """Returns the outputs in the form of the protocol."""
 
 
-class RequestHandler:
+class ServerCore:
     """A fixed table of models behind a bounded queue.
 
     Names in requests select loaded objects only; they never cause a file to be opened or loaded.
