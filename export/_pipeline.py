@@ -14,7 +14,7 @@ from keras_attention.export._tf_functions import (
 from keras_attention.export._translator_checks import COPYING_DECODERS
 from keras_attention.export.tokenizers import CopiedWords
 from keras_attention.export.tokenizers.base import BOS_ID, EOS_ID, PADDING_ID, UNKNOWN_ID
-from keras_attention.kernels.execution import is_compiled_by_xla
+from keras_attention.kernels.execution_mode import is_compiled_by_xla
 
 IDS = tf.TensorSpec([None, None], tf.int32, name="ids")
 MASKED_LOGIT = -1e9

@@ -13,7 +13,7 @@ from keras_attention import matmul_precision, validation
 from keras_attention.export._tf_functions import make_tf_function, merge_chunks
 from keras_attention.export._type_aliases import TextFunction
 from keras_attention.export.tokenizers.base import PADDING_ID
-from keras_attention.kernels.products import PRECISIONS, omit_gradients
+from keras_attention.kernels.matmul_precision import PRECISIONS, omit_gradients
 
 MIN_SPLIT_SIZE = (
     16  # examples of a part; the fixed costs of smaller parts exceed what parallel runs save

@@ -5,7 +5,7 @@ import argparse
 from keras_attention.export import runs
 from keras_attention.export._argparse_types import positive_int
 from keras_attention.export.compilation import XLABuckets
-from keras_attention.kernels.products import PRECISIONS
+from keras_attention.kernels.matmul_precision import PRECISIONS
 
 #: The flags beside `--xla`, and what `XLABuckets` calls them.
 XLA_OPTIONS = {

@@ -66,7 +66,7 @@ from keras_attention.glimpses import (
     GaussianWriter,
     RetinaGlimpse,
 )
-from keras_attention.kernels.products import matmul_precision
+from keras_attention.kernels.matmul_precision import matmul_precision
 from keras_attention.losses import (
     CoverageLoss,
     DoublyStochasticLoss,

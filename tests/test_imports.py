@@ -53,13 +53,15 @@ def _offenders(files, *packages):
 
 #: What Keras does not offer on every backend is asked of the backend, inside of a function.
 ASK_THE_BACKEND = {
+    "keras_attention/_utils/shapes.py",
     "keras_attention/callbacks/alignment_images.py",
     "keras_attention/callbacks/xla_steps.py",
     "keras_attention/data/resumable_arrays.py",
     "keras_attention/data/resumable_dataset.py",
     "keras_attention/kernels/custom_gradients.py",
-    "keras_attention/kernels/execution.py",
-    "keras_attention/kernels/products.py",
+    "keras_attention/kernels/execution_mode.py",
+    "keras_attention/kernels/matmul_precision.py",
+    "keras_attention/kernels/xla_barriers.py",
     "keras_attention/search/_beam_search_invariants.py",
     "keras_attention/search/_indexing.py",
 }

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import keras
 import numpy as np
 
-from keras_attention.kernels import execution
+from keras_attention.kernels import execution_mode
 
 
 @dataclasses.dataclass
@@ -261,6 +261,6 @@ def describe():
         "jax": jax.__version__,
         "keras": keras.__version__,
         "numpy": np.__version__,
-        "library sees a GPU": execution.has_gpu(),
+        "library sees a GPU": execution_mode.has_gpu(),
         "default matmul precision": str(jax.config.jax_default_matmul_precision),
     }

@@ -1,7 +1,8 @@
-"""Masks of sequences: zeros at masked positions, and the last unmasked position."""
+"""Masks of sequences: zeros at masked positions, the last unmasked one, and their mean."""
 
 from keras import ops
 
+from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.shapes import get_shape, reduce_rows
 
 
@@ -53,3 +54,21 @@ def gather_last_valid(sequence, mask):
     last = last_valid_position(mask, batch, time)
     is_last = mask & (ops.arange(time, dtype="int32")[None, :] == last)
     return ops.sum(ops.where(is_last[:, :, None], sequence, 0), axis=1)
+
+
+def masked_mean(values, mask):
+    """Returns the mean of the unmasked positions `(batch, dim)`, 0 if all are masked.
+
+    Args:
+        values: Float tensor `(batch, source, dim)`; masked positions may contain anything.
+        mask: Boolean `(batch, source)`, True for positions that count.
+
+    Example:
+
+    >>> values = ops.array([[[1.0], [3.0], [9.0]]])
+    >>> float(masked_mean(values, ops.array([[True, True, False]]))[0, 0])
+    2.0
+    """
+    values = at_least_float32(ops.where(mask[:, :, None], values, 0))
+    count = ops.maximum(ops.sum(ops.cast(mask, values.dtype), axis=1), 1)
+    return ops.sum(values, axis=1) / count[:, None]

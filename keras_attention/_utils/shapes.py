@@ -1,5 +1,6 @@
-"""Shape helpers: cheap reshaping inside loops, and reductions of empty tensors."""
+"""Shape helpers: cheap reshaping and gathering inside loops, and reductions of empty tensors."""
 
+import keras
 from keras import ops
 
 
@@ -96,3 +97,15 @@ def reduce_rows(reduce, tensor, **options):
     (0,)
     """
     return (ops.sum if 0 in tensor.shape else reduce)(tensor, **options)
+
+
+def take_rows(table, indices):
+    """Returns `table[indices]` for indices of at least 0 that lie inside.
+
+    `keras.ops.take` allows negative ones, which costs three operations on TensorFlow.
+    """
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.gather(table, indices)
+    return ops.take(table, indices, axis=0)

@@ -7,7 +7,7 @@ from keras_attention._utils.initializers import derive_initializer
 from keras_attention._utils.shapes import apply_to_rows, get_shape
 from keras_attention._utils.tensor_types import Tensor, TensorDict, TensorLike
 from keras_attention.attention import _heads
-from keras_attention.kernels.products import Dense
+from keras_attention.kernels.matmul_precision import Dense
 
 
 class HeadProjectionsMixin:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from keras import ops
 
-from keras_attention._utils.shapes import get_shape, reshape
+from keras_attention._utils.shapes import get_shape, reshape, take_rows
 from keras_attention._utils.tensor_types import Size, Structure, TensorDict, TensorLike
-from keras_attention.kernels import execution
+from keras_attention.kernels import execution_mode
 from keras_attention.validation import check_ready
 
 #: Numbers in a leaf up to which a graph gathers the caches of beams, which was measured no further.
@@ -78,7 +78,11 @@ def should_gather(cache):
     """
     leaf = cache["value"]
     is_small = None not in leaf.shape and math.prod(leaf.shape) <= SMALL_CACHE
-    return is_small and execution.get_execution_mode(leaf) != "xla" and not execution.has_gpu()
+    return (
+        is_small
+        and execution_mode.get_execution_mode(leaf) != "xla"
+        and not execution_mode.has_gpu()
+    )
 
 
 def find_places(cache, position):
@@ -90,7 +94,7 @@ def find_places(cache, position):
     position = ops.cast(position, "int32")
     length = get_shape(cache["mask"])[1]
     here = ops.arange(length, dtype="int32")[None, :] == position[:, None]
-    if execution.has_gpu():
+    if execution_mode.has_gpu():
         return CachePlaces(here, None, None)
     rows, heads = get_shape(cache["value"])[:2]
     place = ops.clip(position, 0, length - 1)
@@ -111,7 +115,7 @@ def _write_one_position(old, new, places):
     # Flattened to a table of vectors, which can be updated without a copy.
     table = reshape(old, (rows * heads * length, dim))
     # A position outside of the cache rewrites the nearest entry with its own value.
-    old_vectors = execution.take_rows(table, places.indices)
+    old_vectors = take_rows(table, places.indices)
     updates = ops.where(places.inside, reshape(new, (rows * heads, dim)), old_vectors)
     table = ops.scatter_update(table, places.indices[:, None], updates)
     return reshape(table, (rows, heads, length, dim))

@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.dtypes import at_least_float32
-from keras_attention._utils.positions import compute_positions
+from keras_attention._utils.position_ids import compute_position_ids
 from keras_attention._utils.tensor_types import Size, Tensor, TensorDict
 
 
@@ -58,7 +58,7 @@ class AttentionRequest:
 
     def positions(self, num_queries: Size) -> Tensor:
         """Returns the position of each query, int32 `(1 or batch, query)`."""
-        return compute_positions(num_queries, self.position)
+        return compute_position_ids(num_queries, self.position)
 
     def mask(self, num_queries: Size, num_keys: Size) -> Tensor | None:
         """Returns all masks as one that broadcasts to `(batch, query, key)`, or None.

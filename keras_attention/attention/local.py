@@ -35,7 +35,7 @@ from keras_attention._utils.tensor_types import (
 )
 from keras_attention.attention._windows import Windows, window_radius
 from keras_attention.attention.base import AttentionMechanism
-from keras_attention.kernels import blocks, execution
+from keras_attention.kernels import blocks, execution_mode
 from keras_attention.normalizers.base import Normalizer
 from keras_attention.scorers.base import Scorer
 
@@ -261,7 +261,7 @@ class LocalAttention(AttentionMechanism):
         """Returns whether the dense form is faster, a bool or, for unknown sizes, a tensor."""
         if not self._gathers_windows:
             return True
-        mode, span = execution.get_execution_mode(query), chunk + 2 * self.radius
+        mode, span = execution_mode.get_execution_mode(query), chunk + 2 * self.radius
         num_scores = blocks.count_values(*get_shape(query)[:2], num_keys)
         if not isinstance(num_scores, int):
             # XLA cannot differentiate a condition on sizes, and a decoding loop needs none.

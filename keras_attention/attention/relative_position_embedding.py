@@ -36,7 +36,7 @@ from keras_attention._utils.tensor_types import (
     TensorLike,
 )
 from keras_attention.attention._request import AttentionRequest
-from keras_attention.kernels.products import kernel_matmul
+from keras_attention.kernels.matmul_precision import kernel_matmul
 
 
 def gather_by_distance(

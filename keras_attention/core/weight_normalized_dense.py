@@ -29,7 +29,7 @@ from keras_attention._utils.tensor_types import (
     Tensor,
     TensorLike,
 )
-from keras_attention.kernels.products import Dense, kernel_matmul
+from keras_attention.kernels.matmul_precision import Dense, kernel_matmul
 
 TINY = 1e-24  # inside the root: keeps the gradient of a zero direction finite
 

@@ -24,7 +24,7 @@ from keras_attention._utils.tensor_types import (
     TensorLike,
 )
 from keras_attention.decoders.recurrent import RecurrentDecoder
-from keras_attention.kernels.products import Dense
+from keras_attention.kernels.matmul_precision import Dense
 from keras_attention.recurrent.maxout import maxout
 
 

@@ -29,7 +29,7 @@ from keras_attention._utils.tensor_types import (
     TensorLike,
 )
 from keras_attention.decoders._copying_decoder import CopyingDecoder, add_copies
-from keras_attention.kernels.products import Dense
+from keras_attention.kernels.matmul_precision import Dense
 from keras_attention.normalizers._masking import MASKED_SCORE, mask_scores
 
 

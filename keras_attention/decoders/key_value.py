@@ -31,7 +31,7 @@ from keras_attention._utils.tensor_types import (
 from keras_attention.attention import BahdanauAttention
 from keras_attention.attention.base import AttentionMechanism
 from keras_attention.decoders.base import Decoder
-from keras_attention.kernels.products import Dense
+from keras_attention.kernels.matmul_precision import Dense
 from keras_attention.recurrent._lstm_cells import make_lstm_cells
 from keras_attention.recurrent.attention_rnn import AttentionRNN
 

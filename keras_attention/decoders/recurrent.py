@@ -17,7 +17,7 @@ from keras_attention._utils.tensor_types import (
     TensorLike,
 )
 from keras_attention.decoders.base import Decoder
-from keras_attention.kernels.products import Dense
+from keras_attention.kernels.matmul_precision import Dense
 
 #: The hooks of a recurrent decoder beside those of every decoder, called by position.
 HOOKS = {

@@ -16,6 +16,7 @@ import keras
 from keras import ops
 
 from keras_attention import validation
+from keras_attention._utils.masked_sequences import masked_mean
 from keras_attention._utils.tensor_types import (
     Activation,
     ActivationFunction,
@@ -29,7 +30,6 @@ from keras_attention._utils.tensor_types import (
 )
 from keras_attention.attention import SoftAttention
 from keras_attention.attention.base import AttentionMechanism
-from keras_attention.decoders._mean_state import masked_mean
 from keras_attention.decoders.recurrent import RecurrentDecoder
 from keras_attention.recurrent._lstm_cells import make_lstm_cells
 from keras_attention.recurrent.attention_rnn import AttentionRNN

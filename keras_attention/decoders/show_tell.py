@@ -16,6 +16,7 @@ import keras
 from keras import ops
 
 from keras_attention import validation
+from keras_attention._utils.masked_sequences import masked_mean
 from keras_attention._utils.tensor_types import (
     Activation,
     ActivationFunction,
@@ -27,7 +28,6 @@ from keras_attention._utils.tensor_types import (
     TensorDict,
     TensorLike,
 )
-from keras_attention.decoders._mean_state import masked_mean
 from keras_attention.decoders.recurrent import RecurrentDecoder
 from keras_attention.recurrent._lstm_cells import make_lstm_cells
 from keras_attention.recurrent._unattended_rnn import UnattendedRNN

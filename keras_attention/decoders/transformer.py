@@ -33,7 +33,7 @@ from keras_attention.attention.relative_position_embedding import RelativePositi
 from keras_attention.attention.rotary import RotaryEmbedding
 from keras_attention.decoders._alignment import average_weights, select_aligned_layers
 from keras_attention.decoders.base import Decoder
-from keras_attention.kernels.products import Dense
+from keras_attention.kernels.matmul_precision import Dense
 from keras_attention.transformer._base import make_normalization
 from keras_attention.transformer.decoder_layer import TransformerDecoderLayer
 from keras_attention.transformer.embedding import (

@@ -20,19 +20,19 @@ from keras_attention._utils.loop import run_loop
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Tensor, TensorDict, TensorLike
 from keras_attention.attention import Attention, BahdanauAttention
-from keras_attention.kernels import execution
+from keras_attention.kernels import execution_mode
 from keras_attention.kernels.custom_gradients import (
     custom_gradient,
     flatten_cotangents,
     sum_outer_products,
 )
-from keras_attention.kernels.execution import store_step_product
 from keras_attention.kernels.gru_sequence import (
     gru_gates,
     gru_gates_gradient,
     split_kernel,
     split_units,
 )
+from keras_attention.kernels.xla_barriers import store_step_product
 from keras_attention.normalizers import SoftmaxNormalizer
 from keras_attention.normalizers.softmax import masked_softmax
 from keras_attention.recurrent.bahdanau_gru import BahdanauGRUCell
@@ -199,7 +199,7 @@ def supports(recurrence: "AttentionRNN", training: bool | None) -> bool:
 
 def _is_bfloat16_on_gpu(recurrence):
     """Returns whether the loop replaces one of twice as many launches, and of less precision."""
-    return recurrence.compute_dtype == "bfloat16" and execution.has_gpu()
+    return recurrence.compute_dtype == "bfloat16" and execution_mode.has_gpu()
 
 
 def run(

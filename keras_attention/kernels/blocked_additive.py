@@ -25,7 +25,7 @@ from keras import ops
 from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Size, Tensor, TensorLike
-from keras_attention.kernels import blocks, execution
+from keras_attention.kernels import blocks, execution_mode
 from keras_attention.kernels.blocks import Tiles, count_values, fold_blocks, map_blocks, split_axis
 from keras_attention.kernels.custom_gradients import custom_gradient
 from keras_attention.kernels.fused_additive import fuse_gradients, fuse_scores
@@ -83,7 +83,7 @@ def blockwise_additive_scores(
     @custom_gradient
     def run(query, key, vector):
         tensors = query, key, vector
-        if execution.has_gpu() and execution.get_execution_mode(query) == "xla":
+        if execution_mode.has_gpu() and execution_mode.get_execution_mode(query) == "xla":
             return run_fused(*tensors)
         is_long = has_long_rows(query, key)
 
@@ -96,7 +96,7 @@ def blockwise_additive_scores(
         if use_dense:
             use_dense = (
                 _num_values(query, key)
-                <= MAX_DENSE_FORWARD_VALUES[execution.get_execution_mode(query)]
+                <= MAX_DENSE_FORWARD_VALUES[execution_mode.get_execution_mode(query)]
             )
         scores = blocks.smart_cond(use_dense, lambda: dense_scores(*tensors), compute_blockwise)
 
@@ -136,8 +136,8 @@ def should_use_blocks(query: TensorLike, key: TensorLike) -> bool | Tensor:
     if not blocks.supports_loops() or query.shape[1] == 1:  # one decoder step
         return False
     num_values = _num_values(query, key)
-    mode = execution.get_execution_mode(query)
-    if execution.has_gpu():
+    mode = execution_mode.get_execution_mode(query)
+    if execution_mode.has_gpu():
         if mode == "xla" and not isinstance(num_values, int):
             return True
         return num_values > MAX_DENSE_VALUES_ON_GPU[mode]
@@ -151,7 +151,7 @@ def should_use_blocks(query: TensorLike, key: TensorLike) -> bool | Tensor:
 
 def has_long_rows(query: TensorLike, key: TensorLike) -> bool | Tensor:
     """Returns whether to use `row_scores` and `row_sums`, as a boolean or a tensor."""
-    if execution.get_execution_mode(query) != "xla" or execution.has_gpu():
+    if execution_mode.get_execution_mode(query) != "xla" or execution_mode.has_gpu():
         return False
     sizes = get_shape(query)[1], *get_shape(key)[1:]
     conditions = [
@@ -235,7 +235,7 @@ def _tiles(query, key, values_per_block=None):
     (batch, queries, _), per_query = get_shape(query), count_values(*get_shape(key)[1:])
     if values_per_block is None:
         values_per_block = blocks.choose_values_per_block(num_values, query)
-    if execution.get_execution_mode(query) == "xla" and not isinstance(num_values, int):
+    if execution_mode.get_execution_mode(query) == "xla" and not isinstance(num_values, int):
         # Sizes that would be computed at once if they were known are one block.
         is_one_block = num_values <= MAX_DENSE_VALUES["xla"]
         one_block = ops.maximum(num_values, values_per_block)

@@ -20,7 +20,7 @@ from keras import ops
 from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Size, Tensor, TensorLike
-from keras_attention.kernels import blocks, execution
+from keras_attention.kernels import blocks, execution_mode
 from keras_attention.kernels.blocks import Tiles, count_values, fold_blocks, map_blocks
 from keras_attention.kernels.custom_gradients import custom_gradient
 from keras_attention.kernels.fused_dot import attend_fused, has_fused_kernel
@@ -70,7 +70,7 @@ def can_skip_stored_scores(
     )
     if not is_supported or has_fused_kernel(query):
         return is_supported
-    limit = MAX_DENSE_SCORES_ON_GPU if execution.has_gpu() else MAX_DENSE_SCORES
+    limit = MAX_DENSE_SCORES_ON_GPU if execution_mode.has_gpu() else MAX_DENSE_SCORES
     return count_values(*sizes) > limit
 
 

@@ -15,7 +15,7 @@ from keras import ops
 
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Size, Sizes, Structure, Tensor, TensorLike
-from keras_attention.kernels.execution import get_execution_mode, has_gpu
+from keras_attention.kernels.execution_mode import get_execution_mode, has_gpu
 
 #: Values in a block of a compiled function. From 2^18 to 2^22, blocks of additive scores take the
 #: same time, forward and backward. Smaller ones add loop overhead, larger ones exceed the cache.

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from keras import ops
 
 from keras_attention._utils.tensor_types import Tensor, TensorLike
-from keras_attention.kernels.execution import separate
 from keras_attention.kernels.tanh_forms import QuotientTanh
+from keras_attention.kernels.xla_barriers import separate
 
 
 def fuse_scores(query: TensorLike, key: TensorLike, vector: TensorLike) -> Tensor:

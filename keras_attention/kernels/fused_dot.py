@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Tensor, TensorLike
-from keras_attention.kernels import execution
+from keras_attention.kernels import execution_mode
 
 if TYPE_CHECKING:
     from keras_attention.attention._request import AttentionRequest
@@ -22,7 +22,12 @@ def has_fused_kernel(query: TensorLike) -> bool:
     dtype = keras.backend.standardize_dtype(query.dtype)
     is_half = dtype in ("float16", "bfloat16")
     is_one_step = query.shape[-2] == 1
-    return is_half and not is_one_step and keras.backend.backend() == "jax" and execution.has_gpu()
+    return (
+        is_half
+        and not is_one_step
+        and keras.backend.backend() == "jax"
+        and execution_mode.has_gpu()
+    )
 
 
 def attend_fused(

@@ -19,7 +19,7 @@ from keras_attention.kernels.custom_gradients import (
     flatten_cotangents,
     sum_outer_products,
 )
-from keras_attention.kernels.execution import store_step_product
+from keras_attention.kernels.xla_barriers import store_step_product
 
 
 def gru_sequence(

@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.tensor_types import Tensor
-from keras_attention.kernels import execution
+from keras_attention.kernels import execution_mode, xla_barriers
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -27,7 +27,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
         gamma, beta = (ops.cast(weight, inputs.dtype) for weight in (self.gamma, self.beta))
         outputs = centered * ops.rsqrt(variance + self.epsilon) * gamma + beta
         if is_single_row:
-            outputs = execution.store_value(outputs[:1])
+            outputs = xla_barriers.store_value(outputs[:1])
         return ops.cast(outputs, self.compute_dtype)
 
 
@@ -37,5 +37,5 @@ def _is_single_row_on_gpu(inputs):
     It needs one for two vectors, and computes the second, an equal one, at no cost.
     """
     is_single_row = all(size == 1 for size in inputs.shape[:-1])
-    is_on_gpu = execution.has_gpu() and execution.get_execution_mode(inputs) == "xla"
+    is_on_gpu = execution_mode.has_gpu() and execution_mode.get_execution_mode(inputs) == "xla"
     return is_single_row and is_on_gpu

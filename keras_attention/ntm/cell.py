@@ -19,7 +19,7 @@ import keras
 from keras import activations, initializers, ops
 
 from keras_attention import validation
-from keras_attention._utils.cell import Cell, get_shapes
+from keras_attention._utils.base_cell import Cell, get_shapes
 from keras_attention._utils.dtypes import wide_dtype
 from keras_attention._utils.initializers import derive_initializer
 from keras_attention._utils.loop import select_examples

@@ -13,7 +13,7 @@ from typing import Unpack
 import keras
 
 from keras_attention import validation
-from keras_attention._utils.cell import Cell, get_shapes
+from keras_attention._utils.base_cell import Cell, get_shapes
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,

@@ -11,7 +11,7 @@ from typing import Unpack
 from keras import initializers, ops
 
 from keras_attention import validation
-from keras_attention._utils.cell import Cell, get_shapes
+from keras_attention._utils.base_cell import Cell, get_shapes
 from keras_attention._utils.initializers import column_block_initializer, float32_initializer
 from keras_attention._utils.tensor_types import (
     Config,

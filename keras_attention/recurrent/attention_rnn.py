@@ -36,7 +36,7 @@ from keras_attention._utils.tensor_types import (
     TensorLike,
 )
 from keras_attention.attention.base import AttentionMechanism
-from keras_attention.kernels.products import Dense
+from keras_attention.kernels.matmul_precision import Dense
 from keras_attention.recurrent import _attention_loop
 from keras_attention.recurrent._cell_adapter import CellAdapter
 from keras_attention.validation import check_ready

@@ -33,7 +33,7 @@ from keras_attention._utils.tensor_types import (
     Tensor,
     TensorLike,
 )
-from keras_attention.kernels import execution
+from keras_attention.kernels import execution_mode
 from keras_attention.kernels.gru_sequence import gru_gates, gru_sequence, split_kernel
 from keras_attention.recurrent._gated_cell import GatedCell
 from keras_attention.validation import check_ready
@@ -102,7 +102,7 @@ class BahdanauGRUCell(GatedCell):
         state = ops.cast(states[0], self.compute_dtype)
         gates_kernel, candidate_kernel = split_kernel(kernel)
         gates = ops.matmul(state, gates_kernel)
-        if execution.has_gpu():  # a larger product takes less time than a copy of U_c
+        if execution_mode.has_gpu():  # a larger product takes less time than a copy of U_c
             candidate_kernel = kernel
         update, _, candidate = gru_gates(projected, gates, state, candidate_kernel)
         state = state + update * (candidate - state)

@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from keras_attention._utils.shapes import get_shape
-from keras_attention.kernels import execution
+from keras_attention._utils.shapes import get_shape, take_rows
+from keras_attention.kernels import execution_mode, xla_barriers
 
 
 def write_at(tensor, time, value):
@@ -29,7 +29,7 @@ def gather_per_row(values, indices):
     places = rows + ops.cast(indices, "int32")
     if 0 in places.shape:  # Keras' `take` on JAX loses an axis for an empty batch
         return ops.zeros(places.shape, values.dtype)
-    return execution.take_rows(ops.reshape(values, (batch * width,)), places)
+    return take_rows(ops.reshape(values, (batch * width,)), places)
 
 
 def scatter_per_row(tensor, indices, values):
@@ -45,7 +45,7 @@ def scatter_per_row(tensor, indices, values):
 
 def saves_launches():
     """Returns whether to launch fewer kernels by forms that only JAX has: on a GPU."""
-    return keras.backend.backend() == "jax" and execution.has_gpu()
+    return keras.backend.backend() == "jax" and execution_mode.has_gpu()
 
 
 def top_pairs(values, order, count):
@@ -67,10 +67,10 @@ def gather_together(tensors, indices):
     import jax
 
     packed = ops.stack([jax.lax.bitcast_convert_type(one, "int32") for one in tensors], axis=2)
-    (packed,) = execution.separate([packed])
+    (packed,) = xla_barriers.separate([packed])
     batch, width, count = packed.shape
     places = ops.arange(batch, dtype="int32")[:, None] * width + indices
-    taken = execution.take_rows(ops.reshape(packed, (batch * width, count)), places)
+    taken = take_rows(ops.reshape(packed, (batch * width, count)), places)
     return [
         jax.lax.bitcast_convert_type(taken[:, :, index], one.dtype)
         for index, one in enumerate(tensors)
@@ -88,7 +88,7 @@ def top_k(values, count):
     >>> ops.convert_to_numpy(top_k(ops.array([[-1.0, -0.0, 0.0]]), 2)[1]).tolist()
     [[1, 2]]
     """
-    if execution.get_execution_mode(values) != "graph" or execution.has_gpu():
+    if execution_mode.get_execution_mode(values) != "graph" or execution_mode.has_gpu():
         values = ops.where(values == 0.0, 0.0, values)
     if keras.backend.backend() == "torch":  # its top-k selects any of equal values
         places = ops.argsort(-values, axis=-1)[:, :count]

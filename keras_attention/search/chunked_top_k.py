@@ -11,9 +11,9 @@ import math
 
 from keras import ops
 
-from keras_attention._utils.shapes import get_shape
+from keras_attention._utils.shapes import get_shape, take_rows
 from keras_attention._utils.tensor_types import Tensor, TensorLike
-from keras_attention.kernels import execution
+from keras_attention.kernels import execution_mode
 from keras_attention.search._indexing import saves_launches, top_k, top_pairs
 from keras_attention.search._log_probs import MIN_FLOAT32
 
@@ -31,11 +31,11 @@ def chunked_top_k(logits: TensorLike, count: int) -> tuple[Tensor, Tensor]:
         Tuple of values and int32 ids, both of shape `(rows, count)`.
     """
     vocabulary = logits.shape[1]
-    if count == 1 and execution.has_gpu():  # one kernel
+    if count == 1 and execution_mode.has_gpu():  # one kernel
         logits = ops.where(logits == 0.0, 0.0, logits)  # as `top_k` does
         ids = ops.argmax(logits, axis=1, keepdims=True)
         return ops.max(logits, axis=1, keepdims=True), ops.cast(ids, "int32")
-    mode = execution.get_execution_mode(logits)
+    mode = execution_mode.get_execution_mode(logits)
     if mode == "eager" or (mode == "graph" and count == 1):
         return top_k(logits, count)
     size = choose_chunk_size(vocabulary, count)
@@ -54,7 +54,7 @@ def chunked_top_k(logits: TensorLike, count: int) -> tuple[Tensor, Tensor]:
         maxima = ops.max(head, axis=-1, initial=MIN_FLOAT32)
         best = _sort_ascending(top_k(ops.reshape(maxima, (rows, chunks)), count)[1])
     first_chunk = ops.expand_dims(ops.arange(rows, dtype="int32"), 1) * chunks
-    candidates = execution.take_rows(head, ops.reshape(first_chunk + best, (rows * count,)))
+    candidates = take_rows(head, ops.reshape(first_chunk + best, (rows * count,)))
     candidates = ops.reshape(candidates, (rows, count * size))
     ids = ops.expand_dims(best * size, 2) + ops.arange(size, dtype="int32")
     ids = ops.reshape(ids, (rows, count * size))
@@ -67,7 +67,7 @@ def chunked_top_k(logits: TensorLike, count: int) -> tuple[Tensor, Tensor]:
     values, positions = top_k(candidates, count)
     width = ids.shape[1]
     row_offset = ops.expand_dims(ops.arange(rows, dtype="int32"), 1) * width
-    return values, execution.take_rows(ops.reshape(ids, (-1,)), positions + row_offset)
+    return values, take_rows(ops.reshape(ids, (-1,)), positions + row_offset)
 
 
 def choose_chunk_size(vocabulary: int, count: int) -> int:

@@ -30,7 +30,7 @@ from keras_attention.attention.relative_position_embedding import RelativePositi
 from keras_attention.attention.rotary import RotaryEmbedding
 from keras_attention.core.counter_dropout import CounterDropout
 from keras_attention.kernels.layer_normalization import LayerNormalization
-from keras_attention.kernels.products import Dense
+from keras_attention.kernels.matmul_precision import Dense
 
 NORMALIZATIONS = ("post", "pre")
 #: Added to variances. Larger for float16, whose maximum is 65504: a constant vector has variance 0,

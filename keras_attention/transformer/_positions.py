@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from keras_attention._utils.positions import compute_positions
+from keras_attention._utils.position_ids import compute_position_ids
 from keras_attention._utils.shapes import get_shape
 
 
@@ -19,7 +19,7 @@ def compute_input_positions(inputs, position=None):
     """
     if len(inputs.shape) == 2:
         return ops.zeros((1,), "int32") if position is None else ops.cast(position, "int32")
-    return compute_positions(get_shape(inputs)[1], position)
+    return compute_position_ids(get_shape(inputs)[1], position)
 
 
 def check_positions(owner: str, inputs_shape, position) -> None:

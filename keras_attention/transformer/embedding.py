@@ -27,7 +27,7 @@ from keras_attention._utils.tensor_types import (
     TensorLike,
 )
 from keras_attention.core.counter_dropout import CounterDropout
-from keras_attention.kernels.products import kernel_matmul
+from keras_attention.kernels.matmul_precision import kernel_matmul
 from keras_attention.transformer.learned_positional_embedding import LearnedPositionalEmbedding
 from keras_attention.transformer.positional_encoding import PositionalEncoding
 

@@ -10,7 +10,7 @@ Traceback (most recent call last):
 ValueError: MyScorer expects `units` to be a positive int. Received: units=0
 """
 
-from keras_attention.validation.checks import (
+from keras_attention.validation.argument_checks import (
     check_axes,
     check_built_dims,
     check_ids_in_vocabulary,

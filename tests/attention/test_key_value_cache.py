@@ -8,7 +8,7 @@ from tf_or_skip import tf
 
 import keras_attention as ka
 from keras_attention.attention._key_value_cache import empty_cache, write_cache
-from keras_attention.kernels import execution
+from keras_attention.kernels import execution_mode
 
 ROWS, LENGTH, WIDTH, ROOM = 3, 7, 11, 9
 
@@ -134,7 +134,7 @@ def test_an_empty_cache_gives_zeros(policy):
 @pytest.mark.parametrize("on_gpu", [False, True])
 @pytest.mark.parametrize("position", [[2, 0], [3, 1], [-1, 2]])
 def test_one_position_is_written_alike_on_every_device(monkeypatch, on_gpu, position):
-    monkeypatch.setattr(execution, "has_gpu", lambda: on_gpu)
+    monkeypatch.setattr(execution_mode, "has_gpu", lambda: on_gpu)
     draw = np.random.default_rng(1)
     cache = empty_cache(2, 3, {"value": (5, 7)}, "float32")
     new = {"value": draw.normal(size=(2, 5, 1, 7)), "mask": np.ones((2, 1), bool)}

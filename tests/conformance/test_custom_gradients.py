@@ -7,7 +7,7 @@ from backends import BACKEND
 from seeds import set_seed
 
 import keras_attention as ka
-from keras_attention.kernels import execution
+from keras_attention.kernels import execution_mode
 
 torch_only = pytest.mark.skipif(BACKEND != "torch", reason=f"the backend is {BACKEND}")
 
@@ -36,7 +36,7 @@ def test_blockwise_scores_work(scorer, make):
 
 
 def test_a_gpu_is_looked_for():
-    assert execution.has_gpu() in (True, False)
+    assert execution_mode.has_gpu() in (True, False)
 
 
 def sum_of_second_derivatives(function, inputs):

@@ -7,7 +7,7 @@ from backends import BACKEND
 from search_models import HashModel
 from search_runs import call
 
-from keras_attention.kernels import execution
+from keras_attention.kernels import execution_mode
 from keras_attention.search import CoveragePenalty, ShallowFusion, beam_search, greedy_search
 from keras_attention.search._hypotheses import Candidates, select_alive
 from keras_attention.search._indexing import write_at
@@ -29,7 +29,7 @@ def compute_on_both(monkeypatch, function, *arguments):
 
     results = []
     for on_gpu in (False, True):
-        monkeypatch.setattr(execution, "has_gpu", lambda on_gpu=on_gpu: on_gpu)
+        monkeypatch.setattr(execution_mode, "has_gpu", lambda on_gpu=on_gpu: on_gpu)
         found = jax.jit(lambda *given: function(*given))(*arguments)  # traced anew
         results.append(keras.tree.map_structure(np.asarray, found))
     return results

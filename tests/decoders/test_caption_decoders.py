@@ -8,7 +8,6 @@ from tf_or_skip import tf
 
 from keras_attention import HardAttention, ShowAttendTellDecoder, ShowTellDecoder, SoftAttention
 from keras_attention.decoders import check_decoder
-from keras_attention.decoders._mean_state import masked_mean
 
 B, T, S, V, E, N, M, U = 3, 5, 7, 13, 4, 8, 6, 2
 IDS = np.array([[2, 5, 4, 7, 12], [2, 6, 1, 0, 0], [2, 11, 3, 9, 0]])
@@ -162,14 +161,6 @@ def test_a_decoder_comes_back_from_its_config(name):
     again.build(IDS.shape, MEMORY.shape)
     again.set_weights(decoder.get_weights())
     np.testing.assert_allclose(again(IDS, MEMORY), decoder(IDS, MEMORY), rtol=1e-6)
-
-
-def test_the_mean_of_nothing_is_zero():
-    values = np.stack([MEMORY[0], np.full((S, M), np.nan)])
-    mask = np.stack([MASK[1], np.zeros(S, bool)])
-    mean = np.array(masked_mean(values, mask))
-    np.testing.assert_allclose(mean[0], MEMORY[0, :3].mean(axis=0), rtol=1e-6)
-    np.testing.assert_array_equal(mean[1], 0.0)
 
 
 @pytest.mark.parametrize("decoder", [ShowAttendTellDecoder, ShowTellDecoder])

@@ -22,7 +22,7 @@ from keras_attention.export import (
 from keras_attention.export._digest_manifest import write_manifest
 from keras_attention.export._pipeline import IDS, TranslationPipeline
 from keras_attention.export._tf_functions import make_tf_function
-from keras_attention.kernels.products import kernel_matmul
+from keras_attention.kernels.matmul_precision import kernel_matmul
 
 
 def told(ids, length):

@@ -11,7 +11,7 @@ from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import AdditiveScorer, Attention, BahdanauAttention, ConcatScorer
-from keras_attention.kernels import blocked_additive, blocks, execution, tanh_forms
+from keras_attention.kernels import blocked_additive, blocks, execution_mode, tanh_forms
 from keras_attention.scorers.additive import additive_scores
 
 SIZES = (3, 11, 13, 19)  # batch, query, key, units: none is a multiple of a block
@@ -119,7 +119,7 @@ def test_the_quotient_is_exact_up_to_its_limit(sign):
 @pytest.fixture
 def gpu(monkeypatch):
     """The forms that the library chooses on a GPU."""
-    monkeypatch.setattr(execution, "has_gpu", lambda: True)
+    monkeypatch.setattr(execution_mode, "has_gpu", lambda: True)
     monkeypatch.setattr(blocks, "has_gpu", lambda: True)
 
 
@@ -216,7 +216,7 @@ def test_half_precision_keeps_its_dtype_and_stays_finite(dtype):
     ],
 )
 def test_blocks_are_used_where_they_pay(run, sizes, expected, monkeypatch):
-    monkeypatch.setattr(execution, "get_execution_mode", lambda tensor: run)
+    monkeypatch.setattr(execution_mode, "get_execution_mode", lambda tensor: run)
     batch, queries, keys, units = sizes
     shapes = (batch, queries, units), (batch, keys, units)
     assert blocked_additive.should_use_blocks(*map(keras.KerasTensor, shapes)) is expected

@@ -109,7 +109,7 @@ def test_weights_are_given_where_they_are_asked_for(fused):
     ],
 )
 def test_the_kernel_is_for_half_precision_on_a_gpu(monkeypatch, dtype, queries, on_gpu, expected):
-    monkeypatch.setattr(fused_dot.execution, "has_gpu", lambda: on_gpu)
+    monkeypatch.setattr(fused_dot.execution_mode, "has_gpu", lambda: on_gpu)
     query = keras.KerasTensor((2, 3, queries, 8), dtype)
     is_jax = keras.backend.backend() == "jax"
     assert fused_dot.has_fused_kernel(query) is (expected and is_jax)

@@ -13,7 +13,7 @@ from keras_attention import (
     LuongAttention,
     SkipFirstUpdate,
 )
-from keras_attention.kernels import attention_gru_sequence, execution
+from keras_attention.kernels import attention_gru_sequence, execution_mode
 
 B, T, S, D, M, N = 3, 5, 7, 4, 6, 8
 MEMORY_MASK = np.arange(S) < np.array([[7], [3], [0]])
@@ -249,7 +249,7 @@ def _compute_gradients(dtype, compiled=False, is_static=True):
 
 @pytest.mark.parametrize("on_gpu", [False, True])
 def test_the_written_gradient_equals_the_automatic_one(monkeypatch, on_gpu):
-    monkeypatch.setattr(execution, "has_gpu", lambda: on_gpu)
+    monkeypatch.setattr(execution_mode, "has_gpu", lambda: on_gpu)
     layer, written = _compute_gradients("float64", compiled=on_gpu)
     assert attention_gru_sequence.supports(layer, training=True)
     monkeypatch.setattr(attention_gru_sequence, "supports", lambda recurrence, training: False)
@@ -268,7 +268,7 @@ def test_the_written_gradient_does_without_static_lengths():
 
 @pytest.mark.parametrize("on_gpu", [False, True])
 def test_a_gpu_computes_the_written_gradient_in_bfloat16_too(monkeypatch, on_gpu):
-    monkeypatch.setattr(execution, "has_gpu", lambda: on_gpu)
+    monkeypatch.setattr(execution_mode, "has_gpu", lambda: on_gpu)
     layer, written = _compute_gradients("mixed_bfloat16")
     assert attention_gru_sequence.supports(layer, training=True) == on_gpu
     _, exact = _compute_gradients("float32")

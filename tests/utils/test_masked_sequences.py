@@ -7,6 +7,7 @@ from keras import ops
 from keras_attention._utils.masked_sequences import (
     gather_last_valid,
     last_valid_position,
+    masked_mean,
     zero_masked,
 )
 
@@ -38,3 +39,12 @@ def test_a_mask_that_broadcasts_gathers_the_same_vector(mask):
     sequence, mask = ops.reshape(ops.arange(12.0), (3, 4, 1)), ops.convert_to_tensor(mask)
     expected = gather_last_valid(sequence, ops.broadcast_to(mask, (3, 4)))
     np.testing.assert_array_equal(gather_last_valid(sequence, mask), expected)
+
+
+def test_the_mean_reads_no_masked_values_and_is_0_if_all_are_masked():
+    values = np.random.RandomState(0).normal(size=(3, 4, 5))
+    values[~MASK] = np.nan
+    mean = np.array(masked_mean(values, MASK))
+    np.testing.assert_allclose(mean[0], values[0, [0, 2]].mean(axis=0), rtol=1e-6)
+    np.testing.assert_array_equal(mean[1], 0.0)
+    np.testing.assert_allclose(mean[2], values[2].mean(axis=0), rtol=1e-6)

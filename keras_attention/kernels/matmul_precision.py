@@ -16,7 +16,8 @@ from keras import ops
 from keras_attention import validation
 from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention._utils.tensor_types import Tensor, TensorLike
-from keras_attention.kernels.execution import has_gpu, is_compiled_by_xla, store_product
+from keras_attention.kernels.execution_mode import has_gpu, is_compiled_by_xla
+from keras_attention.kernels.xla_barriers import store_product
 
 PRECISIONS = ("float32", "bfloat16")
 MAX_TRANSPOSED_ROWS = 128

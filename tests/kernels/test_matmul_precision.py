@@ -8,7 +8,7 @@ from seeds import set_seed
 from tf_or_skip import tf
 
 from keras_attention import MultiHeadAttention, TransformerEncoderLayer, matmul_precision
-from keras_attention.kernels.products import Dense, kernel_matmul
+from keras_attention.kernels.matmul_precision import Dense, kernel_matmul
 
 RNG = np.random.RandomState(3)
 INPUTS = RNG.normal(size=(2, 5, 7)).astype("float32")

@@ -3,7 +3,7 @@
 from keras import ops
 
 
-def compute_positions(length, position=None):
+def compute_position_ids(length, position=None):
     """Returns the position of each vector, int32 `(1 or batch, length)`.
 
     Args:
