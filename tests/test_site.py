@@ -62,7 +62,7 @@ def test_every_public_name_has_a_page():
 #: Base classes, and pieces that no paper defines alone.
 WITHOUT_PAPER = {
     "AttentionMechanism",
-    "ContextAdd",
+    "ContextAddCell",
     "Decoder",
     "LearnedQueries",
     "Normalizer",

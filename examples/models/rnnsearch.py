@@ -21,11 +21,11 @@ from examples.models.initial import draw_normal
 from examples.models.sampling import ScheduledSamplingText, add_scheduled_sampling
 from keras_attention import (
     Attention,
+    AttentionalVectorCell,
     BahdanauAttention,
     BahdanauDecoder,
     BahdanauGRUCell,
-    ContextAdd,
-    ContextConcat,
+    ContextAddCell,
 )
 
 TITLE = "RNNsearch: bidirectional GRU, additive attention, GRU decoder"
@@ -111,7 +111,7 @@ def _cell(injection, units, dtype):
         return None
     cell = BahdanauGRUCell(units, dtype=dtype, name="cell")
     if injection == "add":
-        return ContextAdd(cell, 2 * units, dtype=dtype, name="injection")
-    return ContextConcat(
+        return ContextAddCell(cell, 2 * units, dtype=dtype, name="injection")
+    return AttentionalVectorCell(
         cell, 2 * units, "tanh", output_is_state=True, dtype=dtype, name="injection"
     )

@@ -48,7 +48,7 @@ class BahdanauDecoder(MaxoutDecoder):
         attention: A mechanism; `BahdanauAttention(units)` by default.
         recurrent_cell: A cell with one state `(batch, units)` and the input [E y; c], instead of
             `BahdanauGRUCell(units)`: for example a wrapper that adds c in a different way,
-            `ContextAdd` or `ContextConcat`.
+            `ContextAddCell` or `AttentionalVectorCell`.
         readout_state: "current" uses s_i after the update (section 3.1, and all later models);
             "previous" uses s_{i-1} and updates with y_i afterwards, as the authors' code does.
         dropout: Float in [0, 1), applied to the embedding and to the maxout layer.

@@ -2,9 +2,9 @@
 
     o_t, h_t = cell(x_t, h_{t-1})
 
-The context can enter in three places: the output o_t (`context_add`), the output and optionally
-the state (`context_concat`), and the update itself (`context_mlp`). Code name -> name above:
-`context` -> z_t, `context_dim` -> its width, `output` -> o_t.
+The context can enter in three places: the output o_t (`context_add_cell`), the output and
+optionally the state (`attentional_vector_cell`), and the update itself (`context_input_cell`).
+Code name -> name above: `context` -> z_t, `context_dim` -> its width, `output` -> o_t.
 """
 
 from collections.abc import Sequence

@@ -27,7 +27,7 @@ from keras_attention.recurrent._context_cell import ContextCell
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class ContextAdd(ContextCell):
+class ContextAddCell(ContextCell):
     """Adds z_t to the output of a cell and leaves its state unchanged.
 
     Use it if z_t matters for the current output only. It runs in `keras.layers.RNN`, over
@@ -53,7 +53,7 @@ class ContextAdd(ContextCell):
 
     Example:
 
-    >>> cell = ContextAdd(keras.layers.SimpleRNNCell(4, kernel_initializer="zeros"), 4)
+    >>> cell = ContextAddCell(keras.layers.SimpleRNNCell(4, kernel_initializer="zeros"), 4)
     >>> output, states = cell(keras.ops.ones((2, 3 + 4)), [keras.ops.zeros((2, 4))])
     >>> float(keras.ops.max(output)), float(keras.ops.max(states[0]))
     (1.0, 0.0)

@@ -646,18 +646,20 @@ TABLE = [
         label="authors",
     ),
     Row(
-        ka.ContextAdd,
-        lambda **o: ka.ContextAdd(lstm_cell(5, **o), 3, **o),
+        ka.ContextAddCell,
+        lambda **o: ka.ContextAddCell(lstm_cell(5, **o), 3, **o),
         {"inputs": ("batch", 11), "states": [("batch", 5), ("batch", 5)]},
     ),
     Row(
-        ka.ContextConcat,
-        lambda **o: ka.ContextConcat(lstm_cell(5, **o), 3, "tanh", output_is_state=True, **o),
+        ka.AttentionalVectorCell,
+        lambda **o: ka.AttentionalVectorCell(
+            lstm_cell(5, **o), 3, "tanh", output_is_state=True, **o
+        ),
         {"inputs": ("batch", 11), "states": [("batch", 5), ("batch", 5)]},
     ),
     Row(
-        ka.ContextMLP,
-        lambda **o: ka.ContextMLP(lstm_cell(5, **o), 3, **o),
+        ka.ContextInputCell,
+        lambda **o: ka.ContextInputCell(lstm_cell(5, **o), 3, **o),
         {"inputs": ("batch", 11), "states": [("batch", 5), ("batch", 5)]},
     ),
     Row(

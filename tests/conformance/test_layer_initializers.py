@@ -24,8 +24,8 @@ MADE = {
     "BilinearScorer": (lambda **i: ka.BilinearScorer(**i), "pairs"),
     "ChoGRUCell": (lambda **i: ka.ChoGRUCell(5, **i), "cell"),
     "ConcatScorer": (lambda **i: ka.ConcatScorer(5, **i), "pairs"),
-    "ContextAdd": (lambda **i: ka.ContextAdd(**i), None),
-    "ContextConcat": (lambda **i: ka.ContextConcat(5, **i), None),
+    "ContextAddCell": (lambda **i: ka.ContextAddCell(**i), None),
+    "AttentionalVectorCell": (lambda **i: ka.AttentionalVectorCell(5, **i), None),
     "CoverageScorer": (lambda **i: ka.CoverageScorer(5, **i), "pairs"),
     "DynamicConvolutionScorer": (lambda **i: ka.DynamicConvolutionScorer(5, 5, 5, 5, **i), "pairs"),
     "ForwardAttention": (

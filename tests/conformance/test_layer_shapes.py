@@ -24,9 +24,9 @@ LAYERS = (
     ka.BahdanauGRU,
     ka.BahdanauGRUCell,
     ka.ChoGRUCell,
-    ka.ContextAdd,
-    ka.ContextConcat,
-    ka.ContextMLP,
+    ka.ContextAddCell,
+    ka.AttentionalVectorCell,
+    ka.ContextInputCell,
     ka.CopyNetDecoder,
     ka.CoverageLoss,
     ka.Decoder,
@@ -247,7 +247,7 @@ def test_a_symbolic_look_at_other_widths_binds_nothing():
         lambda: keras.layers.RNN(ka.BahdanauGRUCell(5)),
         lambda: keras.layers.RNN(ka.ChoGRUCell(5, 3)),
         lambda: keras.layers.RNN(ka.NTMCell(3, 7, 5)),
-        lambda: keras.layers.RNN(ka.ContextMLP(keras.layers.GRUCell(5), 3)),
+        lambda: keras.layers.RNN(ka.ContextInputCell(keras.layers.GRUCell(5), 3)),
     ],
 )
 @pytest.mark.parametrize("width", [9, 13])

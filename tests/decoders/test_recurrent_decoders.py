@@ -11,7 +11,7 @@ from keras_attention import (
     BahdanauAttention,
     BahdanauDecoder,
     BahdanauGRUCell,
-    ContextAdd,
+    ContextAddCell,
     LuongAttention,
     LuongDecoder,
     Seq2SeqDecoder,
@@ -216,7 +216,7 @@ def test_the_two_readouts_differ():
 
 @pytest.mark.parametrize("readout_state", ["current", "previous"])
 def test_a_context_that_is_added_reaches_the_logits(readout_state):
-    cell = ContextAdd(BahdanauGRUCell(N), M)
+    cell = ContextAddCell(BahdanauGRUCell(N), M)
     decoder = BahdanauDecoder(V, E, N, recurrent_cell=cell, readout_state=readout_state)
     decoder.build(IDS.shape, MEMORY.shape)
     with tf.GradientTape() as tape:

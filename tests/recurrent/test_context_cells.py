@@ -1,4 +1,4 @@
-"""ADD, CONCAT and MLP: the equations, their reductions, other cells, and both homes."""
+"""A context at the output or input of a cell: equations, reductions, other cells, both homes."""
 
 import keras
 import numpy as np
@@ -6,12 +6,12 @@ import pytest
 from tf_or_skip import tf
 
 from keras_attention import (
+    AttentionalVectorCell,
     AttentionRNN,
     BahdanauAttention,
     BahdanauGRUCell,
-    ContextAdd,
-    ContextConcat,
-    ContextMLP,
+    ContextAddCell,
+    ContextInputCell,
 )
 
 B, T, NI, NH, NZ, S = 3, 5, 2, 7, 4, 11
@@ -48,7 +48,7 @@ def _run(cell, x, z):
 
 def test_add_changes_the_output_only():
     cell, w, u, b = _simple_cell()
-    outputs, (last,) = _run(ContextAdd(cell, NH, dtype="float64"), X, WIDE)
+    outputs, (last,) = _run(ContextAddCell(cell, NH, dtype="float64"), X, WIDE)
     h = np.zeros((B, NH))
     for t in range(T):
         h = np.tanh(X[:, t] @ w + h @ u + b)
@@ -58,17 +58,19 @@ def test_add_changes_the_output_only():
 
 def test_add_projects_a_context_of_another_width():
     cell, w, u, b = _simple_cell()
-    wrapped = ContextAdd(cell, NZ, dtype="float64")
+    wrapped = ContextAddCell(cell, NZ, dtype="float64")
     outputs, _ = _run(wrapped, X, Z)
-    plain, _ = _run(ContextAdd(cell, NH, dtype="float64"), X, np.zeros((B, T, NH)))
+    plain, _ = _run(ContextAddCell(cell, NH, dtype="float64"), X, np.zeros((B, T, NH)))
     np.testing.assert_allclose(outputs, plain + Z @ np.array(wrapped.kernel), atol=1e-12)
 
 
 @pytest.mark.parametrize("output_is_state", [False, True])
 @pytest.mark.parametrize("activation", [None, "tanh"])
-def test_concat_changes_what_is_read_out_and_if_carried_remembered(activation, output_is_state):
+def test_an_attentional_vector_changes_what_is_read_out_and_if_carried_remembered(
+    activation, output_is_state
+):
     cell, w, u, b = _simple_cell()
-    wrapped = ContextConcat(cell, NZ, activation, output_is_state, dtype="float64")
+    wrapped = AttentionalVectorCell(cell, NZ, activation, output_is_state, dtype="float64")
     outputs, (last,) = _run(wrapped, X, Z)
     wc, h = np.array(wrapped.kernel), np.zeros((B, NH))
     assert wc.shape == (NH + NZ, NH)
@@ -81,11 +83,11 @@ def test_concat_changes_what_is_read_out_and_if_carried_remembered(activation, o
     np.testing.assert_allclose(last, h, atol=1e-12)
 
 
-def test_mlp_changes_the_update_itself():
+def test_a_context_input_changes_the_update_itself():
     wih, wzh, whh = _random(NI, NH), _random(NZ, NH), _random(NH, NH) / 4
     bih, bhh, bzh = _random(NH), _random(NH, 1)[:, 0], _random(1, NH)[0]
     cell = keras.layers.SimpleRNNCell(NH, dtype="float64")
-    wrapped = ContextMLP(cell, NZ, dtype="float64")
+    wrapped = ContextInputCell(cell, NZ, dtype="float64")
     wrapped.build((None, NI + NZ))
     cell.set_weights([np.concatenate([wih, wzh]), whh, bih + bhh + bzh])
     outputs, (last,) = _run(wrapped, X, Z)
@@ -97,25 +99,25 @@ def test_mlp_changes_the_update_itself():
 
 
 @pytest.mark.parametrize("kind", CELLS)
-def test_mlp_is_the_cell_over_both_inputs(kind):
+def test_a_context_input_is_the_cell_over_both_inputs(kind):
     cell = CELLS[kind](NH, dtype="float64")
-    outputs, _ = _run(ContextMLP(cell, NZ, dtype="float64"), X, Z)
+    outputs, _ = _run(ContextInputCell(cell, NZ, dtype="float64"), X, Z)
     plain = keras.layers.RNN(cell, return_sequences=True, dtype="float64")
     both = np.concatenate([X, Z], axis=-1)
     np.testing.assert_allclose(outputs, np.array(plain(both)), atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", CELLS)
-@pytest.mark.parametrize("place", ["add", "concat", "mlp"])
+@pytest.mark.parametrize("place", ["add", "attentional_vector", "input"])
 def test_without_context_all_three_are_the_plain_network(kind, place):
     cell = CELLS[kind](NH, dtype="float64")
-    if place == "mlp":
-        wrapped = ContextMLP(cell, NZ, dtype="float64")
+    if place == "input":
+        wrapped = ContextInputCell(cell, NZ, dtype="float64")
     else:
-        make = {"add": ContextAdd, "concat": ContextConcat}[place]
+        make = {"add": ContextAddCell, "attentional_vector": AttentionalVectorCell}[place]
         wrapped = make(cell, NZ, dtype="float64")
     wrapped.build((None, NI + NZ))
-    if place == "concat":
+    if place == "attentional_vector":
         wrapped.kernel.assign(np.eye(NH + NZ, NH))
     outputs, state = _run(wrapped, X, np.zeros_like(Z))
     plain = CELLS[kind](NH, dtype="float64")
@@ -131,10 +133,12 @@ def test_without_context_all_three_are_the_plain_network(kind, place):
 
 
 PLACES = {
-    "add": lambda cell, **o: ContextAdd(cell, NZ, **o),
-    "concat": lambda cell, **o: ContextConcat(cell, NZ, "tanh", **o),
-    "output_is_state": lambda cell, **o: ContextConcat(cell, NZ, "tanh", output_is_state=True, **o),
-    "mlp": lambda cell, **o: ContextMLP(cell, NZ, **o),
+    "add": lambda cell, **o: ContextAddCell(cell, NZ, **o),
+    "attentional_vector": lambda cell, **o: AttentionalVectorCell(cell, NZ, "tanh", **o),
+    "output_is_state": lambda cell, **o: AttentionalVectorCell(
+        cell, NZ, "tanh", output_is_state=True, **o
+    ),
+    "input": lambda cell, **o: ContextInputCell(cell, NZ, **o),
 }
 
 
@@ -178,7 +182,7 @@ def test_dropout_of_the_wrapped_cell_is_drawn_before_the_loop(place):
 
 
 def test_dropout_of_the_wrapped_cell_is_refused_where_it_would_leak():
-    cell = ContextAdd(keras.layers.GRUCell(NH, dropout=0.4), NZ)
+    cell = ContextAddCell(keras.layers.GRUCell(NH, dropout=0.4), NZ)
     layer = keras.layers.RNN(cell)
     inputs = np.concatenate([X, Z], axis=-1)
     layer(inputs)
@@ -189,7 +193,7 @@ def test_dropout_of_the_wrapped_cell_is_refused_where_it_would_leak():
 @pytest.mark.thorough
 def test_one_compiled_fit_with_unknown_batch_and_length():
     inputs = keras.Input((None, NI)), keras.Input((None, NZ))
-    cell = ContextConcat(keras.layers.LSTMCell(NH), NZ, "tanh", output_is_state=True)
+    cell = AttentionalVectorCell(keras.layers.LSTMCell(NH), NZ, "tanh", output_is_state=True)
     both = keras.layers.Concatenate()(inputs)
     model = keras.Model(inputs, keras.layers.RNN(cell, return_sequences=True)(both))
     model.compile("sgd", "mse", jit_compile=True)
@@ -205,11 +209,11 @@ def test_one_compiled_fit_with_unknown_batch_and_length():
 
 def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="`context_dim` to be a positive int.*context_dim=0"):
-        ContextMLP(keras.layers.GRUCell(NH), 0)
+        ContextInputCell(keras.layers.GRUCell(NH), 0)
     with pytest.raises(ValueError, match="`cell` to be a Keras cell.*cell=3"):
-        ContextAdd(3, NZ)
+        ContextAddCell(3, NZ)
     with pytest.raises(ValueError, match="wraps a single cell"):
-        ContextConcat([keras.layers.GRUCell(NH)], NZ)
-    cell = ContextAdd(keras.layers.GRUCell(NH), NZ)
+        AttentionalVectorCell([keras.layers.GRUCell(NH)], NZ)
+    cell = ContextAddCell(keras.layers.GRUCell(NH), NZ)
     with pytest.raises(ValueError, match="z the last context_dim=4 .*inputs.shape=.None, 4"):
         cell.build((None, NZ))

@@ -1,4 +1,4 @@
-"""A recurrent cell with a context z_t in the update itself.
+"""A recurrent cell that reads a context z_t beside its input.
 
     MLP     o_t, h_t = cell([x_t; z_t], h_{t-1})
 
@@ -14,13 +14,13 @@ from keras_attention.recurrent._context_cell import ContextCell
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class ContextMLP(ContextCell):
-    """Adds z_t to the input of a cell, before its nonlinearity.
+class ContextInputCell(ContextCell):
+    """Joins z_t to the input of a cell, so that it takes part in the update.
 
-    Use it if z_t should affect the state. Attention before the update
-    (`AttentionRNN(order="bahdanau")`) is this with the context as z_t. The cell gets `[x_t; z_t]`
-    and has one kernel, whose last `context_dim` rows are W_zh; in a gated cell z_t reaches every
-    gate. It runs in the same layers as `ContextAdd`.
+    Use it if z_t should affect the state; `AttentionalVectorCell` joins z_t to the output.
+    Attention before the update (`AttentionRNN(order="bahdanau")`) is this with the context as z_t.
+    The cell gets `[x_t; z_t]` and has one kernel, whose last `context_dim` rows are W_zh; in a
+    gated cell z_t reaches every gate. It runs in the same layers as `ContextAddCell`.
 
     Args:
         cell: Any Keras cell.
@@ -39,7 +39,7 @@ class ContextMLP(ContextCell):
 
     Example:
 
-    >>> cell = ContextMLP(keras.layers.SimpleRNNCell(4), 5)
+    >>> cell = ContextInputCell(keras.layers.SimpleRNNCell(4), 5)
     >>> output, states = cell(keras.ops.ones((2, 3 + 5)), [keras.ops.zeros((2, 4))])
     >>> tuple(output.shape), tuple(cell.cell.kernel.shape)
     ((2, 4), (8, 4))

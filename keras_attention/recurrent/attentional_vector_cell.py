@@ -1,4 +1,4 @@
-"""A recurrent cell with a context z_t that is mixed into its output.
+"""A recurrent cell whose output is projected together with a context z_t.
 
     o_t, h_t = cell(x_t, h_{t-1})
     CONCAT  h_t <- W_c [h_t; z_t]           the output and, if carried, the state
@@ -30,11 +30,12 @@ from keras_attention.recurrent._context_cell import ContextCell
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class ContextConcat(ContextCell):
+class AttentionalVectorCell(ContextCell):
     """Projects a cell's output together with z_t; the result may replace the state.
 
-    Use it to mix z_t with the output. With `activation="tanh"` and an attention context as z_t,
-    the result is Luong's attentional vector. It runs in the same layers as `ContextAdd`.
+    Use it to mix z_t with the output; `ContextInputCell` joins z_t to the input. With
+    `activation="tanh"` and an attention context as z_t, the result is Luong's attentional vector.
+    It runs in the same layers as `ContextAddCell`.
 
     Args:
         cell: Any Keras cell.
@@ -56,7 +57,8 @@ class ContextConcat(ContextCell):
 
     Example:
 
-    >>> cell = ContextConcat(keras.layers.GRUCell(4), 5, activation="tanh", output_is_state=True)
+    >>> cell = keras.layers.GRUCell(4)
+    >>> cell = AttentionalVectorCell(cell, 5, activation="tanh", output_is_state=True)
     >>> output, states = cell(keras.ops.ones((2, 3 + 5)), [keras.ops.zeros((2, 4))])
     >>> tuple(output.shape), bool(keras.ops.all(output == states[0]))
     ((2, 4), True)
