@@ -38,6 +38,7 @@ from keras_attention.convolutional import GatedConvBlock, GradientScaling
 from keras_attention.core import (
     ConcatenateSources,
     CounterDropout,
+    LearnedQueries,
     SplitSources,
     WeightNormalizedDense,
 )
@@ -94,7 +95,6 @@ from keras_attention.pooling import (
     AttentionPooling,
     AttentionSum,
     HierarchicalAttention,
-    LearnedQueries,
     MultiQueryPooling,
     safe_log,
 )

@@ -7,7 +7,6 @@ from keras_attention.pooling.attention_sum import (
     safe_log,
 )
 from keras_attention.pooling.hierarchical_attention import HierarchicalAttention
-from keras_attention.pooling.learned_queries import LearnedQueries
 from keras_attention.pooling.multi_query_pooling import MultiQueryPooling
 
 __all__ = [
@@ -15,7 +14,6 @@ __all__ = [
     "AttentionPooling",
     "AttentionSum",
     "HierarchicalAttention",
-    "LearnedQueries",
     "MultiQueryPooling",
     "safe_log",
 ]

@@ -1,10 +1,10 @@
-"""Multi-query pooling: contexts side by side without projections, learned queries."""
+"""Multi-query pooling: contexts side by side, without projections."""
 
 import keras
 import numpy as np
 import pytest
 
-from keras_attention import Attention, LearnedQueries, MultiQueryPooling
+from keras_attention import Attention, MultiQueryPooling
 
 B, M, S, DQ, DV = 3, 2, 7, 5, 11
 RANDOM = np.random.RandomState(1)
@@ -50,33 +50,6 @@ def test_the_order_of_queries_is_the_order_of_contexts():
     np.testing.assert_allclose(turned, pooled[:, ::-1], atol=1e-6)
 
 
-def test_learned_queries_are_one_set_for_every_row():
-    learned = LearnedQueries(M, DQ)
-    queries = np.array(learned(VALUE))
-    assert queries.shape == (B, M, DQ)
-    np.testing.assert_array_equal(
-        queries, np.broadcast_to(np.array(learned.queries), queries.shape)
-    )
-
-
-@pytest.mark.thorough
-def test_learned_queries_train_with_unknown_batch_and_length():
-    """Each query has to find its own of two marked positions."""
-    keras.utils.set_random_seed(2)
-    inputs = keras.Input((None, 4))
-    queries = LearnedQueries(2, 4)(inputs)
-    outputs = MultiQueryPooling("scaled_dot")(queries, inputs)
-    assert outputs.shape == (None, 8)
-    model = keras.Model(inputs, outputs)
-    model.compile(keras.optimizers.Adam(0.2), "mse", jit_compile=True)
-    values = np.random.RandomState(3).randn(64, 6, 4).astype("float32")
-    values[:, :, :2] = 0
-    values[:, 1, 0] = values[:, 4, 1] = 4
-    targets = np.concatenate([values[:, 1], values[:, 4]], axis=-1)
-    history = model.fit(values, targets, batch_size=32, epochs=40, verbose=0).history["loss"]
-    assert history[-1] < 0.05 * history[0]
-
-
 @pytest.mark.parametrize(
     ("run", "message"),
     [
@@ -84,8 +57,6 @@ def test_learned_queries_train_with_unknown_batch_and_length():
         (lambda: MultiQueryPooling(dropout=1.0), r"`dropout`.*\[0, 1\)"),
         (lambda: MultiQueryPooling("general")(QUERY[:, 0], VALUE), "For one query use `Attention`"),
         (lambda: MultiQueryPooling("dot")(QUERY, VALUE), "of equal width"),
-        (lambda: LearnedQueries(0, 3), "`num_queries`.*num_queries=0"),
-        (lambda: LearnedQueries(3, 0), "`units`.*units=0"),
     ],
 )
 def test_bad_input_says_what_was_expected(run, message):
