@@ -28,7 +28,7 @@ from keras_attention._utils.tensor_types import (
     TensorLike,
 )
 from keras_attention.decoders._maxout_decoder import MaxoutDecoder
-from keras_attention.recurrent._unattended_rnn import UnattendedRNN
+from keras_attention.recurrent._rnn_without_attention import RNNWithoutAttention
 from keras_attention.recurrent.cho_gru import ChoGRUCell
 
 
@@ -134,7 +134,7 @@ class ChoDecoder(MaxoutDecoder):
             name="cell",
         )
         summary = self._dense("summary", self.summary_units, 4, activation="tanh")
-        self.recurrence: UnattendedRNN = UnattendedRNN(
+        self.recurrence: RNNWithoutAttention = RNNWithoutAttention(
             cell, summary, dtype=self.dtype_policy, name="recurrence"
         )
         self.initial_state_dense: keras.layers.Layer = self._dense(

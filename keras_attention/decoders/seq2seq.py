@@ -22,7 +22,7 @@ from keras_attention._utils.tensor_types import (
 )
 from keras_attention.decoders.recurrent import RecurrentDecoder
 from keras_attention.recurrent._lstm_cells import make_lstm_cells
-from keras_attention.recurrent._unattended_rnn import UnattendedRNN
+from keras_attention.recurrent._rnn_without_attention import RNNWithoutAttention
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -94,7 +94,7 @@ class Seq2SeqDecoder(RecurrentDecoder):
             cells = make_lstm_cells(
                 units, num_layers, dropout, self.derive_seed(2), self.dtype_policy
             )
-        self.recurrence: UnattendedRNN = UnattendedRNN(
+        self.recurrence: RNNWithoutAttention = RNNWithoutAttention(
             cells, dtype=self.dtype_policy, name="recurrence"
         )
         self.cells: list[keras.layers.Layer] = self.recurrence.adapter.cells

@@ -30,7 +30,7 @@ from keras_attention._utils.tensor_types import (
 )
 from keras_attention.decoders.recurrent import RecurrentDecoder
 from keras_attention.recurrent._lstm_cells import make_lstm_cells
-from keras_attention.recurrent._unattended_rnn import UnattendedRNN
+from keras_attention.recurrent._rnn_without_attention import RNNWithoutAttention
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -91,7 +91,7 @@ class ShowTellDecoder(RecurrentDecoder):
         self.units: int = validation.check_positive_int("ShowTellDecoder", "units", units)
         self.image_activation: ActivationFunction = keras.activations.get(image_activation)
         cells = make_lstm_cells(units, 1, 0.0, None, self.dtype_policy)
-        self.recurrence: UnattendedRNN = UnattendedRNN(
+        self.recurrence: RNNWithoutAttention = RNNWithoutAttention(
             cells[0], dtype=self.dtype_policy, name="recurrence"
         )
         self.image: keras.layers.Layer = keras.layers.Dense(

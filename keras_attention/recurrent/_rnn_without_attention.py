@@ -19,7 +19,7 @@ from keras_attention.recurrent._cell_adapter import CellAdapter
 from keras_attention.validation import check_ready
 
 
-class UnattendedRNN(Recomputable, keras.layers.Layer):
+class RNNWithoutAttention(Recomputable, keras.layers.Layer):
     """Runs a cell over a sequence without attention; the weights on its memory are all 0.
 
     Args:
