@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from keras_attention.export.serving._bounded_request_queue import RequestQueue
 from keras_attention.export.serving._json_responses import JsonWriter, dump_json
-from keras_attention.export.serving._request_queue import RequestQueue
 from keras_attention.export.serving.errors import check_deadline, invalid_argument
 
 HEADERS = (

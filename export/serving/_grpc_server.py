@@ -11,7 +11,11 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from keras_attention.export.serving import _listening_socket, _status_and_metadata, _tensor_protos
+from keras_attention.export.serving import (
+    _listening_socket,
+    _status_and_metadata_responses,
+    _tensor_protos,
+)
 from keras_attention.export.serving._loaded_version import DEFAULT_SIGNATURE, check_input_names
 from keras_attention.export.serving.errors import (
     REQUEST_FAILED,
@@ -65,7 +69,7 @@ class PredictionServicer(prediction_service_pb2_grpc.PredictionServiceServicer):
                 if field != "signature_def":
                     raise invalid_argument(f"Metadata field {field} is not supported")
             found, signatures = self._core.metadata(name, version, label)
-            return _status_and_metadata.make_metadata_response(name, found, signatures)
+            return _status_and_metadata_responses.make_metadata_response(name, found, signatures)
 
 
 class ModelServicer(model_service_pb2_grpc.ModelServiceServicer):
@@ -78,7 +82,9 @@ class ModelServicer(model_service_pb2_grpc.ModelServiceServicer):
         with _convert_errors(context):
             # TensorFlow Serving ignores the label here.
             name, version, _ = _read_model_spec(request)
-            return _status_and_metadata.make_status_response(self._core.states(name, version))
+            return _status_and_metadata_responses.make_status_response(
+                self._core.states(name, version)
+            )
 
 
 def start(core, host: str, port: int, max_request_bytes: int):

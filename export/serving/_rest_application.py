@@ -21,11 +21,11 @@ from keras_attention.export.serving import (
     _json_requests,
     _json_responses,
     _listening_socket,
-    _status_and_metadata,
+    _status_and_metadata_responses,
 )
+from keras_attention.export.serving._bounded_request_queue import RequestQueue
 from keras_attention.export.serving._loaded_version import LoadedVersion
 from keras_attention.export.serving._malloc_trim import schedule_trim
-from keras_attention.export.serving._request_queue import RequestQueue
 from keras_attention.export.serving._server_core import LARGE_RESPONSE_BYTES, compute_deadline
 from keras_attention.export.serving.errors import (
     REQUEST_FAILED,
@@ -294,15 +294,17 @@ class RestApplication:
     def _get_metadata(self, model, version, label):
         found, signatures = self._core.metadata(model, version, label)
         options = {**JSON_OPTIONS, "preserving_proto_field_name": True}
-        response = _status_and_metadata.make_metadata_response(model, found, signatures)
+        response = _status_and_metadata_responses.make_metadata_response(model, found, signatures)
         spec = json_format.MessageToDict(response.model_spec, **options)
-        signature_map = _status_and_metadata.make_signature_map(signatures)
+        signature_map = _status_and_metadata_responses.make_signature_map(signatures)
         definitions = json_format.MessageToDict(signature_map, **options)
         document = {"model_spec": spec, "metadata": {"signature_def": definitions}}
         return json.dumps(document, indent=1).encode()
 
     def _get_status(self, model, version):
-        message = _status_and_metadata.make_status_response(self._core.states(model, version))
+        message = _status_and_metadata_responses.make_status_response(
+            self._core.states(model, version)
+        )
         return json_format.MessageToJson(message, indent=1, **JSON_OPTIONS).encode()
 
     def _make_too_long_error(self):

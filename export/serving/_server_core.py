@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from keras_attention.export._argparse_types import MAX_SECONDS
+from keras_attention.export.serving._bounded_request_queue import RequestQueue
 from keras_attention.export.serving._malloc_trim import schedule_trim
-from keras_attention.export.serving._request_queue import RequestQueue
 from keras_attention.export.serving._tensor_protos import check_num_rows
 from keras_attention.export.serving.errors import (
     ServingError,

@@ -8,7 +8,7 @@ import traceback
 from types import TracebackType
 from typing import Self
 
-from keras_attention.export.serving._request_queue import RequestQueue
+from keras_attention.export.serving._bounded_request_queue import RequestQueue
 from keras_attention.export.serving._server_core import (
     MAX_BATCH_SIZE,
     MAX_RESPONSE_BYTES,

@@ -41,7 +41,7 @@ from keras_attention.convolutional.gradient_scaling import GradientScaling
 from keras_attention.convolutional.padded_normal import PaddedNormal
 from keras_attention.core.counter_dropout import CounterDropout
 from keras_attention.core.weight_normalized_dense import make_dense
-from keras_attention.decoders._alignment import average_weights, select_aligned_layers
+from keras_attention.decoders._aligned_layers import average_weights, select_aligned_layers
 from keras_attention.decoders.base import Decoder
 from keras_attention.transformer.learned_positional_embedding import LearnedPositionalEmbedding
 

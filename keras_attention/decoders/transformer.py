@@ -31,7 +31,7 @@ from keras_attention._utils.tensor_types import (
 from keras_attention.attention._key_value_cache import find_places
 from keras_attention.attention.relative_position_embedding import RelativePositionEmbedding
 from keras_attention.attention.rotary import RotaryEmbedding
-from keras_attention.decoders._alignment import average_weights, select_aligned_layers
+from keras_attention.decoders._aligned_layers import average_weights, select_aligned_layers
 from keras_attention.decoders.base import Decoder
 from keras_attention.kernels.matmul_precision import Dense
 from keras_attention.transformer._base import make_normalization

@@ -3,7 +3,7 @@
 If a step needs the attention of this or an earlier step, attention runs inside the loop. If none
 does, the loop runs the cell alone, and attention for all steps runs at once after it. The
 recurrence of RNNsearch has a loop with a custom gradient
-(`keras_attention.kernels.attention_gru_sequence`).
+(`keras_attention.kernels.rnnsearch_sequence`).
 """
 
 import keras
@@ -12,7 +12,7 @@ from keras import ops
 from keras_attention._utils.loop import run_loop
 from keras_attention._utils.masked_sequences import zero_masked
 from keras_attention._utils.shapes import get_shape
-from keras_attention.kernels import attention_gru_sequence
+from keras_attention.kernels import rnnsearch_sequence
 from keras_attention.recurrent import _noise_inputs
 
 
@@ -33,8 +33,8 @@ def run(recurrence, inputs, state, memory, inputs_mask=None, training=None):
     if inputs_mask is not None:
         # Padding may contain anything, even NaN, which would reach the gradients of weights.
         inputs = zero_masked(inputs, inputs_mask)
-    elif attention_gru_sequence.supports(recurrence, training):
-        return attention_gru_sequence.run(recurrence, inputs, state, memory)
+    elif rnnsearch_sequence.supports(recurrence, training):
+        return rnnsearch_sequence.run(recurrence, inputs, state, memory)
     batch, time = get_shape(inputs)[:2]
     noise = recurrence.attention.noise(batch, time, get_shape(memory["mask"])[1], training)
     projected = recurrence.adapter.project(ops.cast(inputs, recurrence.compute_dtype))

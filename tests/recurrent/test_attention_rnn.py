@@ -13,7 +13,7 @@ from keras_attention import (
     LuongAttention,
     SkipFirstUpdate,
 )
-from keras_attention.kernels import attention_gru_sequence, execution_mode
+from keras_attention.kernels import execution_mode, rnnsearch_sequence
 
 B, T, S, D, M, N = 3, 5, 7, 4, 6, 8
 MEMORY_MASK = np.arange(S) < np.array([[7], [3], [0]])
@@ -251,8 +251,8 @@ def _compute_gradients(dtype, compiled=False, is_static=True):
 def test_the_written_gradient_equals_the_automatic_one(monkeypatch, on_gpu):
     monkeypatch.setattr(execution_mode, "has_gpu", lambda: on_gpu)
     layer, written = _compute_gradients("float64", compiled=on_gpu)
-    assert attention_gru_sequence.supports(layer, training=True)
-    monkeypatch.setattr(attention_gru_sequence, "supports", lambda recurrence, training: False)
+    assert rnnsearch_sequence.supports(layer, training=True)
+    monkeypatch.setattr(rnnsearch_sequence, "supports", lambda recurrence, training: False)
     _, automatic = _compute_gradients("float64")
     for one, other in zip(written, automatic, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
@@ -270,7 +270,7 @@ def test_the_written_gradient_does_without_static_lengths():
 def test_a_gpu_computes_the_written_gradient_in_bfloat16_too(monkeypatch, on_gpu):
     monkeypatch.setattr(execution_mode, "has_gpu", lambda: on_gpu)
     layer, written = _compute_gradients("mixed_bfloat16")
-    assert attention_gru_sequence.supports(layer, training=True) == on_gpu
+    assert rnnsearch_sequence.supports(layer, training=True) == on_gpu
     _, exact = _compute_gradients("float32")
     for one, other in zip(written, exact, strict=True):
         assert np.linalg.norm(one - other) < 0.03 * np.linalg.norm(other)
@@ -352,4 +352,4 @@ def test_the_written_gradient_covers_rnnsearch_and_nothing_else():
     for name, make in LAYERS.items():
         layer = make()
         layer.build(INPUTS.shape, MEMORY.shape)
-        assert attention_gru_sequence.supports(layer, training=True) == (name in covered), name
+        assert rnnsearch_sequence.supports(layer, training=True) == (name in covered), name

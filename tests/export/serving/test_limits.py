@@ -19,9 +19,9 @@ from keras_attention.export.serving import (
     _json_requests,
     _rest_application,
 )
+from keras_attention.export.serving._bounded_request_queue import RequestQueue
 from keras_attention.export.serving._json_requests import pause_garbage_collection
 from keras_attention.export.serving._loaded_version import LoadedVersion
-from keras_attention.export.serving._request_queue import RequestQueue
 
 NEVER = 2_000_000_000
 LIMIT = 1 << 16

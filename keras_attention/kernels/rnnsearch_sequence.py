@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from keras_attention.recurrent.attention_rnn import AttentionRNN
 
 
-def attention_gru_sequence(
+def rnnsearch_sequence(
     projected: TensorLike, state: TensorLike, weights: Sequence[TensorLike], memory: TensorDict
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Runs attention and the gated unit over time, with attention before each update.
@@ -215,9 +215,7 @@ def run(
         scorer.scoring_vector(),
     )
     projected = cell.project(ops.cast(inputs, dtype))
-    outputs, contexts, attention = attention_gru_sequence(
-        projected, state["cell"][0], weights, memory
-    )
+    outputs, contexts, attention = rnnsearch_sequence(projected, state["cell"][0], weights, memory)
     position = state["position"] + get_shape(inputs)[1]
     state = {"cell": [outputs[:, -1]], "position": position}
     return outputs, contexts, attention, {}, state
