@@ -16,7 +16,7 @@ from keras_attention.search.penalties import (
 from keras_attention.search.recurrent_language_model import RecurrentLanguageModel
 from keras_attention.search.resumable import ResumableSearch
 from keras_attention.search.sampling import sample_search
-from keras_attention.search.scoring import score_sequences
+from keras_attention.search.score_sequences import score_sequences
 from keras_attention.search.shallow_fusion import ShallowFusion
 
 __all__ = [
