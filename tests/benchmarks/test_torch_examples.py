@@ -19,6 +19,8 @@ from torch_weights import array, assign, assign_dense, draw_weights  # noqa: E40
 
 from benchmarks.torch_models.training import as_tensors, make_step  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 SIZES = {
     "show-attend-tell": {"batch": 5, "side": 24, "target_length": 7, "width": 12},
     "han": {"batch": 5, "sentences": 3, "source_length": 7, "width": 12},
@@ -118,15 +120,6 @@ class Twins:
 
     def tensors(self):
         return as_tensors(self.inputs, self.labels)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Tiny products in two threads wait for each other, long on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module", params=COPY)

@@ -13,14 +13,7 @@ torch = pytest.importorskip(
 )
 from rnnsearch_twins import VOCABULARY, WIDTH, make_twins  # noqa: E402  needs PyTorch
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Tiny products in two threads wait for each other, long on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 @pytest.fixture(scope="module")

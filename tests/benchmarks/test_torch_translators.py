@@ -14,6 +14,8 @@ torch = pytest.importorskip(
 )
 from torch_weights import array, assign, assign_dense, draw_weights  # noqa: E402  needs PyTorch
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 WIDTH, VOCABULARY = 12, 23
 
 
@@ -92,15 +94,6 @@ def copy_convs2s(model, peer):
 
 
 COPY = {"transformer": copy_transformer, "convs2s": copy_convs2s}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Tiny products in two threads wait for each other, long on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module", params=COPY)
