@@ -5,7 +5,7 @@
     python -m benchmarks decode --model rnnsearch
 
 A call translates a batch of source ids, encoder included, into `--length` tokens a hypothesis:
-the end mark is forbidden until then, so that every side does the same work. Weights are random;
+the EOS token is forbidden until then, so that every side does the same work. Weights are random;
 tests hold that both sides give the same hypotheses and scores. Ours is the encoder and the searches
 of `keras_attention.search` in one graph, as the export makes it: under XLA, there with products
 in bfloat16 too, once more in two parts side by side (`XLABuckets`), as a plain graph, and as a
@@ -160,7 +160,7 @@ def run(arguments, command: str, progress) -> dict:
             progress=progress,
         )
         fill(report, beam, results, arguments.batch * arguments.length, peer)
-    report["notes"].append("Every output has its full length: the end mark is forbidden before.")
+    report["notes"].append("Every output has its full length: the EOS token is forbidden before.")
     return report
 
 
@@ -214,7 +214,7 @@ def example_model(width, layers, heads, vocabulary, dtype=None, system="transfor
 
 
 def example_sources(batch, source_length, vocabulary):
-    """Returns ids `(batch, source_length)` of full sources, the end mark last."""
+    """Returns ids `(batch, source_length)` of full sources, the EOS token last."""
     ids = np.random.default_rng(1).integers(4, vocabulary, (batch, source_length), dtype="int32")
     ids[:, -1] = END_ID
     return ids
@@ -235,7 +235,7 @@ def searcher(model, beam: int, length: int):
     forbidden = np.where(np.arange(decoder.vocabulary_size) == END_ID, -1e9, 0).astype("float32")
 
     def step(ids, state, memory):
-        """Without the end mark, before the softmax: CTranslate2's rule for a minimum length."""
+        """Without the EOS token, before the softmax: CTranslate2's rule for a minimum length."""
         logits, state, alignment = decoder.step(ids, state, memory)
         return logits + forbidden, state, alignment
 

@@ -8,7 +8,7 @@ Every row is compiled with XLA and compared with the form before it:
 * dropout: `CounterDropout` beside `keras.layers.Dropout`, forward and backward, on
   `(batch, source, 2 * width)`;
 * gradient: the recurrences of an RNNsearch step (two encoder directions and the decoder), forward
-  and backward, with the gradient written out beside the automatic one;
+  and backward, with the custom gradient (VJP) beside the automatic one;
 * normalization: the `LayerNormalization` of the Transformer beside
   `keras.layers.LayerNormalization`, forward and backward, on `(batch, source, width)`;
 * lstmn: an LSTMN, forward and backward, in the same two forms;
@@ -24,12 +24,12 @@ from benchmarks.harness import Case, measure_times
 REPEATS = 15
 PIECES = {
     "dropout": (("CounterDropout", {"own": True}), ("keras.layers.Dropout", {"own": False})),
-    "gradient": (("gradient written out", {"own": True}), ("automatic gradient", {"own": False})),
+    "gradient": (("custom gradient", {"own": True}), ("automatic gradient", {"own": False})),
     "normalization": (
         ("ours", {"own": True}),
         ("keras.layers.LayerNormalization", {"own": False}),
     ),
-    "lstmn": (("gradient written out", {"own": True}), ("automatic gradient", {"own": False})),
+    "lstmn": (("custom gradient", {"own": True}), ("automatic gradient", {"own": False})),
     "memory": (("freed memory kept", {"own": True}), ("freed memory given back", {"own": False})),
 }
 
@@ -138,7 +138,7 @@ def gradient_side(batch, length, width, vocabulary, own):
     if not own:  # Keras' loop around the same cell, with the projection inside
         gru = keras.layers.RNN(BahdanauGRUCell(width), return_sequences=True)
     encoder = keras.layers.Bidirectional(gru)
-    # Only the layer itself has the gradient written out, no subclass.
+    # Only the layer itself has the custom gradient (VJP), no subclass.
     attention = BahdanauAttention if own else type("Automatic", (BahdanauAttention,), {})
     decoder = AttentionRNN(BahdanauGRUCell(width), attention(width), order="bahdanau")
     draw = np.random.default_rng(1).normal(size=(2, batch, length, width)).astype("float32")
@@ -170,7 +170,7 @@ def lstmn_side(batch, length, width, vocabulary, own):
     from keras_attention import LSTMN, SoftmaxNormalizer
 
     keras.utils.set_random_seed(1)
-    # Only the normalizer itself has the gradient written out, no subclass.
+    # Only the normalizer itself has the custom gradient (VJP), no subclass.
     normalizer = SoftmaxNormalizer if own else type("Automatic", (SoftmaxNormalizer,), {})
     layer = LSTMN(width, normalizer=normalizer())
     inputs = tf.random.stateless_normal((batch, length, width), seed=(1, 2))

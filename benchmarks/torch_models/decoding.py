@@ -14,8 +14,8 @@ PAD_ID, START_ID, END_ID = 0, 2, 3
 def beam_search(model, source_ids, beam: int, length: int):
     """Returns ids `(batch, beam, length)` and log-probabilities `(batch, beam)`, best first.
 
-    The end mark is forbidden before the softmax, so that every hypothesis has `length` tokens;
-    padding and the start mark are never written.
+    The EOS token is forbidden before the softmax, so that every hypothesis has `length` tokens;
+    padding and the BOS token are never written.
 
     Args:
         model: A `TorchRNNsearch`.

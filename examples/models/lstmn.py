@@ -5,7 +5,7 @@
     h_t = LSTM(x_t, (h~_t, c~_t))                                       equations 7 to 9
 
 Where an LSTM has one state, it has a tape of all earlier ones and reads a mixture of them. A
-layer reads the tape of its own states, and the states below as its inputs. The control without
+layer reads the tape of its own states, and the states below as its inputs. The baseline without
 attention is `lstm_language_model`.
 """
 

@@ -7,7 +7,7 @@
 
 These terms are means over captions. The paper adds them to the sum over a caption's words, our
 training to the mean loss of a word: a lambda of the paper is here that lambda divided by the mean
-number of words of a caption, the end mark counted. Its 1 is 0.25 for captions of three digits.
+number of words of a caption, the EOS token counted. Its 1 is 0.25 for captions of three digits.
 
 The paper: VGG annotations 14 x 14 x 512, units 1000 or more, lambda 1, for half of the examples
 the hard model reads as the soft one does. The authors' code has lambda_r 0.1 on the mean

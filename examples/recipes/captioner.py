@@ -17,15 +17,15 @@ class CaptionSearch(keras.layers.Layer):
 
     Args:
         decoder: A built decoder.
-        max_length: Positive int, ids of the longest caption, the end mark counted.
-        beam_width: Positive int; 1 takes the likeliest word each time.
+        max_length: Positive int, ids of the longest caption, the EOS token counted.
+        beam_width: Positive int; 1 takes the most probable word each time.
 
     Call arguments:
         memory: Float tensor `(batch, locations, dim)`.
 
     Returns:
-        A dict of `ids` `(batch, max_length)`, the end mark among them and 0 behind it, `length`
-        `(batch,)`, words without the end mark, `score` `(batch,)`, the log-probability, and
+        A dict of `ids` `(batch, max_length)`, the EOS token among them and 0 behind it, `length`
+        `(batch,)`, words without the EOS token, `score` `(batch,)`, the log-probability, and
         `weights` `(batch, max_length, locations)`.
     """
 
@@ -67,7 +67,7 @@ def captioner(model: keras.Model, max_length: int, beam_width: int = 1) -> keras
 
     Args:
         model: A captioner of `examples.models`, with the children `encoder` and `decoder`.
-        max_length: Ids of the longest caption, the end mark counted.
+        max_length: Ids of the longest caption, the EOS token counted.
         beam_width: Hypotheses that are kept.
 
     Returns:

@@ -5,7 +5,7 @@
     targets due                                                                             the next
 
 with n items of three 6-bit vectors. Channels: bits on 0 to 5, the delimiter D of items on 6, the
-delimiter Q of the query, before and after it, on 7. The last item is never asked for: there is
+delimiter Q of the query, before and after it, on 7. The last item is never requested: there is
 none after it.
 """
 

@@ -2,10 +2,10 @@
 
     step          0 .. length - 1    length    length + 1     length * repeats steps    last
     inputs        the bits           a flag    the repeats    blank                     blank
-    targets due                                               the bits, over and over   an end mark
+    targets due                                               the bits, over and over   an EOS token
 
 Channels of the inputs: bits on 0 to 7, the flag on 8, the repeats on 9. Of the targets: bits on
-0 to 7, the end mark on 8. The repeats are told as `(repeats - MEAN) / DEVIATION`, normalized over
+0 to 7, the EOS token on 8. The repeats are told as `(repeats - MEAN) / DEVIATION`, normalized over
 the numbers 1 to 10 of the training; larger numbers are told on the same scale, which is what
 makes them a generalization.
 """

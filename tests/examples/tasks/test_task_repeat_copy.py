@@ -1,4 +1,4 @@
-"""Repeat copy: the number of repeats on its own channel, the bits over and over, an end mark."""
+"""Repeat copy: the number of repeats on its own channel, the bits over and over, an EOS token."""
 
 import numpy as np
 import pytest
