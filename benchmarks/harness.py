@@ -4,7 +4,7 @@ Two numbers taken minutes apart on a shared machine cannot be compared. So all s
 comparison are built and warmed up first, each in its own process, and then called in turn
 (A B C A B C ...): what slows the machine down for a while slows all of them. Separate
 processes keep the libraries' thread pools, allocators and environment variables apart; a
-waiting process blocks on a pipe and uses no processor time.
+waiting process blocks on a pipe and uses no CPU time.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ class Case:
     needs: tuple[str, ...] = ()
     group: str = "benchmarks"
 
-    def missing(self) -> str | None:
+    def find_missing(self) -> str | None:
         """Returns why this side cannot run here and what to install, or None if it can."""
         absent = [module for module in self.needs if importlib.util.find_spec(module) is None]
         if not absent:
@@ -188,7 +188,7 @@ def measure_times(
     Raises:
         BenchmarkError: If a side cannot be built, fails, or computes a number that is not finite.
     """
-    results = {case.name: {"missing": case.missing()} for case in cases if case.missing()}
+    results = {case.name: {"missing": case.find_missing()} for case in cases if case.find_missing()}
     sides = []
     try:
         for case in cases:
@@ -232,7 +232,7 @@ def measure_memory(
     """
     results = {}
     for case in cases:
-        reason = case.missing()
+        reason = case.find_missing()
         results[case.name] = {"missing": reason} if reason else {"extra_bytes": []}
     for number in range(repeats):
         for case in cases:

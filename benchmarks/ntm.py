@@ -271,7 +271,7 @@ def torch_side(batch, length, memory_size, word_size, units, tuned=False, compil
 
     import torch
 
-    from benchmarks.torch_models.ntm import PlainNTM, TorchNTM, training_step
+    from benchmarks.torch_models.ntm import PlainNTM, TorchNTM, train_step
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     torch.manual_seed(1)
@@ -282,4 +282,4 @@ def torch_side(batch, length, memory_size, word_size, units, tuned=False, compil
     if compiled:
         model.step = torch.compile(model.step)
     inputs, targets = (torch.from_numpy(array) for array in example_batch(batch, length))
-    return lambda: training_step(model, optimizer, inputs, targets, CLIP)
+    return lambda: train_step(model, optimizer, inputs, targets, CLIP)

@@ -173,12 +173,12 @@ def predict_gpus(command: str) -> dict:
     report["columns"] = ["model", "tokens each", "GPUs", "compute", "sum", "step", "efficiency"]
     report["columns"].append("sentences/s")
     (batch, length, *_) = cases.SENTENCES
-    for row in cases.training(small=False).rows:
+    for row in cases.make_training_case(small=False).rows:
         name = row.what.removesuffix(", float32")
         if row.library != "jax" or name not in GPU_LAUNCHES:
             continue
         floor = functools.partial(_find_floor, GPU_LAUNCHES[name], row, batch * length)
-        training = Training(floor, row.bytes / 7, GPU_RING)  # see `cases.training`
+        training = Training(floor, row.bytes / 7, GPU_RING)  # see `cases.make_training_case`
         for times in GPU_TOKENS:
             for count in GPUS:
                 tokens = times * batch * length

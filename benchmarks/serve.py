@@ -89,7 +89,7 @@ def run(arguments, command: str, progress) -> dict:
     if arguments.plan is True:
         with tempfile.TemporaryDirectory() as folder:
             progress("exporting")
-            version, _ = exported(Path(folder) / MODEL, arguments)
+            version, _ = export_model(Path(folder) / MODEL, arguments)
             rows = [{"text": text} for text in example_texts(arguments)]
             return serving_plan.run(arguments, command, progress, version, rows)
     if arguments.plan is not None:
@@ -108,7 +108,7 @@ def run(arguments, command: str, progress) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder) / MODEL
         progress("exporting")
-        version, source = exported(base, arguments)
+        version, source = export_model(base, arguments)
         texts = example_texts(arguments)
         progress("asking without a server")
         expected, overhead = offline(version, source, texts, arguments.repeats, progress)
@@ -123,7 +123,7 @@ def run(arguments, command: str, progress) -> dict:
     return report
 
 
-def exported(base, arguments):
+def export_model(base, arguments):
     """Exports a Transformer with random weights; returns the version and the source tokenizer."""
     import keras
 

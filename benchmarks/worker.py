@@ -27,9 +27,9 @@ def main() -> None:
                 work = _load(request["factory"])(**request["options"])
                 answer = {"facts": getattr(work, "facts", {})}
             elif request["do"] == "call":
-                answer = {"seconds": [_timed(work) for _ in range(request["times"])]}
+                answer = {"seconds": [_time_call(work) for _ in range(request["times"])]}
             elif request["do"] == "cpu":
-                answer = {"seconds": [_timed(work, time.process_time)]}
+                answer = {"seconds": [_time_call(work, time.process_time)]}
             else:
                 answer = _memory(work, request["times"])
         except Exception as error:  # told to the harness, which ends the run
@@ -43,7 +43,7 @@ def _load(factory):
     return getattr(importlib.import_module(module), name)
 
 
-def _timed(work, clock=time.perf_counter):
+def _time_call(work, clock=time.perf_counter):
     start = clock()
     value = work()
     seconds = clock() - start

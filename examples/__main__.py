@@ -96,8 +96,8 @@ def _run(text_arguments):
     if rest:
         arguments.texts = [*arguments.texts, *rest]
     module = _module(arguments.command, text_arguments)
-    if hasattr(module, "completed"):
-        arguments = module.completed(text_arguments, arguments)
+    if hasattr(module, "complete_arguments"):
+        arguments = module.complete_arguments(text_arguments, arguments)
     module.run(arguments)
     return 0
 

@@ -25,7 +25,7 @@ def _section(text, title):
     return found.group(1) if found else ""
 
 
-def _named(text, title):
+def _list_entries(text, title):
     """Returns the names that begin the entries of a section of a docstring."""
     entries = re.findall(
         r"^ {4}((?:\*{0,2}\w+, )*\*{0,2}\w+):", _section(text, title), re.MULTILINE
@@ -46,5 +46,5 @@ def test_arguments_in_a_docstring_are_those_of_the_signature(member):
     if inspect.isclass(member) and callable(getattr(member, "call", None)):
         own_call = vars(member).get("__call__", member.call)  # a loss adds `sample_weight`
         calls = {*_parameters(member.call), *_parameters(own_call)}
-        assert _named(text, "Call arguments") <= calls | {"mask"}
-    assert _named(text, "Args") <= known, importlib.import_module(member.__module__).__file__
+        assert _list_entries(text, "Call arguments") <= calls | {"mask"}
+    assert _list_entries(text, "Args") <= known, importlib.import_module(member.__module__).__file__

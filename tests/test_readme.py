@@ -102,7 +102,7 @@ def test_long_lines_of_prose_are_found():
     assert _long_lines(f"short\n{long}\n{code}| {long} |\n* {long}\n") == [long, f"* {long}"]
 
 
-def _tracked_text_files():
+def _list_tracked_text_files():
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -123,7 +123,7 @@ def _tracked_text_files():
 def test_no_file_names_a_folder_of_one_machine():
     found = [
         f"{path.relative_to(ROOT)}: {match.group()}"
-        for path, text in _tracked_text_files()
+        for path, text in _list_tracked_text_files()
         for match in PRIVATE.finditer(text)
     ]
     assert found == []

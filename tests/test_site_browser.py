@@ -59,7 +59,7 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def visited(browser):
+def visits(browser):
     """What was found on every page, 390 pixels wide."""
     found = {}
     for page in PAGES:
@@ -70,19 +70,19 @@ def visited(browser):
     return found
 
 
-def test_no_page_has_an_error_or_asks_the_network(visited):
-    assert len(visited) > 300
-    assert {page: one["errors"] for page, one in visited.items() if one["errors"]} == {}
+def test_no_page_has_an_error_or_asks_the_network(visits):
+    assert len(visits) > 300
+    assert {page: one["errors"] for page, one in visits.items() if one["errors"]} == {}
 
 
-def test_no_page_is_wider_than_a_small_window(visited):
-    assert {page: one["width"] for page, one in visited.items() if one["width"] > 390} == {}
+def test_no_page_is_wider_than_a_small_window(visits):
+    assert {page: one["width"] for page, one in visits.items() if one["width"] > 390} == {}
 
 
-def test_links_and_anchors_lead_somewhere(visited):
-    ids = {(SITE / page).as_uri(): set(one["ids"]) for page, one in visited.items()}
+def test_links_and_anchors_lead_somewhere(visits):
+    ids = {(SITE / page).as_uri(): set(one["ids"]) for page, one in visits.items()}
     broken = set()
-    for page, one in visited.items():
+    for page, one in visits.items():
         for link in one["links"]:
             url, _, anchor = link.partition("#")
             if not url.startswith("file:"):

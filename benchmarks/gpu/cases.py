@@ -70,23 +70,23 @@ def all_cases(small: bool) -> list[Case]:
     return [
         ceilings(s),
         additive(*((2, 24, 40, 16) if s else (8, 1024, 1024, 256)), dense=False, compiled=True),
-        decoding("transformer", 1, s),
-        training(s),
+        make_decoding_case("transformer", 1, s),
+        make_training_case(s),
         heads(*((2, 16, 32, 4) if s else (16, 512, 512, 8)), "bfloat16", compiled=True),
         heads(*((2, 16, 32, 4) if s else (16, 512, 512, 8)), "float32"),
         normalizers(*((2, 8, 8) if s else (8, 256, 256)), monotonic=True),
         dot(*((1, 32, 8) if s else (1, 4096, 64)), "float32"),
-        decoding("transformer", 32, s),
+        make_decoding_case("transformer", 32, s),
         ntm(s),
-        decoding("rnnsearch", 1, s),
+        make_decoding_case("rnnsearch", 1, s),
         additive(*((3, 5, 6, 8) if s else (64, 30, 30, 256))),
         additive(*((3, 1, 6, 8) if s else (64, 1, 200, 512))),
         dot(*((1, 32, 8) if s else (1, 4096, 64)), "bfloat16"),
         dot(*((1, 64, 8) if s else (1, 16384, 64)), "float32"),
         heads(*((1, 32, 32, 4) if s else (4, 4096, 1024, 16)), "bfloat16"),
         heads(*((1, 32, 32, 4) if s else (4, 4096, 1024, 16)), "bfloat16", causal=True),
-        decoding("rnnsearch", 32, s),
-        decoding("transformer", 256, s),
+        make_decoding_case("rnnsearch", 32, s),
+        make_decoding_case("transformer", 256, s),
         normalizers(*((4, 1, 20) if s else (64, 1, 1000))),
         dot(*((1, 64, 8) if s else (1, 16384, 64)), "bfloat16"),
         heads(*((1, 32, 32, 4) if s else (4, 4096, 1024, 16)), "float32"),
@@ -195,7 +195,7 @@ def normalizers(*shape, monotonic=False):
     return Case(f"normalizers {' x '.join(map(str, shape))}, float32", rows)
 
 
-def training(small):
+def make_training_case(small):
     """Training steps of the translators beside their PyTorch twins."""
     batch, length, width, layers, vocabulary = (2, 5, 16, 1, 50) if small else SENTENCES
     sizes = {"batch": batch, "length": length, "width": width, "layers": layers}
@@ -213,15 +213,17 @@ def training(small):
                 "bytes": 4 * 7 * parameters,  # gradient, weights, two moments: read or written
                 "dtype": dtype,
             }
-            rows.append(jax_row("ours", what, "training", options, **work))
-            rows.append(torch_row("PyTorch, eager", what, "training", options, **work))
+            rows.append(jax_row("ours", what, "make_training_step", options, **work))
+            rows.append(torch_row("PyTorch, eager", what, "make_training_step", options, **work))
             if is_transformer:
                 options = {**options, "compiled": True}
-                rows.append(torch_row("PyTorch, compiled", what, "training", options, **work))
+                rows.append(
+                    torch_row("PyTorch, compiled", what, "make_training_step", options, **work)
+                )
     return Case(f"training {batch} x {length}, width {width}", rows)
 
 
-def decoding(system, batch, small):
+def make_decoding_case(system, batch, small):
     """Greedy and beam search of one system at one batch size."""
     _, _, width, layers, vocabulary = (2, 5, 16, 1, 50) if small else SENTENCES
     batch, source, length = (min(batch, 2), 5, 4) if small else (batch, 20, 32)

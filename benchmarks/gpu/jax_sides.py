@@ -173,7 +173,7 @@ def translator(system, width, layers, vocabulary, policy, heads=4):
     return keras.Model({"source": source, "target": target}, logits)
 
 
-def training(system, batch, length, width, layers, vocabulary, dtype):
+def make_training_step(system, batch, length, width, layers, vocabulary, dtype):
     """Forward, backward, clipping by global norm and Adam on full sentences."""
     from benchmarks.train import CLIP_NORM, LEARNING_RATE
     from benchmarks.training_systems import example_batch

@@ -120,7 +120,7 @@ def additive(batch, queries, keys, width, gradient, compiled=False):
     return differentiate(Additive(width).to(DEVICE), inputs, gradient, compiled)
 
 
-def training(system, batch, length, width, layers, vocabulary, dtype, compiled=False):
+def make_training_step(system, batch, length, width, layers, vocabulary, dtype, compiled=False):
     """A training step of a twin; bfloat16 by autocast."""
     from benchmarks.torch_models.rnnsearch import TorchRNNsearch
     from benchmarks.torch_models.training import adam

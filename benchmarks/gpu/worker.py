@@ -84,20 +84,20 @@ def _first_calls(library, call, warmup):
     library.start_memory()
     library.wait(call())
     memory = library.read_memory()
-    seconds = _timed(library, call, 1)
+    seconds = _time_calls(library, call, 1)
     calls = max(1, min(MAX_CALLS, int(BURST_SECONDS / max(seconds, 1e-6))))
     for _ in range(warmup - 1):
-        _timed(library, call, calls)
+        _time_calls(library, call, calls)
     if not math.isfinite(value):
         raise ArithmeticError(f"computed {value}, which is not a finite number")
     return {"value": value, "first_call_seconds": first, "calls": calls} | memory
 
 
 def _burst(library, call, calls):
-    return {"seconds": _timed(library, call, calls) / calls, "calls": calls}
+    return {"seconds": _time_calls(library, call, calls) / calls, "calls": calls}
 
 
-def _timed(library, call, calls):
+def _time_calls(library, call, calls):
     start = time.perf_counter()
     for _ in range(calls):
         result = call()

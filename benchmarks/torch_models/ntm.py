@@ -155,7 +155,7 @@ def cosine(keys, memory):
     return torch.bmm(keys, memory.mT) * key_scale * memory_scale
 
 
-def training_step(model, optimizer, inputs, targets, clip: float = 10.0) -> float:
+def train_step(model, optimizer, inputs, targets, clip: float = 10.0) -> float:
     """Makes one step (forward, backward, clip, update) and returns the mean loss of a bit.
 
     Args:

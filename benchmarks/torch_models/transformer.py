@@ -31,7 +31,7 @@ class SelfAttention(nn.Module):
 
     def forward(self, x, mask=None, causal=False):
         query, key, value = (split(part, self.heads) for part in self.projection(x).chunk(3, -1))
-        return self.output(joined(attend(query, key, value, mask, causal)))
+        return self.output(merge_heads(attend(query, key, value, mask, causal)))
 
 
 class CrossAttention(nn.Module):
@@ -47,7 +47,7 @@ class CrossAttention(nn.Module):
     def forward(self, x, memory, mask=None):
         key, value = (split(part, self.heads) for part in self.source(memory).chunk(2, -1))
         query = split(self.query(x), self.heads)
-        return self.output(joined(attend(query, key, value, mask)))
+        return self.output(merge_heads(attend(query, key, value, mask)))
 
 
 class FeedForward(nn.Sequential):
@@ -126,7 +126,7 @@ def split(x, heads):
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
-def joined(x):
+def merge_heads(x):
     """`(batch, heads, time, dim)` -> `(batch, time, heads * dim)`."""
     return x.transpose(1, 2).flatten(2)
 

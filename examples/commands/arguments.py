@@ -70,11 +70,11 @@ def int_at_least(minimum: int, maximum: float = math.inf) -> Callable[[str], int
     what = "a positive whole number" if minimum == 1 else f"a whole number of at least {minimum}"
     if maximum < math.inf:
         what += f" and at most {maximum}"
-    return _checked(int, lambda value: minimum <= value <= maximum, what)
+    return _make_converter(int, lambda value: minimum <= value <= maximum, what)
 
 
-def _checked(convert, inside, what):
-    def checked(text):
+def _make_converter(convert, inside, what):
+    def convert_checked(text):
         try:
             value = convert(text)
         except ValueError:
@@ -83,14 +83,14 @@ def _checked(convert, inside, what):
             raise argparse.ArgumentTypeError(f"expected {what}, got {text!r}")
         return value
 
-    checked.metavar = "N" if convert is int else "X"
-    return checked
+    convert_checked.metavar = "N" if convert is int else "X"
+    return convert_checked
 
 
 positive_int = int_at_least(1)
-not_negative = _checked(float, lambda value: 0 <= value < math.inf, "a number of at least 0")
-positive_number = _checked(float, lambda value: 0 < value < math.inf, "a positive number")
-finite = _checked(float, math.isfinite, "a finite number")
-share = _checked(float, lambda value: 0 < value < 1, "a number between 0 and 1")
-fraction = _checked(float, lambda value: 0 <= value < 1, "a number from 0 to below 1")
+not_negative = _make_converter(float, lambda value: 0 <= value < math.inf, "a number of at least 0")
+positive_number = _make_converter(float, lambda value: 0 < value < math.inf, "a positive number")
+finite = _make_converter(float, math.isfinite, "a finite number")
+share = _make_converter(float, lambda value: 0 < value < 1, "a number between 0 and 1")
+fraction = _make_converter(float, lambda value: 0 <= value < 1, "a number from 0 to below 1")
 seed = int_at_least(0, 2**32 - 1)

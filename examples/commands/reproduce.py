@@ -56,7 +56,7 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     """Runs the experiments named; tells those that failed at the end."""
-    names = _chosen(arguments.names)
+    names = _choose_experiments(arguments.names)
     runs = pathlib.Path(arguments.runs, "quick" if arguments.quick else "")
     if arguments.list:
         _tell(names, runs)
@@ -78,7 +78,7 @@ def run(arguments) -> None:
         raise ValueError(f"{len(failed)} of {len(names)} failed: {', '.join(failed)}.")
 
 
-def _chosen(patterns):
+def _choose_experiments(patterns):
     names = list(EXPERIMENTS)
     for pattern in patterns:
         if not fnmatch.filter(names, pattern):
@@ -104,7 +104,7 @@ def _check_files(names, data):
 def _check_runs(names, runs, arguments):
     """Raises before anything is run if an experiment reads a run that will not be there."""
     for name in names:
-        missing = [need for need in _missing(name, runs) if need not in names]
+        missing = [need for need in _find_missing(name, runs) if need not in names]
         if missing:
             line = ["python", "-m", "examples", "reproduce"]
             for option in ("data", "runs", "results"):
@@ -117,7 +117,7 @@ def _check_runs(names, runs, arguments):
             )
 
 
-def _missing(name, runs):
+def _find_missing(name, runs):
     """The experiments whose runs this one has yet to read and that are not trained to their end."""
     if running.outcome_of(EXPERIMENTS[name], runs) is not None:
         return []
@@ -146,7 +146,7 @@ def _run(name, data, runs, page, quick):
     """Runs one experiment and writes its row; returns whether it went well."""
     experiment = EXPERIMENTS[name]
     print(f"== {name}: {experiment.task}, {experiment.model}", flush=True)
-    missing = _missing(name, runs)
+    missing = _find_missing(name, runs)
     if missing:  # it was named too, and has failed
         print(_needs_text(name, missing, runs), file=sys.stderr)
         return False

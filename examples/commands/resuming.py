@@ -61,9 +61,10 @@ def check_arguments(directory: pathlib.Path, record: dict, arguments: dict) -> N
             continue
         flag = f"--{name.replace('_', '-')}"
         raise ValueError(
-            f"The run in {directory} was started with {_shown(flag, record[name])}. Leave {flag} "
-            f"out to go on with it, or start a run in another directory. "
-            f"Received: {_shown(flag, value)}"
+            f"The run in {directory} was started with "
+            f"{_format_option(flag, record[name])}. Leave {flag} out to go on with it, or start a "
+            f"run in another directory. "
+            f"Received: {_format_option(flag, value)}"
         )
 
 
@@ -82,7 +83,7 @@ def check_data(directory: pathlib.Path, record: dict, digests: dict[str, str]) -
             )
 
 
-def finished_text(directory: pathlib.Path, record: dict, arguments: dict) -> str | None:
+def describe_finished_run(directory: pathlib.Path, record: dict, arguments: dict) -> str | None:
     """Returns what to say of a run that is over already, None if it should go on.
 
     Raises:
@@ -103,7 +104,7 @@ def finished_text(directory: pathlib.Path, record: dict, arguments: dict) -> str
     other = "another" if name == "stop_at_metric" else "a larger"
     return (
         f"The run in {directory} is finished ({finished['reason']}); nothing was changed. To train "
-        f"longer, resume it with {other} {flag}. Received: {_shown(flag, arguments[name])}"
+        f"longer, resume it with {other} {flag}. Received: {_format_option(flag, arguments[name])}"
     )
 
 
@@ -113,7 +114,7 @@ def plain(arguments) -> dict:
     return {name: value for name, value in vars(arguments).items() if name not in left_out}
 
 
-def _shown(flag, value):
+def _format_option(flag, value):
     if value is None or value is False:
         return f"no {flag}"
     return flag if value is True else f"{flag} {value}"

@@ -32,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         train_options.make_parser(name, add)
 
 
-def completed(text_arguments: list[str], arguments: argparse.Namespace) -> argparse.Namespace:
+def complete_arguments(
+    text_arguments: list[str], arguments: argparse.Namespace
+) -> argparse.Namespace:
     """Returns the arguments, what they leave open as the run began or as the paper has it."""
     began = resuming.read_record(pathlib.Path(arguments.run)) if arguments.resume else None
     if began is not None and began["model"] != arguments.model:
@@ -81,12 +83,14 @@ def _run(arguments, workers):
     recipe = make_recipe(model.name, arguments)
     written_first = {f"{name}.tokenizer" for name in recipe.tokenizer_names}
     # The chief claims the directory first; the others are told what it found.
-    record = workers.told(_claim(directory, arguments, written_first) if workers.is_chief else None)
+    record = workers.broadcast(
+        _claim(directory, arguments, written_first) if workers.is_chief else None
+    )
     if record is not None:
         begun = resuming.has_backup(directory)
         if begun or "finished" in record:
             resuming.check_arguments(directory, record, given)
-        over = resuming.finished_text(directory, record, given)
+        over = resuming.describe_finished_run(directory, record, given)
         if over:
             print(over)
             return
@@ -97,7 +101,7 @@ def _run(arguments, workers):
     keras.utils.set_random_seed(arguments.seed)
     is_ours = record is None and workers.is_chief
     new_files = written_first if is_ours else ()
-    with _taken_back(directory, new_files, is_ours and not was_there), workers.scope():
+    with _remove_on_failure(directory, new_files, is_ours and not was_there), workers.scope():
         plan = recipe.prepare(model.name, model.build, given, directory, record is None, workers)
     workers.check_same("data", plan.digests)
     if record is None:
@@ -124,7 +128,7 @@ def _run(arguments, workers):
 
 
 @contextlib.contextmanager
-def _taken_back(directory, names, was_made):
+def _remove_on_failure(directory, names, was_made):
     """Removes `names` from a run that could not be prepared, and the directory if we made it."""
     try:
         yield

@@ -20,7 +20,7 @@ import tarfile
 import zlib
 from collections.abc import Iterator, Sequence
 
-from examples.data.lines import decoded, lines_of
+from examples.data.lines import decode_line, lines_of
 from examples.data.report import DataError
 
 TASK_FILE = re.compile(r"qa(\d+)_.*_(train|test)\.txt(?:\.gz)?")
@@ -112,7 +112,7 @@ def parse(content: bytes, name: str, task: str) -> Iterator[Question]:
         last = int(number)
         if last == NEW_STORY:
             if asked == story >= 0:
-                raise _unasked(name, line - 1, lines)
+                raise _make_cut_off_error(name, line - 1, lines)
             sentences, places, story = [], {}, story + 1
         if "\t" not in text:
             if not text.strip():
@@ -120,7 +120,7 @@ def parse(content: bytes, name: str, task: str) -> Iterator[Question]:
             places[last] = len(sentences)
             sentences.append(text.strip())
             continue
-        question, answer, support = _asked(text, name, line, raw)
+        question, answer, support = _parse_question(text, name, line, raw)
         if not sentences:
             raise _bad(name, line, "a sentence before the first question of a story", raw)
         unknown = [number for number in support if number not in places]
@@ -132,7 +132,7 @@ def parse(content: bytes, name: str, task: str) -> Iterator[Question]:
     if not asked:
         raise DataError(f"{name}: expected stories with questions; there is no question.")
     if asked == story:
-        raise _unasked(name, len(lines), lines)
+        raise _make_cut_off_error(name, len(lines), lines)
 
 
 def split(questions: Sequence[Question], every: int = 10) -> tuple[list, list]:
@@ -153,7 +153,7 @@ def split(questions: Sequence[Question], every: int = 10) -> tuple[list, list]:
     return training, list(itertools.compress(questions, held_out))
 
 
-def _asked(text, name, line, raw):
+def _parse_question(text, name, line, raw):
     """The question, its answer and the numbers of its sentences."""
     question, answer, *rest = (field.strip() for field in text.split("\t"))
     if not question or len(answer.split()) != 1 or len(rest) > 1:
@@ -250,10 +250,10 @@ def _lines(content, name):
     lines = content.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     while lines and not lines[-1].strip():
         lines.pop()
-    return [decoded(line.removesuffix(b"\r"), name, n) for n, line in enumerate(lines, 1)]
+    return [decode_line(line.removesuffix(b"\r"), name, n) for n, line in enumerate(lines, 1)]
 
 
-def _unasked(name, line, lines):
+def _make_cut_off_error(name, line, lines):
     """The error of a story that ends without a question, as where a file is cut off."""
     return _bad(name, line, "a question about the story before it ends", lines[line - 1])
 

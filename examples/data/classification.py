@@ -126,26 +126,26 @@ def _document(line, place, number):
     except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: not JSON ({error}). Expected {EXPECTED}.") from None
     if not isinstance(entry, dict):
-        raise _refused(place, "a JSON object", entry)
+        raise _make_error(place, "a JSON object", entry)
     label, sentences = entry.get("label"), entry.get("sentences")
     if not isinstance(label, str) or not label.strip():
-        raise _refused(place, "`label` to be a text", label)
+        raise _make_error(place, "`label` to be a text", label)
     if not isinstance(sentences, list) or any(not isinstance(each, str) for each in sentences):
-        raise _refused(place, "`sentences` to be a list of texts", sentences)
+        raise _make_error(place, "`sentences` to be a list of texts", sentences)
     if any(
         0xD800 <= ord(character) <= 0xDFFF for text in (label, *sentences) for character in text
     ):
-        raise _refused(place, "texts of Unicode characters, no half of one", sentences)
+        raise _make_error(place, "texts of Unicode characters, no half of one", sentences)
     kept = tuple(sentence for sentence in sentences if sentence.strip())
     if not kept:
-        raise _refused(place, "at least one sentence that is not empty", sentences)
+        raise _make_error(place, "at least one sentence that is not empty", sentences)
     fold = entry.get("fold")
     if fold is not None and (isinstance(fold, bool) or not isinstance(fold, int)):
-        raise _refused(place, "`fold` to be a whole number", fold)
+        raise _make_error(place, "`fold` to be a whole number", fold)
     return Document(str(entry.get("id") or f"line {number}"), label, kept, fold, place)
 
 
-def _refused(place, expected, value):
+def _make_error(place, expected, value):
     shown = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
     shown = shown if len(shown) <= 80 else f"{shown[:80]} ..."
     return DataError(f"{place}: expected {expected}, as in {EXPECTED}. Received: {shown}")

@@ -11,7 +11,7 @@ questions. Words and marks stand apart. Files may be gzipped.
 import dataclasses
 from collections.abc import Iterable, Iterator
 
-from examples.data.lines import decoded, lines_of
+from examples.data.lines import decode_line, lines_of
 from examples.data.report import DataError
 
 GAP = "XXXXX"
@@ -54,7 +54,7 @@ def read_cloze(path: str, limit: int | None = None) -> list[ClozeQuestion]:
     [('Ann and Bob .', 'XXXXX ran .', 'Bob')]
     """
     found = []
-    lines = (decoded(line, path, number) for number, line in enumerate(lines_of(path), 1))
+    lines = (decode_line(line, path, number) for number, line in enumerate(lines_of(path), 1))
     for cloze in parse(lines, str(path)):
         found.append(cloze)
         if len(found) == limit:
@@ -89,13 +89,13 @@ def parse(lines: Iterable[str], name: str) -> Iterator[ClozeQuestion]:
             continue
         if not sentences:
             raise _bad(name, number, "sentences before the one with a gap", line)
-        yield _asked(sentences, text, name, number)
+        yield _parse_question(sentences, text, name, number)
         asked = True
     if sentences and not asked:
         raise _bad(name, number, "a sentence with a gap at the end", line)
 
 
-def _asked(sentences, text, name, number):
+def _parse_question(sentences, text, name, number):
     query, *fields = (field.strip() for field in text.split("\t"))
     fields = [field for field in fields if field]
     if len(fields) != 2 or query.split().count(GAP) != 1:

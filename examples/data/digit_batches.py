@@ -52,14 +52,14 @@ class DrawnBatches:
         """
         of_epoch = int(frozen_draw(self.seed, number, 1).randint(2**31 - 1))
 
-        def drawn(place, batch):
+        def draw_batch(place, batch):
             (inputs, labels), seed = batch, tf.stack([tf.constant(of_epoch, tf.int64), place])
             inputs, drawn_labels = self.draw(inputs, tf.maximum(labels["digit"] - 1, 0), seed)
             return inputs, drawn_labels, tf.cast(labels["digit"] > 0, tf.float32)
 
         with tf.device("CPU"):
             dataset = self.rows.epoch(number, start).enumerate(start)
-            return dataset.map(drawn).prefetch(tf.data.AUTOTUNE)
+            return dataset.map(draw_batch).prefetch(tf.data.AUTOTUNE)
 
     def digest(self) -> str:
         """Returns a string that changes with any image."""

@@ -26,7 +26,7 @@ def generator_of(*numbers: int) -> np.random.Generator:
     return np.random.default_rng(np.array(numbers, np.uint64).view(np.uint32))
 
 
-def drawn_ahead(draw: Callable, specs, start: int, count: int) -> tf.data.Dataset:
+def prefetch_draws(draw: Callable, specs, start: int, count: int) -> tf.data.Dataset:
     """Returns the batches from number `start` to below `count`, drawn ahead of the training.
 
     Args:
@@ -38,7 +38,7 @@ def drawn_ahead(draw: Callable, specs, start: int, count: int) -> tf.data.Datase
     Example:
 
     >>> specs = {"square": tf.TensorSpec((1,), tf.int32)}
-    >>> batches = drawn_ahead(lambda n: {"square": np.array([n * n], np.int32)}, specs, 2, 4)
+    >>> batches = prefetch_draws(lambda n: {"square": np.array([n * n], np.int32)}, specs, 2, 4)
     >>> [batch["square"].numpy().tolist() for batch in batches]
     [[4], [9]]
     """

@@ -99,7 +99,7 @@ def encode_pairs(
     limits = (max_source_length, max_target_length)
     report, kept, index = Report(), ([], []), []
     copied = CopiedWords(source_tokenizer, num_copied_words) if num_copied_words else None
-    rows = _encoded_rows(pairs, (source_tokenizer, target_tokenizer), chunk, copied)
+    rows = _encode_rows(pairs, (source_tokenizer, target_tokenizer), chunk, copied)
     for place, (ids, line) in enumerate(zip(rows, lines, strict=False)):
         problem = _problem(ids, limits)
         if problem:
@@ -159,7 +159,7 @@ def pad_rows(rows: list[np.ndarray]) -> np.ndarray:
     return padded
 
 
-def _encoded_rows(pairs, tokenizers, chunk, copied):
+def _encode_rows(pairs, tokenizers, chunk, copied):
     """Yields (source ids, target ids), without EOS tokens."""
     pairs = iter(pairs)
     while texts := list(itertools.islice(pairs, chunk)):

@@ -57,7 +57,7 @@ def _without_end(line, number, name):
     return line.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def decoded(line: bytes, name: str, number: int) -> str:
+def decode_line(line: bytes, name: str, number: int) -> str:
     """Returns a line as text.
 
     Args:

@@ -103,8 +103,8 @@ class PairFiles:
         corpus = self._read("skip")
         if corpus.report.left_out:
             raise DataError(
-                f"{corpus.report.told(corpus.name)}. Each line gets a line of the answer, so none "
-                "is left out: repair them."
+                f"{corpus.report.describe(corpus.name)}. Each line gets a line of the answer, "
+                "so none is left out: repair them."
             )
         return corpus
 

@@ -67,7 +67,7 @@ class Report:
         """
         if self.left_out:
             raise DataError(
-                f"{self.told(name)}. Repair them or leave them out with --invalid-lines skip "
+                f"{self.describe(name)}. Repair them or leave them out with --invalid-lines skip "
                 "(from Python, on_bad_line='skip')."
             )
 
@@ -75,7 +75,7 @@ class Report:
         """Returns the first lines of each reason, in the order in which reasons came up."""
         return [bad for reason in self.counts for bad in self._first[reason]]
 
-    def told(self, name: str) -> str:
+    def describe(self, name: str) -> str:
         """Returns how many lines of `name` are bad, and the first ones, in one line."""
         several = "s" if self.left_out > 1 else ""
         told = "; ".join(str(bad) for bad in self.examples())

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from examples.data import scenes
-from examples.data.drawn import drawn_ahead, generator_of
+from examples.data.drawn import generator_of, prefetch_draws
 from examples.data.scenes import Painter, Scene
 from keras_attention import validation
 from keras_attention.export.tokenizers import WordTokenizer
@@ -126,7 +126,7 @@ class SceneStream:
         specs = tf.nest.map_structure(
             lambda array: tf.TensorSpec(array.shape, array.dtype), draw(0, epoch=0)
         )
-        return drawn_ahead(draw, specs, start, self.batches)
+        return prefetch_draws(draw, specs, start, self.batches)
 
     def digest(self) -> str:
         """Returns a string that changes with the first batch."""

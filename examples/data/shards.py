@@ -97,7 +97,7 @@ class Shards:
         pairs = list(itertools.islice(self, count))
         report, self.report = self.report, Report()
         if not pairs:
-            told = report.told(self.paths[0])
+            told = report.describe(self.paths[0])
             raise DataError(f"No usable pair in {len(self.paths):,} shards: {told}.")
         return pairs, report
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from examples.data.buckets import split_into_buckets
 from examples.data.encoding import END_ID, count_tokens
-from examples.data.lines import decoded, lines_of
+from examples.data.lines import decode_line, lines_of
 from examples.data.report import DataError
 from keras_attention.export.tokenizers import Tokenizer
 from keras_attention.export.tokenizers.base import BOS_ID
@@ -65,7 +65,7 @@ def read_texts(path: str, limit: int | None = None) -> list[str]:
     for number, line in enumerate(lines_of(path), 1):
         if len(found) == limit:
             break
-        text = decoded(line, name, number).strip()
+        text = decode_line(line, name, number).strip()
         if text:
             found.append(text)
     if not found:
@@ -73,7 +73,7 @@ def read_texts(path: str, limit: int | None = None) -> list[str]:
     return found
 
 
-def encoded(
+def encode_texts(
     texts: list[str], tokenizer: Tokenizer, max_tokens: int, max_shapes: int, batch_size: int
 ):
     """Returns groups of `(inputs, labels)` of few shapes, which texts each holds, and how long.
@@ -81,7 +81,7 @@ def encoded(
     Args:
         texts: The texts.
         tokenizer: Their tokenizer.
-        max_tokens: Tokens of a text that are read, its end mark not counted.
+        max_tokens: Tokens of a text that are read, its EOS token not counted.
         max_shapes: Most groups.
         batch_size: Texts of a batch.
 

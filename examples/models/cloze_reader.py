@@ -65,7 +65,7 @@ def build(
     encoded, masks = {}, {}
     for number, side in enumerate(("document", "query")):
         masks[side] = ops.not_equal(ids[side], 0)
-        read = embedded_ids(
+        read = map_to_embedding_rows(
             ids[side], ids["candidates"], vocabulary_size, slots if names == "slots" else 0
         )
         side_seed = None if seed is None else seed + number
@@ -98,7 +98,7 @@ def build(
     return keras.Model(ids, outputs, name=name)
 
 
-def embedded_ids(ids, candidates, vocabulary_size: int, slots: int):
+def map_to_embedding_rows(ids, candidates, vocabulary_size: int, slots: int):
     """Returns the rows of the embedding: of candidates their slots, of unknown words id 1.
 
     Args:

@@ -92,7 +92,9 @@ def with_parameters(notebook: NotebookNode, **parameters) -> NotebookNode:
         for place, cell in enumerate(notebook.cells)
         if PARAMETERS in cell.metadata.get("tags", ())
     ]
-    known = {name for place in places for name in _assigned(notebook.cells[place].source)}
+    known = {
+        name for place in places for name in _find_assigned_names(notebook.cells[place].source)
+    }
     unknown = sorted(set(parameters) - known)
     if unknown:
         raise ValueError(
@@ -105,7 +107,7 @@ def with_parameters(notebook: NotebookNode, **parameters) -> NotebookNode:
     return notebook
 
 
-def _assigned(code):
+def _find_assigned_names(code):
     """Returns the names that a cell assigns."""
     nodes = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)]
     return {node.id for node in nodes if isinstance(node.ctx, ast.Store)}

@@ -170,7 +170,7 @@ class Algorithms(Recipe):
         costs, wrong, due, optimum = [], [], [], []
         for number in range(batches):
             example = stream.example(0, number)
-            padded = stream.padded(example)
+            padded = stream.pad(example)
             outputs = self.predict(padded.inputs)
             costs.append(cost_in_bits(outputs, padded))
             errors = ((outputs > 0.5) != (padded.targets > 0.5)) & (padded.due[:, :, None] > 0)

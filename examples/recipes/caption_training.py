@@ -16,7 +16,7 @@ from examples.data.scenes import CELL, LARGEST_GRID, Painter, count_words
 from examples.models.encoders import image_encoder
 from examples.recipes.base import Recipe
 from examples.recipes.caption_metrics import CaptionTrainer, make_loss, make_metrics
-from examples.training.schedules import halving_after_epoch
+from examples.training.schedules import halve_after_epoch
 from examples.training.training_plan import TrainingPlan
 from keras_attention.export import runs
 
@@ -146,7 +146,7 @@ class CaptionTraining(Recipe):
         return plan
 
     def make_optimizer(self, model: keras.Model, batches: SceneStream) -> keras.optimizers.Adam:
-        rate = halving_after_epoch(
+        rate = halve_after_epoch(
             self.learning_rate, self.lr_decay_start, batches.batches, self.lr_decay_every
         )
         return keras.optimizers.Adam(rate, **self.get_optimizer_options())

@@ -36,7 +36,7 @@ def free_running_perplexity(model: keras.Model, target, batches: Batches) -> flo
     num_ids = target.vocabulary_size + getattr(decoder, "num_copied_words", 0)
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2, autograph=False)
-    def scored(ids, references):
+    def score(ids, references):
         known, copied = ids, {}
         if isinstance(decoder, (PointerGeneratorDecoder, CopyNetDecoder)):
             known, copied = decoder.replace_copied_ids(ids), {"copy_ids": ids}
@@ -53,7 +53,7 @@ def free_running_perplexity(model: keras.Model, target, batches: Batches) -> flo
         )
         return tf.reduce_sum(found["token_log_probs"]), tf.reduce_sum(found["lengths"])
 
-    sums = [scored(inputs["source"], labels) for inputs, labels, _ in batches.evaluation()]
+    sums = [score(inputs["source"], labels) for inputs, labels, _ in batches.evaluation()]
     log_prob, count = (sum(map(float, side)) for side in zip(*sums, strict=True))
     return float(np.exp(np.float64(-log_prob / count)))
 

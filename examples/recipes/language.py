@@ -35,7 +35,7 @@ DESCRIPTIONS = {
     "be compared with those of whole texts",
     "is_cut": "1 where a text has more than {} tokens, else 0: what stands beyond is not read",
     "attention": "how much the step that predicts a token attended to the empty state (slot 0) and "
-    "to the states that read the start mark (slot 1), the first token (slot 2), ...",
+    "to the states that read the BOS token (slot 1), the first token (slot 2), ...",
 }
 
 
@@ -295,7 +295,7 @@ class Language(Recipe):
         return keras.Model({"text": text}, answers, name=self.run.settings["model"])
 
     def _encode(self, lines, num_buckets):
-        return texts.encoded(
+        return texts.encode_texts(
             lines, self.tokenizers["text"], self.max_tokens, num_buckets, self.batch_size
         )
 

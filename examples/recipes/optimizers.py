@@ -121,7 +121,7 @@ class OptimizedRecipe(Recipe):
             rate = schedules.InverseSqrtSchedule(units, self.warmup or 4000, scale)
         elif self.schedule == "halving":
             start, every = self.lr_decay_start or 5.0, self.lr_decay_every or 1.0
-            rate = schedules.halving_after_epoch(rate, start, batches_per_epoch, every)
+            rate = schedules.halve_after_epoch(rate, start, batches_per_epoch, every)
         if self.decay_epochs is None:
             return rate
         epochs = (self.epochs, self.decay_epochs)

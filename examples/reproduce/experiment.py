@@ -92,7 +92,7 @@ class Experiment:
     def train(self, data, runs, part: str = "", quick: bool = False) -> list[list[str]]:
         """Returns for each run the arguments of `python -m examples` that train it."""
         minutes = self.minutes / max(1, len(self.parts)) / len(self.seeds)
-        line = f"{_filled(self.training, data, runs, part)} --max-minutes {minutes:g}"
+        line = f"{_fill_placeholders(self.training, data, runs, part)} --max-minutes {minutes:g}"
         words = _words(line, self._quick()[0], quick)
         return [
             ["train", self.model, "--run", str(run), "--seed", str(seed), *words]
@@ -101,7 +101,7 @@ class Experiment:
 
     def evaluate(self, data, runs, part: str = "", quick: bool = False) -> list[str]:
         """Returns the arguments of `python -m examples` that measure it."""
-        line = _filled(self.evaluation, data, runs, part)
+        line = _fill_placeholders(self.evaluation, data, runs, part)
         words = _words(line, self._quick()[1], quick)
         run, *others = map(str, self.runs_of(runs, part))
         return ["evaluate", run, *words, *(["--others", *others] if others else [])]
@@ -111,7 +111,7 @@ class Experiment:
         return recipe.quick_training, recipe.quick_evaluation
 
 
-def _filled(line, data, runs, part):
+def _fill_placeholders(line, data, runs, part):
     for name, folder in (("{data}", data), ("{runs}", runs)):
         line = line.replace(name, shlex.quote(str(folder)))
     return line.replace("{part}", part)

@@ -73,7 +73,7 @@ def row(experiment: Experiment, outcome: Outcome, others: dict[str, Outcome]) ->
         outcome: What it came to.
         others: The outcomes known, for goals that are relative to another's.
     """
-    measured = ", ".join(_measured(experiment, outcome, others)) or "-"
+    measured = ", ".join(_list_numbers(experiment, outcome, others)) or "-"
     cells = (
         f"`{experiment.name}`",
         experiment.task,
@@ -125,7 +125,10 @@ def command_text(experiment: Experiment, quick: bool = False) -> str:
     part = "PART" if experiment.parts else ""
     each = f" (PART: {', '.join(experiment.parts)})" if experiment.parts else ""
     trainings = experiment.train("D", "runs", part, quick)
-    lines = [_shown(line) for line in (*trainings, experiment.evaluate("D", "runs", part, quick))]
+    lines = [
+        _format_command(line)
+        for line in (*trainings, experiment.evaluate("D", "runs", part, quick))
+    ]
     return "\n".join([f"# {experiment.name}{each}", *lines])
 
 
@@ -157,7 +160,7 @@ def write(path: pathlib.Path, rows: dict[str, tuple[str, str, str]], order: list
         atomic_files.write_bytes(path, page.encode())
 
 
-def _measured(experiment, outcome, others):
+def _list_numbers(experiment, outcome, others):
     """Returns the numbers of a row: BLEU, or the error rates, or exact match."""
     present = [name for name in MEASURES if outcome.number(name) is not None]
     if "wer" in present or "bleu" in present:
@@ -193,7 +196,7 @@ def _number(measure, value):
     return f"{value:.2f} %" if measure in PERCENT else f"{value:.2f}"
 
 
-def _shown(arguments):
+def _format_command(arguments):
     line = shlex.join(["python", "-m", "examples", *arguments])
     return " \\\n    ".join(
         textwrap.wrap(line, 110, break_long_words=False, break_on_hyphens=False)

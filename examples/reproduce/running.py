@@ -77,7 +77,7 @@ def is_trained(run: pathlib.Path, training: list[str]) -> bool:
         return False
     given = resuming.plain(train_options.parse(training[1], training[2:]))
     resuming.check_arguments(run, record, given)
-    return resuming.finished_text(run, record, given) is not None
+    return resuming.describe_finished_run(run, record, given) is not None
 
 
 def is_over(run: pathlib.Path) -> bool:

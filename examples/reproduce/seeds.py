@@ -35,7 +35,9 @@ def table(experiment: Experiment, parts: dict[str, dict]) -> str:
     for numbers in parts.values():
         runs = numbers.get("runs", [])
         for task in runs[0]["tasks"] if runs else ():
-            errors = (_shown(one["tasks"][task], one["run"] == numbers["run"]) for one in runs)
+            errors = (
+                _format_error(one["tasks"][task], one["run"] == numbers["run"]) for one in runs
+            )
             lines.append(_line(task, *errors))
     if not lines:
         return ""
@@ -50,7 +52,7 @@ def read(text: str) -> dict[str, str]:
     return {match[1]: match[0] for match in found}
 
 
-def _shown(error, counts):
+def _format_error(error, counts):
     return f"**{error:.2f}**" if counts else f"{error:.2f}"
 
 

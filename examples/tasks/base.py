@@ -36,12 +36,12 @@ class Example:
     targets: np.ndarray
     due: np.ndarray
 
-    def padded(self, time: int) -> "Example":
+    def pad(self, time: int) -> "Example":
         """Returns the sequences followed by blank steps, at which nothing is due."""
         missing = time - self.due.shape[1]
         if missing < 0:
             raise ValueError(
-                "Example.padded expects `time` to be at least the length of the sequences, "
+                "Example.pad expects `time` to be at least the length of the sequences, "
                 f"{self.due.shape[1]}. Received: time={time}"
             )
 

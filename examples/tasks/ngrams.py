@@ -39,7 +39,7 @@ def draw_bits(generator: np.random.Generator, tables: np.ndarray, length: int) -
     for step in range(length):
         one = 0.5 if step < CONTEXT else tables[rows, context]
         bits[:, step] = chance[step] < one
-        context = _followed_by(context, bits[:, step])
+        context = _append_bit(context, bits[:, step])
     return bits
 
 
@@ -67,7 +67,7 @@ def optimal_probabilities(example: Example) -> np.ndarray:
             counts = seen[rows, context]
             probabilities[:, step, 0] = counts[:, 1] / counts.sum(axis=1)
             seen[rows, context, bits[:, step]] += 1.0
-        context = _followed_by(context, bits[:, step])
+        context = _append_bit(context, bits[:, step])
     return probabilities
 
 
@@ -76,7 +76,7 @@ def optimal_bits(example: Example) -> np.ndarray:
     return cost_in_bits(optimal_probabilities(example), example)
 
 
-def _followed_by(context, bit):
+def _append_bit(context, bit):
     return (2 * context + bit) % 2**CONTEXT
 
 

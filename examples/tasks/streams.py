@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from examples.data.buckets import split_into_buckets
-from examples.data.drawn import drawn_ahead, generator_of
+from examples.data.drawn import generator_of, prefetch_draws
 from examples.tasks.base import Example, Task
 from keras_attention import validation
 
@@ -134,10 +134,10 @@ class Stream:
         specs = {"inputs": spec(task.input_dim)}, spec(task.output_dim), spec()
 
         def draw(batch):
-            drawn = self.padded(self.example(number, batch))
+            drawn = self.pad(self.example(number, batch))
             return {"inputs": drawn.inputs}, drawn.targets, drawn.due
 
-        return drawn_ahead(draw, specs, start, self._num_batches)
+        return prefetch_draws(draw, specs, start, self._num_batches)
 
     def example(self, epoch: int, batch: int) -> Example:
         """Returns batch `batch` of an epoch as arrays, not padded."""
@@ -147,10 +147,10 @@ class Stream:
         generator = generator_of(self.seed, epoch, batch)
         return self.task.draw(generator, self.batch_size, **ranges)
 
-    def padded(self, example: Example) -> Example:
+    def pad(self, example: Example) -> Example:
         """Returns the sequences padded to the shortest of `shapes` that holds them."""
         place = np.searchsorted(self._times, example.due.shape[1])
-        return example.padded(self._times[int(place)])
+        return example.pad(self._times[int(place)])
 
     def take(self, count: int, epoch: int = 0) -> list[Example]:
         """Returns the first `count` batches of an epoch as arrays, not padded."""

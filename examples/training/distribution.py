@@ -143,7 +143,7 @@ def distribute(strategy: tf.distribute.Strategy, dataset):
     """
     replicas = strategy.num_replicas_in_sync
     for batch in dataset:
-        whole = tf.nest.map_structure(lambda tensor: _filled(tensor, replicas), batch)
+        whole = tf.nest.map_structure(lambda tensor: _pad_to_multiple(tensor, replicas), batch)
         yield strategy.experimental_distribute_values_from_function(
             lambda context, whole=whole: tf.nest.map_structure(
                 lambda tensor: tf.split(tensor, replicas)[context.replica_id_in_sync_group], whole
@@ -151,7 +151,7 @@ def distribute(strategy: tf.distribute.Strategy, dataset):
         )
 
 
-def _filled(tensor, multiple):
+def _pad_to_multiple(tensor, multiple):
     missing = -tensor.shape[0] % multiple
     if not missing:
         return tensor

@@ -44,7 +44,7 @@ class History:
         writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
         if columns:
             writer.writeheader()
-        writer.writerows({k: _shown(v) for k, v in row.items()} for row in self.rows)
+        writer.writerows({k: _format_value(v) for k, v in row.items()} for row in self.rows)
         atomic_files.write_bytes(self.path, text.getvalue().encode())
 
 
@@ -58,5 +58,5 @@ def _read(column, text):
     return int(text) if column == "epoch" else float(text)
 
 
-def _shown(value):
+def _format_value(value):
     return repr(float(value)) if isinstance(value, float) else value

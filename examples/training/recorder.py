@@ -115,11 +115,11 @@ class RunRecorder(keras.callbacks.Callback):
     def _record(self, epoch, logs):
         model, optimizer, is_chief = self.plan.model, self.model.optimizer, self.workers.is_chief
         measured = {m.name: float(m.compute(model)) for m in self.plan.measures if is_chief}
-        logs.update(self.workers.told(measured))
+        logs.update(self.workers.broadcast(measured))
         row = {"epoch": epoch + 1, "steps": _read(optimizer.iterations)}
         row |= {name: float(value) for name, value in logs.items()}
         row |= {"learning_rate": _read(optimizer.learning_rate), "seconds": self._seconds()}
-        row = self.workers.told(row)
+        row = self.workers.broadcast(row)
         if self._column(row) not in row:
             raise ValueError(
                 f"train expects `monitor` to be the name of a metric. Received: "

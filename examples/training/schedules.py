@@ -49,7 +49,7 @@ class HalvingSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """Stays constant, then halves at `first_step` and again every `interval` steps.
 
     Luong et al. halve after every epoch from the fifth (or eighth) on, Sutskever et al.
-    every half epoch after the fifth; `halving_after_epoch` counts in epochs.
+    every half epoch after the fifth; `halve_after_epoch` counts in epochs.
 
     Args:
         rate: Positive float, the first learning rate.
@@ -79,19 +79,19 @@ class HalvingSchedule(keras.optimizers.schedules.LearningRateSchedule):
         return {"rate": self.rate, "first_step": self.first_step, "interval": self.interval}
 
 
-def halving_after_epoch(
+def halve_after_epoch(
     rate: float, epoch: float, batches_per_epoch: int, every: float = 1.0
 ) -> HalvingSchedule:
     """Returns the schedule that halves after `epoch` epochs and then `every` so many.
 
     Example:
 
-    >>> schedule = halving_after_epoch(0.7, epoch=5, batches_per_epoch=100, every=0.5)
+    >>> schedule = halve_after_epoch(0.7, epoch=5, batches_per_epoch=100, every=0.5)
     >>> schedule.first_step, schedule.interval
     (500, 50)
     """
-    validation.check_number_in_range("halving_after_epoch", "epoch", epoch, 0.0)
-    validation.check_number_in_range("halving_after_epoch", "every", every, 0.0)
+    validation.check_number_in_range("halve_after_epoch", "epoch", epoch, 0.0)
+    validation.check_number_in_range("halve_after_epoch", "every", every, 0.0)
     return HalvingSchedule(
         rate, max(1, round(epoch * batches_per_epoch)), max(1, round(every * batches_per_epoch))
     )

@@ -56,7 +56,7 @@ def make_strategy(kind: str | None) -> tf.distribute.Strategy | None:
         return tf.distribute.MirroredStrategy([device.name for device in devices])
     cluster = read_cluster()
     here = cluster.addresses[cluster.index]
-    with _waiting(cluster):
+    with _limit_wait(cluster):
         try:
             return tf.distribute.MultiWorkerMirroredStrategy()
         except tf.errors.OpError as error:
@@ -113,16 +113,17 @@ class Workers:
         """Returns of each flag whether it is set in any worker."""
         if self.count == 1:
             return list(flags)
-        return [bool(number) for number in self._summed(flags)[: len(flags)]]
+        return [bool(number) for number in self._sum_over_workers(flags)[: len(flags)]]
 
-    def told(self, value=None):
+    def broadcast(self, value=None):
         """Returns the chief's value, which JSON can hold; the others' values do not matter."""
         if self.count == 1:
             return value
         content = json.dumps(value).encode() if self.is_chief else b""
-        size = int(self._summed([len(content)])[0])
+        size = int(self._sum_over_workers([len(content)])[0])
         parts = [
-            self._summed(list(content[start : start + WIDTH])) for start in range(0, size, WIDTH)
+            self._sum_over_workers(list(content[start : start + WIDTH]))
+            for start in range(0, size, WIDTH)
         ]
         return json.loads(np.concatenate(parts)[:size].astype("uint8").tobytes())
 
@@ -136,14 +137,14 @@ class Workers:
         Raises:
             ValueError: In the worker that differs; the others then lose it.
         """
-        mine, chiefs = json.loads(json.dumps(value)), self.told(value)
+        mine, chiefs = json.loads(json.dumps(value)), self.broadcast(value)
         if mine != chiefs:
             raise ValueError(
                 f"Worker {self.index} has {what} that the chief has not. Start every worker with "
                 f"the same command and the same files. Received: {_difference(mine, chiefs)}"
             )
 
-    def _summed(self, numbers):
+    def _sum_over_workers(self, numbers):
         """Sums at most `WIDTH` numbers over the workers; always one size, so one program."""
         vector = np.zeros(WIDTH, "float32")  # what is sent are small whole numbers: exact
         vector[: len(numbers)] = numbers
@@ -204,7 +205,7 @@ def _end(status):
 
 
 @contextlib.contextmanager
-def _waiting(cluster):
+def _limit_wait(cluster):
     """A context that ends the process when the other workers do not come in time.
 
     TensorFlow waits for them in C++, out of the reach of exceptions and of Python's handlers.

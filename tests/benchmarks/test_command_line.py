@@ -41,7 +41,7 @@ def times(median):
 
 
 @pytest.fixture
-def measured(monkeypatch):
+def fake_measurements(monkeypatch):
     """Canned measurements in place of real ones; returns the calls that were made."""
     calls = []
 
@@ -94,19 +94,19 @@ def test_help_explains(words, expected, capsys):
         (["train", "--json", "/no/such/folder/a.json"], "there is no folder /no/such/folder"),
     ],
 )
-def test_wrong_arguments_exit_with_2(words, message, measured, capsys):
+def test_wrong_arguments_exit_with_2(words, message, fake_measurements, capsys):
     with pytest.raises(SystemExit) as stop:
         main(words)
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
-    assert not measured
+    assert not fake_measurements
 
 
-def test_train_table_and_ratios(measured, capsys, tmp_path):
+def test_train_table_and_ratios(fake_measurements, capsys, tmp_path):
     path = tmp_path / "train.json"
     words = ["train", "--repeats", "5", "--threads", "3", "--batch", "6", "--target-length", "7"]
     assert main([*words, "--json", str(path)]) == 0
-    assert measured == [("times", ["ours, XLA", "ours, graph", "PyTorch, eager"], 5, 3, 3)]
+    assert fake_measurements == [("times", ["ours, XLA", "ours, graph", "PyTorch, eager"], 5, 3, 3)]
     rows = rows_of(path)
     assert rows["ours, XLA"]["speed_ratio"] == pytest.approx(4)
     assert rows["ours, graph"]["speed_ratio"] == pytest.approx(2)
@@ -118,7 +118,7 @@ def test_train_table_and_ratios(measured, capsys, tmp_path):
     assert f"command python -m benchmarks {' '.join(words)} --json {path}" in lines
 
 
-def test_json_holds_what_was_printed_and_more(measured, tmp_path):
+def test_json_holds_what_was_printed_and_more(fake_measurements, tmp_path):
     path = tmp_path / "train.json"
     path.write_text("an older file")
     assert main(["train", "--json", str(path)]) == 0
@@ -147,14 +147,16 @@ def test_a_missing_peer_stands_in_the_table(monkeypatch, capsys, tmp_path):
     assert rows["ours, XLA"]["speed_ratio"] is None
 
 
-def test_attention_table_and_ratios(measured, capsys, tmp_path):
+def test_attention_table_and_ratios(fake_measurements, capsys, tmp_path):
     path = tmp_path / "attention.json"
     assert main(["attention", "--memory-repeats", "2", "--json", str(path)]) == 0
-    assert [call[0] for call in measured] == ["times", "memory", "memory"] * 2
+    assert [call[0] for call in fake_measurements] == ["times", "memory", "memory"] * 2
     names = [
         f"additive, {owner}, {mode}" for mode in ("graph", "XLA") for owner in ("ours", "Keras")
     ]
-    assert measured[0][1] == measured[1][1] == names and measured[1][2] == 2
+    assert (
+        fake_measurements[0][1] == fake_measurements[1][1] == names and fake_measurements[1][2] == 2
+    )
     rows = rows_of(path)
     assert len(rows) == 8 + 4
     for mode in ("graph", "XLA"):
@@ -166,10 +168,10 @@ def test_attention_table_and_ratios(measured, capsys, tmp_path):
     assert "dot, Keras, graph 0.200 s 0.100 to 0.200 s 0.100 s 1.00 1.20 GB 1.00 3.000 s" in lines
 
 
-def test_the_long_part_of_attention_measures_memory_alone(measured, capsys, tmp_path):
+def test_the_long_part_of_attention_measures_memory_alone(fake_measurements, capsys, tmp_path):
     path = tmp_path / "attention.json"
     assert main(["attention", "--score", "dot", "--json", str(path)]) == 0
-    assert measured[-1][:2] == (
+    assert fake_measurements[-1][:2] == (
         "memory",
         [f"dot 8,192 x 8,192, ours, {m}" for m in attention.MODES],
     )
@@ -183,9 +185,9 @@ def test_the_long_part_of_attention_measures_memory_alone(measured, capsys, tmp_
     assert rows_of(path)["dot 8,192 x 8,192, ours, XLA"]["memory_ratio"] == pytest.approx(0.25)
 
 
-def test_the_long_part_can_be_left_out(measured):
+def test_the_long_part_can_be_left_out(fake_measurements):
     assert main(["attention", "--score", "additive", "--no-long"]) == 0
-    assert [call[0] for call in measured] == ["times", "memory"]
+    assert [call[0] for call in fake_measurements] == ["times", "memory"]
 
 
 @pytest.mark.thorough
@@ -197,12 +199,12 @@ def test_the_long_dot_side_can_be_built_and_called(mode):
     assert ours == pytest.approx(attention.attention_side(**options, owner="ours")(), rel=1e-5)
 
 
-def test_attention_without_memory_and_with_one_score(measured, tmp_path, capsys):
+def test_attention_without_memory_and_with_one_score(fake_measurements, tmp_path, capsys):
     path = tmp_path / "attention.json"
     words = ["attention", "--score", "dot", "--no-memory", "--json", str(path)]
     assert main(words) == 0
-    assert [call[0] for call in measured] == ["times"]
-    assert set(rows_of(path)) == set(measured[0][1])
+    assert [call[0] for call in fake_measurements] == ["times"]
+    assert set(rows_of(path)) == set(fake_measurements[0][1])
     assert "MB" not in capsys.readouterr().out
 
 
@@ -267,7 +269,7 @@ def test_fit_trains_as_the_custom_step_does(system):
     assert [fit() for _ in range(4)] == pytest.approx([custom() for _ in range(4)], rel=1e-4)
 
 
-def test_each_model_has_sizes_of_its_own(measured, capsys, tmp_path):
+def test_each_model_has_sizes_of_its_own(fake_measurements, capsys, tmp_path):
     path = tmp_path / "train.json"
     assert main(["train", "--model", "han", "--sentences", "7", "--json", str(path)]) == 0
     settings = json.loads(path.read_text())["settings"]
@@ -278,17 +280,17 @@ def test_each_model_has_sizes_of_its_own(measured, capsys, tmp_path):
     assert "words/s" in capsys.readouterr().out
 
 
-def test_sizes_that_a_model_does_not_have_are_refused(measured, capsys):
+def test_sizes_that_a_model_does_not_have_are_refused(fake_measurements, capsys):
     assert main(["train", "--model", "lstmn", "--source-length", "5"]) == 1
     message = "has the sizes --batch, --target-length, --width, --vocabulary."
     assert f"{message} Received: --source-length 5" in capsys.readouterr().err
-    assert not measured
+    assert not fake_measurements
 
 
-def test_lengths_that_would_be_used_up_are_refused(capsys, measured):
+def test_lengths_that_would_be_used_up_are_refused(capsys, fake_measurements):
     assert main(["train", "--target-length", "7", "--shapes", "4"]) == 1
     assert "--shapes 4 needs sentences of more than 9 words. Received: 7" in capsys.readouterr().err
-    assert not measured
+    assert not fake_measurements
 
 
 @pytest.mark.parametrize("mode", ["graph", "XLA"])
@@ -302,10 +304,10 @@ def test_attention_sides_can_be_built_and_called(score, mode):
         assert values[0] == pytest.approx(values[1], rel=1e-5)
 
 
-def test_pieces_compares_each_form_with_the_one_it_replaced(measured, tmp_path, capsys):
+def test_pieces_compares_each_form_with_the_one_it_replaced(fake_measurements, tmp_path, capsys):
     path = tmp_path / "pieces.json"
     assert main(["pieces", "--only", "dropout", "memory", "--json", str(path)]) == 0
-    assert [call[1] for call in measured] == [
+    assert [call[1] for call in fake_measurements] == [
         ["CounterDropout", "keras.layers.Dropout"],
         ["freed memory kept", "freed memory given back"],
     ]

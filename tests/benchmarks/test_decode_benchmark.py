@@ -51,7 +51,7 @@ def test_both_find_the_same_hypotheses_and_scores(tmp_path, beam):
 
 
 class PowerPenalty:
-    """CTranslate2's rule: log-probability over the length to a power, the end mark counted."""
+    """CTranslate2's rule: log-probability over the length to a power, the EOS token counted."""
 
     def __init__(self, power):
         self.power = power
@@ -63,8 +63,8 @@ class PowerPenalty:
         return self(log_probs, longest)
 
 
-def ending_model(vocabulary):
-    """A Transformer that ends some hypotheses early: its end mark looks like its bias."""
+def make_ending_model(vocabulary):
+    """A Transformer that ends some hypotheses early: its EOS token looks like its bias."""
     model = decode.example_model(**{**SIZES, "vocabulary": vocabulary})
     generator = np.random.default_rng(3)
     for weight in model.weights:
@@ -82,7 +82,7 @@ def ending_model(vocabulary):
     [(0, 0, 16), (1, 0, 8), (0.6, 0, 16), (0, 0.3, 16), (1, 0.3, 8)],
 )
 def test_both_rank_hypotheses_of_any_length_and_align_them_alike(tmp_path, power, beta, limit):
-    """The whole n-best list, its scores and alignments: end marks, penalties, the length limit.
+    """The whole n-best list, its scores and alignments: EOS tokens, penalties, the length limit.
 
     CTranslate2 gets the patience to see more hypotheses than it would, since ours stops when the
     answer is certain, and one source a call, since its alignments of a batch are not in order.
@@ -90,7 +90,7 @@ def test_both_rank_hypotheses_of_any_length_and_align_them_alike(tmp_path, power
     from benchmarks import ctranslate2_models
 
     vocabulary = 37
-    model, names = ending_model(vocabulary), ctranslate2_models.tokens(vocabulary)
+    model, names = make_ending_model(vocabulary), ctranslate2_models.tokens(vocabulary)
     ctranslate2_models.write(model, tmp_path / "model")
     translator = ctranslate2.Translator(str(tmp_path / "model"), intra_threads=1)
     sources = decode.example_sources(5, 7, vocabulary)

@@ -91,12 +91,12 @@ class FakeWorker:
 
 
 @pytest.fixture
-def faked(monkeypatch):
+def fake_workers(monkeypatch):
     monkeypatch.setattr(compile, "Worker", FakeWorker)
     monkeypatch.setattr(compile.importlib.util, "find_spec", lambda name: name)
 
 
-def test_a_program_that_fails_leaves_the_others(faked, tmp_path, capsys):
+def test_a_program_that_fails_leaves_the_others(fake_workers, tmp_path, capsys):
     path = tmp_path / "compiled.json"
     words = ["gpu", "--compile", "--small", "--only", "normalizers 4", "--json", str(path)]
     assert main(words) == 0
@@ -108,7 +108,7 @@ def test_a_program_that_fails_leaves_the_others(faked, tmp_path, capsys):
     assert rows["softmax", "both"]["floor_seconds"] == pytest.approx(0.0015)
 
 
-def test_cases_are_skipped_once_the_time_is_used(faked, capsys):
+def test_cases_are_skipped_once_the_time_is_used(fake_workers, capsys):
     words = ["gpu", "--compile", "--small", "--only", "normalizers 4", "--max-seconds", "-1"]
     assert main(words) == 0
     assert f"Skipped, the time was used: {CASE}." in capsys.readouterr().out

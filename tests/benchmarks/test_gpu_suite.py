@@ -43,7 +43,7 @@ class FakeWorker:
 
 
 @pytest.fixture
-def faked(monkeypatch):
+def fake_workers(monkeypatch):
     """Canned workers, with JAX and without PyTorch."""
     monkeypatch.setattr(gpu, "Worker", FakeWorker)
     monkeypatch.setattr(gpu, "is_installed", lambda name: name == "jax")
@@ -59,7 +59,7 @@ def test_rows_of_a_case_have_names_of_their_own(small):
     assert small or len(set(names)) == len(names)
 
 
-def test_a_row_that_fails_leaves_the_others(faked, tmp_path, capsys):
+def test_a_row_that_fails_leaves_the_others(fake_workers, tmp_path, capsys):
     path = tmp_path / "gpu.json"
     words = ["gpu", "--small", "--only", "normalizers 4", "--repeats", "2", "--json", str(path)]
     assert main(words) == 0
@@ -79,13 +79,13 @@ def test_a_row_that_fails_leaves_the_others(faked, tmp_path, capsys):
     assert "* PyTorch is not installed: its rows are missing." in lines
 
 
-def test_forms_that_compute_different_numbers_are_noted(faked, capsys):
+def test_forms_that_compute_different_numbers_are_noted(fake_workers, capsys):
     assert main(["gpu", "--small", "--only", "additive 3 x 5", "--repeats", "1"]) == 0
     output = capsys.readouterr().out
     assert "ours, all pairs, forward computes 1, ours, forward 2." in output
 
 
-def test_cases_are_skipped_once_the_time_is_used(faked, capsys):
+def test_cases_are_skipped_once_the_time_is_used(fake_workers, capsys):
     assert main(["gpu", "--small", "--only", "normalizers 4", "--max-seconds", "-1"]) == 0
     assert f"Skipped, the time was used: {CASE}." in capsys.readouterr().out
 

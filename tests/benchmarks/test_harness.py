@@ -89,7 +89,7 @@ def test_a_missing_peer_is_said_and_the_others_are_measured(tmp_path):
     ("toy", "message"),
     [
         ("broken", "'side' failed: ValueError: no such size$"),
-        ("dying", "process of 'side' ended. Exit status 7. .*last words"),
+        ("exit_midway", "process of 'side' ended. Exit status 7. .*last words"),
         ("absent", "'side' failed: AttributeError: .*absent"),
     ],
 )

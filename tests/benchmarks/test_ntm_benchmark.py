@@ -120,7 +120,7 @@ def test_the_peers_compute_the_same_logits_loss_and_gradients(torch, kind):
 
     optimizer = torch.optim.SGD(peer.parameters(), 0.0)
     batch = [torch.from_numpy(array) for array in (inputs, targets)]
-    step = torch_ntm.training_step(peer, optimizer, *batch, 1e9)
+    step = torch_ntm.train_step(peer, optimizer, *batch, 1e9)
     assert step == pytest.approx(float(loss), rel=1e-5)
     once = [value for name, value in peer.named_parameters() if not name.endswith("bias_hh")]
     their_norm = sum(float((parameter.grad**2).sum()) for parameter in once) ** 0.5
@@ -128,13 +128,13 @@ def test_the_peers_compute_the_same_logits_loss_and_gradients(torch, kind):
 
 
 def test_the_peers_step_clips_and_learns(torch):
-    from benchmarks.torch_models.ntm import TorchNTM, training_step
+    from benchmarks.torch_models.ntm import TorchNTM, train_step
 
     torch.manual_seed(1)
     peer = TorchNTM(ntm.BITS + 1, ntm.BITS, UNITS, SLOTS, SLOT_DIM)
     optimizer = torch.optim.Adam(peer.parameters(), 0.03)
     batch = [torch.from_numpy(array) for array in ntm.example_batch(3, 2)]
-    losses = [training_step(peer, optimizer, *batch, clip=1e-3) for _ in range(25)]
+    losses = [train_step(peer, optimizer, *batch, clip=1e-3) for _ in range(25)]
     assert losses[0] == pytest.approx(math.log(2), rel=0.1) and losses[-1] < 0.7 * losses[0]
     assert max(float(parameter.grad.abs().max()) for parameter in peer.parameters()) <= 1.001e-3
 
@@ -160,7 +160,7 @@ def test_the_batch_asks_for_the_copy_after_the_flag():
 
 
 @pytest.fixture
-def measured(monkeypatch):
+def fake_measurements(monkeypatch):
     """Stands in for the harness: each further side takes twice the time, three times the memory."""
 
     def measure_times(cases, repeats, *, threads, warmup, progress):
@@ -187,7 +187,7 @@ def rows_of(path):
     return {row["name"]: row for row in json.loads(path.read_text())["rows"]}
 
 
-def test_ratios_are_to_the_peer_and_to_the_smallest_size(measured, tmp_path, capsys):
+def test_ratios_are_to_the_peer_and_to_the_smallest_size(fake_measurements, tmp_path, capsys):
     path = tmp_path / "ntm.json"
     assert main(["ntm", "--growth-slots", "192", "128", "--json", str(path)]) == 0
     rows = rows_of(path)
@@ -207,7 +207,7 @@ def test_ratios_are_to_the_peer_and_to_the_smallest_size(measured, tmp_path, cap
     assert "Growing like the vectors would be 16 at the end." in text
 
 
-def test_parts_can_be_left_out(measured, tmp_path):
+def test_parts_can_be_left_out(fake_measurements, tmp_path):
     path = tmp_path / "ntm.json"
     words = ["ntm", "--json", str(path)]
     assert main([*words, "--batches", "7", "--sides", "xla", "--no-growth"]) == 0

@@ -107,10 +107,10 @@ def twins(request):
 
 
 def test_logits_are_the_same_also_with_padding(twins):
-    from torch_batches import as_torch, padded_batch
+    from torch_batches import as_torch, make_padded_batch
 
     model, peer = twins
-    source, target, labels = padded_batch(VOCABULARY)
+    source, target, labels = make_padded_batch(VOCABULARY)
     ours = array(model({"source": source, "target": target}))
     with torch.no_grad():
         theirs = peer(*as_torch(source, target)).numpy()
@@ -120,12 +120,12 @@ def test_logits_are_the_same_also_with_padding(twins):
 
 
 def test_loss_and_gradient_norm_of_a_step_are_the_same(twins):
-    from torch_batches import as_torch, padded_batch
+    from torch_batches import as_torch, make_padded_batch
 
     from benchmarks.torch_models.training import make_step
 
     model, peer = twins
-    source, target, labels = padded_batch(VOCABULARY)
+    source, target, labels = make_padded_batch(VOCABULARY)
     optimizer = torch.optim.SGD(peer.parameters(), 0.0)
     loss = make_step(peer, optimizer, 1e9)(*as_torch(source, target, labels))
     norm = sum(float((p.grad**2).sum()) for p in peer.parameters() if p.grad is not None) ** 0.5

@@ -5,7 +5,7 @@ import torch
 from benchmarks.training_systems import example_batch
 
 
-def padded_batch(vocabulary):
+def make_padded_batch(vocabulary):
     """Returns source, target and labels of five rows of different lengths."""
     source, target, labels = example_batch(5, 13, 7, vocabulary)
     for row, (source_length, target_length) in enumerate(

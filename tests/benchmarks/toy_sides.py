@@ -54,7 +54,7 @@ def broken():
     raise ValueError("no such\nsize")
 
 
-def dying():
+def exit_midway():
     """Ends its process in the middle of a call."""
 
     def work():

@@ -81,7 +81,7 @@ PUBLIC = {
 
 
 @pytest.fixture(scope="session")
-def installed_wheel(tmp_path_factory):
+def wheel_folder(tmp_path_factory):
     """Returns the folder that a wheel of the checkout is installed in.
 
     The wheel is built from a copy, so that several processes can build at once.
@@ -99,7 +99,7 @@ def installed_wheel(tmp_path_factory):
     return folder / "installed"
 
 
-def stored(name):
+def read_notebook(name):
     return nbformat.read(PAGES[name].with_suffix(".ipynb"), as_version=4)
 
 
@@ -131,7 +131,7 @@ def test_every_page_has_its_notebook_and_every_notebook_its_page():
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_stored_notebook_holds_the_cells_of_its_page(name):
-    page, notebook = source.read(PAGES[name]), stored(name)
+    page, notebook = source.read(PAGES[name]), read_notebook(name)
     nbformat.validate(notebook)
     assert [cell.source for cell in notebook.cells] == [cell.source for cell in page.cells], (
         f"build it again: python -m examples.notebooks {name}"
@@ -142,13 +142,13 @@ def test_a_stored_notebook_holds_the_cells_of_its_page(name):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_stored_notebook_was_run_once_from_top_to_bottom(name):
-    cells = [cell for cell in stored(name).cells if cell.cell_type == "code"]
+    cells = [cell for cell in read_notebook(name).cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_stored_notebook_shows_texts_and_pictures_and_no_warnings(name):
-    notebook = stored(name)
+    notebook = read_notebook(name)
     assert_clean(notebook)
     kinds = {kind for output in outputs(notebook) for kind in output.get("data", {})}
     assert "image/png" in kinds
@@ -158,7 +158,7 @@ def test_a_stored_notebook_shows_texts_and_pictures_and_no_warnings(name):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_stored_notebook_names_no_folder_of_one_machine(name):
-    notebook = stored(name)
+    notebook = read_notebook(name)
     sources = [cell.source for cell in notebook.cells]
     shown = [text for output in outputs(notebook) for text in texts(output)]
     assert [text for text in sources + shown if PRIVATE.search(text)] == []
@@ -201,14 +201,14 @@ def check_import(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
-def test_a_notebook_runs_from_end_to_end(name, installed_wheel):
+def test_a_notebook_runs_from_end_to_end(name, wheel_folder):
     page = source.read(PAGES[name])
     for cell in page.cells:  # XLA's compiling would take most of the time of so short a run
         cell.source = cell.source.replace("jit_compile=True", "jit_compile=False")
-    page.cells.append(check_import(installed_wheel))
-    notebook = running.execute(page, minutes=10, library=installed_wheel, **SHORT[name])
+    page.cells.append(check_import(wheel_folder))
+    notebook = running.execute(page, minutes=10, library=wheel_folder, **SHORT[name])
     assert_clean(notebook)
-    assert len(outputs(notebook)) >= len(outputs(stored(name)))
+    assert len(outputs(notebook)) >= len(outputs(read_notebook(name)))
 
 
 def test_text_and_code_become_cells_in_order():

@@ -9,7 +9,7 @@ TEXT = tf.TensorSpec([None], tf.string, name="text")
 BITS = tf.TensorSpec([None, None, 9], tf.float32, name="inputs")
 
 
-def saved(path, spec, outputs):
+def save(path, spec, outputs):
     """A version whose signature answers each of `outputs` by a function of its one input."""
     module = tf.Module()
     module.answer = tf.function(
@@ -44,7 +44,7 @@ def zeros(texts):
     ],
 )
 def test_a_version_that_is_no_translator_is_told_in_one_line(capsys, tmp_path, spec, outputs, told):
-    version = saved(tmp_path / "1", spec, outputs)
+    version = save(tmp_path / "1", spec, outputs)
     assert predict.main([str(tmp_path), "ein hund"]) == 1
     err = capsys.readouterr().err
     assert err.startswith("error: This command asks translators, which take text and give text")
@@ -53,7 +53,7 @@ def test_a_version_that_is_no_translator_is_told_in_one_line(capsys, tmp_path, s
 
 
 def test_the_model_card_of_such_a_version_is_named(capsys, tmp_path):
-    version = saved(tmp_path / "1", BITS, {"bits": tf.identity})
+    version = save(tmp_path / "1", BITS, {"bits": tf.identity})
     card = version / "assets.extra" / "model_card.md"
     card.parent.mkdir(exist_ok=True)
     card.write_text("# copy")
@@ -66,7 +66,7 @@ def test_ranked_texts_are_printed(capsys, tmp_path):
         "text": lambda text: tf.stack([text + " .", text], axis=1),
         "score": lambda text: tf.stack([zeros(text) - 0.5, zeros(text) - 1.0], axis=1),
     }
-    saved(tmp_path / "1", TEXT, ranked)
+    save(tmp_path / "1", TEXT, ranked)
     assert predict.main([str(tmp_path), "ein hund", "kein baum"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "ein hund  ->  ein hund .   (log-probability -0.500)"

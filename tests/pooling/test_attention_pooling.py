@@ -14,7 +14,7 @@ INPUTS = np.random.RandomState(1).randn(B, T, D)
 MASK = np.arange(T) < np.array([[7], [3], [0]])
 
 
-def _pooling(**options):
+def _make_pooling(**options):
     set_seed(1)
     pooling = AttentionPooling(UNITS, dtype="float64", **options)
     pooling.build((B, T, D))
@@ -36,7 +36,7 @@ def _by_hand(pooling, row, length):
 
 
 def test_it_is_the_papers_sum_over_h():
-    pooling = _pooling()
+    pooling = _make_pooling()
     pooled, weights = pooling(INPUTS, mask=MASK, return_attention_scores=True)
     for row, length in enumerate((7, 3)):
         vector, expected = _by_hand(pooling, row, length)
@@ -47,7 +47,7 @@ def test_it_is_the_papers_sum_over_h():
 
 
 def test_gradients_agree_with_differences():
-    pooling = _pooling()
+    pooling = _make_pooling()
     inputs = tf.Variable(INPUTS)
     assert_gradients_are_right(
         lambda: pooling(tf.convert_to_tensor(inputs), mask=MASK), [*pooling.weights, inputs]
@@ -62,7 +62,7 @@ def test_a_vector_of_zeros_gives_the_mean_over_kept_positions():
 
 
 def test_permuting_positions_permutes_weights_and_keeps_the_sum():
-    pooling, order = _pooling(), np.random.RandomState(3).permutation(T)
+    pooling, order = _make_pooling(), np.random.RandomState(3).permutation(T)
     pooled, weights = pooling(INPUTS, return_attention_scores=True)
     moved, moved_weights = pooling(INPUTS[:, order], return_attention_scores=True)
     np.testing.assert_allclose(np.array(moved), np.array(pooled), atol=1e-12)

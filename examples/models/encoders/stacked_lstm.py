@@ -45,7 +45,7 @@ def build(
         h and c, each `(batch, units)`.
     """
 
-    def dropped(tensor, number, name=None):
+    def apply_dropout(tensor, number, name=None):
         number = None if seed is None else seed + number
         return CounterDropout(dropout, seed=number, dtype=dtype, name=name)(tensor)
 
@@ -53,7 +53,7 @@ def build(
     embedded = keras.layers.Embedding(
         vocabulary_size, embedding_dim, mask_zero=True, dtype=dtype, name="source_embedding"
     )(source)
-    embedded = dropped(embedded, 0)
+    embedded = apply_dropout(embedded, 0)
     if reverse:
         embedded = ReverseTokens(dtype=dtype, name="reverse")(embedded)
     # Keras hands a layer no attached mask where it is called with a state too.
@@ -63,11 +63,11 @@ def build(
     for _ in range(2 if feed_twice else 1):
         states = embedded
         for index, layer in enumerate(stack):
-            states = states if index == 0 else dropped(states, index)
+            states = states if index == 0 else apply_dropout(states, index)
             states, *last[index] = layer(states, initial_state=last[index], mask=kept)
     if reverse:
         states = ReverseTokens(dtype=dtype, name="source_order")(states)
-    memory = dropped(states, layers, "memory")
+    memory = apply_dropout(states, layers, "memory")
     return keras.Model(source, {"memory": memory, "initial_state": last}, name="encoder")
 
 

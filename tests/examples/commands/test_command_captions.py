@@ -60,7 +60,7 @@ def captions_run(tmp_path_factory, mnist):
 
 
 @pytest.fixture(scope="session")
-def guided_run(tmp_path_factory, mnist):
+def text_guided_run(tmp_path_factory, mnist):
     """Text-guided attention after 40 updates."""
     return train_run(tmp_path_factory, mnist, "text-guided")
 
@@ -131,11 +131,11 @@ def test_the_export_writes_text_and_shows_its_looks(command, captions_run, tmp_p
     )
 
 
-def test_a_guided_export_reads_the_sentence_as_text(command, guided_run, tmp_path):
-    status, _, err = command("export", guided_run, tmp_path / "served")
+def test_a_guided_export_reads_the_sentence_as_text(command, text_guided_run, tmp_path):
+    status, _, err = command("export", text_guided_run, tmp_path / "served")
     assert (status, err) == (0, "")
     served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures["serving_default"]
-    recipe = load_recipe(guided_run)
+    recipe = load_recipe(text_guided_run)
     stream = recipe.make_scenes("test", 3, batch_size=3)
     inputs, _ = stream.arrays(0, 0)
     guides = [f"  {scene.guide.upper()}" for scene in stream.scenes(0, 0)]
@@ -149,11 +149,11 @@ def test_a_guided_export_reads_the_sentence_as_text(command, guided_run, tmp_pat
     assert [text.decode() for text in answers["caption"].numpy()] == said
 
 
-def test_evaluate_and_plot_know_a_guided_run(command, guided_run, tmp_path):
-    status, out, _ = command("evaluate", guided_run, "--scenes", 32, "--part", "validation")
+def test_evaluate_and_plot_know_a_guided_run(command, text_guided_run, tmp_path):
+    status, out, _ = command("evaluate", text_guided_run, "--scenes", 32, "--part", "validation")
     assert status == 0 and "next pointing accuracy" in out
     plots = tmp_path / "plots"
-    status, _, err = command("plot", guided_run, "--output-dir", plots, "--count", 2)
+    status, _, err = command("plot", text_guided_run, "--output-dir", plots, "--count", 2)
     assert (status, err) == (0, "")
     assert sorted(path.name for path in plots.iterdir()) == ["scene_1.png", "scene_2.png"]
 

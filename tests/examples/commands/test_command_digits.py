@@ -44,7 +44,7 @@ def train_run(folder, name, mnist, options):
 
 
 @pytest.fixture(scope="module")
-def looking_run(tmp_path_factory, mnist):
+def ram_run(tmp_path_factory, mnist):
     """A model that has learned to tell the quarters."""
     directory = tmp_path_factory.mktemp("looking") / "run"
     assert "best accuracy " in train_run(directory, "ram", mnist, LOOKING)
@@ -52,15 +52,15 @@ def looking_run(tmp_path_factory, mnist):
 
 
 @pytest.fixture(scope="module")
-def drawing_run(tmp_path_factory, mnist):
+def draw_run(tmp_path_factory, mnist):
     """A model that has begun to draw."""
     directory = tmp_path_factory.mktemp("drawing") / "run"
     train_run(directory, "draw", mnist, DRAWING)
     return directory
 
 
-def test_unseen_digits_are_recognized(command, looking_run, tmp_path):
-    status, out, err = command("evaluate", looking_run, "--json", tmp_path / "numbers.json")
+def test_unseen_digits_are_recognized(command, ram_run, tmp_path):
+    status, out, err = command("evaluate", ram_run, "--json", tmp_path / "numbers.json")
     assert (status, err) == (0, "")
     numbers = json.loads((tmp_path / "numbers.json").read_text())
     assert (numbers["part"], numbers["images"]) == ("test", 40)
@@ -68,14 +68,14 @@ def test_unseen_digits_are_recognized(command, looking_run, tmp_path):
     assert "error" in out
 
 
-def test_pictures_show_each_glimpse(command, looking_run, tmp_path):
-    status, _, err = command("plot", looking_run, "--output-dir", tmp_path, "--count", 2)
+def test_pictures_show_each_glimpse(command, ram_run, tmp_path):
+    status, _, err = command("plot", ram_run, "--output-dir", tmp_path, "--count", 2)
     assert (status, err) == (0, "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["glimpses.gif", "glimpses.png"]
 
 
-def test_the_export_tells_the_digit_and_where_it_looked(command, looking_run, tmp_path):
-    status, _, err = command("export", looking_run, tmp_path / "served")
+def test_the_export_tells_the_digit_and_where_it_looked(command, ram_run, tmp_path):
+    status, _, err = command("export", ram_run, tmp_path / "served")
     assert (status, err) == (0, "")
     served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures["serving_default"]
     images = np.zeros((3, 28, 28), "uint8")
@@ -84,17 +84,17 @@ def test_the_export_tells_the_digit_and_where_it_looked(command, looking_run, tm
         k: v.numpy() for k, v in served(image=tf.constant(images / 255.0, "float32")).items()
     }
     assert answers["digit"].tolist() == [0, 1, 3]
-    probabilities, locations = load_recipe(looking_run).predict(images)
+    probabilities, locations = load_recipe(ram_run).predict(images)
     np.testing.assert_allclose(answers["probabilities"], probabilities, atol=1e-5)
     np.testing.assert_allclose(answers["locations"], locations, atol=1e-5)
     np.testing.assert_array_equal(locations[:, 0], 0.0)  # the first glimpse is of the middle
 
 
-def test_the_bound_falls_and_is_the_sum_of_its_parts(command, drawing_run, tmp_path):
-    losses = [row["val_bound"] for row in read_history(drawing_run / "history.csv")]
+def test_the_bound_falls_and_is_the_sum_of_its_parts(command, draw_run, tmp_path):
+    losses = [row["val_bound"] for row in read_history(draw_run / "history.csv")]
     # Three small epochs: by processor the third is a little better or worse than the second.
     assert len(losses) == 3 and max(losses[1:]) < 0.85 * losses[0]
-    status, _, err = command("evaluate", drawing_run, "--json", tmp_path / "numbers.json")
+    status, _, err = command("evaluate", draw_run, "--json", tmp_path / "numbers.json")
     assert (status, err) == (0, "")
     numbers = json.loads((tmp_path / "numbers.json").read_text())
     assert numbers["bound"] == pytest.approx(numbers["reconstruction"] + numbers["kl"])
@@ -102,21 +102,21 @@ def test_the_bound_falls_and_is_the_sum_of_its_parts(command, drawing_run, tmp_p
     assert numbers["bound"] == pytest.approx(min(losses), rel=0.05)  # the best epoch's weights
 
 
-def test_samples_and_drawings_are_pictures_and_frames(command, drawing_run, tmp_path):
+def test_samples_and_drawings_are_pictures_and_frames(command, draw_run, tmp_path):
     options = ["--count", 1, "--samples", 9, "--output-dir", tmp_path]
-    status, _, err = command("plot", drawing_run, *options)
+    status, _, err = command("plot", draw_run, *options)
     assert (status, err) == (0, "")
     names = {f"{name}.{kind}" for name in ("samples", "drawing") for kind in ("png", "gif")}
     assert {path.name for path in tmp_path.iterdir()} == names
 
 
-def test_the_export_draws_what_the_noise_says(command, drawing_run, tmp_path):
-    status, _, err = command("export", drawing_run, tmp_path / "served")
+def test_the_export_draws_what_the_noise_says(command, draw_run, tmp_path):
+    status, _, err = command("export", draw_run, tmp_path / "served")
     assert (status, err) == (0, "")
     served = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures["serving_default"]
     noise = np.random.default_rng(7).standard_normal((3, 2, 3)).astype("float32")
     answers = served(noise=tf.constant(noise))
-    expected = load_recipe(drawing_run).sample(3, seed=7)
+    expected = load_recipe(draw_run).sample(3, seed=7)
     for name in ("image", "canvases", "windows"):
         np.testing.assert_allclose(answers[name], expected[name], rtol=1e-4, atol=1e-4)
 

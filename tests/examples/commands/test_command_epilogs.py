@@ -29,7 +29,7 @@ def run_command(name, command):
     return by_run.RunCommand(importlib.import_module(f"examples.commands.{command}"), recipe)
 
 
-def shown(name, command):
+def list_shown_commands(name, command):
     """Returns the commands in the help of a model's command, none if it has no such command."""
     recipe = registry.find(name).recipe
     if command == "train":
@@ -57,7 +57,7 @@ def test_commands_are_found_over_several_lines_and_without_remarks():
 
 @pytest.mark.parametrize("name", registry.MODELS)
 def test_the_commands_that_help_shows_are_taken(name):
-    assert shown(name, "train") and shown(name, "evaluate")
+    assert list_shown_commands(name, "train") and list_shown_commands(name, "evaluate")
     for command in ("train", *COMMANDS):
-        for words in shown(name, command):
+        for words in list_shown_commands(name, command):
             parse(name, words)

@@ -27,17 +27,17 @@ def test_the_record_of_a_run_has_the_sizes_and_they_stay(tmp_path):
     words = ["--run", str(tmp_path), "--paper", "--embedding-dim", "7"]
     text = ["train", "rnnsearch", *words]
 
-    def completed(more):
+    def complete_arguments(more):
         parser = argparse.ArgumentParser()
         train.add_arguments(parser)
-        return train.completed([*text, *more], parser.parse_args([*text[1:], *more]))
+        return train.complete_arguments([*text, *more], parser.parse_args([*text[1:], *more]))
 
-    record = resuming.plain(completed([]))
+    record = resuming.plain(complete_arguments([]))
     assert (record["units"], record["embedding_dim"], record["maxout_units"]) == (1000, 7, 500)
     resuming.write_record(tmp_path, record)
     text = ["train", "rnnsearch", "--run", str(tmp_path), "--resume"]
     for more in ([], ["--paper"]):
-        given = resuming.plain(completed(more))
+        given = resuming.plain(complete_arguments(more))
         assert given == record
         resuming.check_arguments(tmp_path, record, given)
 

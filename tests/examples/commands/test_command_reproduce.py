@@ -102,12 +102,12 @@ def test_experiments_go_on_where_they_were_and_write_each_row_once(
 ):
     call = running.call
 
-    def interrupted(arguments):
+    def interrupt(arguments):
         if len(calls) == 3:  # the second part of the second experiment has not begun
             raise KeyboardInterrupt
         call(arguments)
 
-    monkeypatch.setattr(running, "call", interrupted)
+    monkeypatch.setattr(running, "call", interrupt)
     status, out, err, page = start(command, data, tmp_path)
     assert (status, err) == (1, "Interrupted.\n")
     assert [line[0] for line in calls] == ["train", "evaluate", "train"]

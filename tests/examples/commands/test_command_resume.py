@@ -19,7 +19,7 @@ BACKUP = pathlib.Path("backup", "training.backup")
 
 
 @pytest.fixture
-def copied(dates_run, tmp_path):
+def copy_of_run(dates_run, tmp_path):
     return pathlib.Path(shutil.copytree(dates_run, tmp_path / "run"))
 
 
@@ -36,15 +36,15 @@ def history(directory):
         return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
 
 
-def test_a_finished_run_says_so_and_stays_as_it_is(command, copied):
-    before = contents(copied)
-    status, out, err = command("train", "rnnsearch", "--run", copied, "--resume")
+def test_a_finished_run_says_so_and_stays_as_it_is(command, copy_of_run):
+    before = contents(copy_of_run)
+    status, out, err = command("train", "rnnsearch", "--run", copy_of_run, "--resume")
     assert (status, err) == (0, "")
     assert "is finished (epochs); nothing was changed" in out
     assert "a larger --epochs. Received: --epochs 1" in out
-    status, _, err = command("train", "rnnsearch", "--run", copied, "--resume", "--units", 17)
+    status, _, err = command("train", "rnnsearch", "--run", copy_of_run, "--resume", "--units", 17)
     assert (status, "was started with --units" in err) == (1, True)
-    assert contents(copied) == before
+    assert contents(copy_of_run) == before
 
 
 def test_a_longer_run_goes_on_with_the_options_it_began_with(
@@ -76,14 +76,14 @@ def test_a_longer_run_goes_on_with_the_options_it_began_with(
         (("--max-source-tokens", 9), "with no --max-source-tokens. .* --max-source-tokens 9$"),
     ],
 )
-def test_other_options_are_refused(command, copied, option, told):
-    before = contents(copied)
+def test_other_options_are_refused(command, copy_of_run, option, told):
+    before = contents(copy_of_run)
     status, _, err = command(
-        "train", "rnnsearch", "--run", copied, "--resume", "--epochs", 2, *option
+        "train", "rnnsearch", "--run", copy_of_run, "--resume", "--epochs", 2, *option
     )
     assert status == 1
     assert re.search(told, err), err
-    assert contents(copied) == before
+    assert contents(copy_of_run) == before
 
 
 def test_other_data_is_refused(command, words_run, parallel_files, tmp_path):
@@ -100,25 +100,27 @@ def test_other_data_is_refused(command, words_run, parallel_files, tmp_path):
     assert contents(tmp_path / "run") == before
 
 
-def test_a_run_from_before_data_was_recorded_can_go_on(command, copied):
-    path = copied / "arguments.json"
+def test_a_run_from_before_data_was_recorded_can_go_on(command, copy_of_run):
+    path = copy_of_run / "arguments.json"
     record = json.loads(path.read_text())
     for name in ("data", "finished", "monitor"):
         del record[name]
     path.write_text(json.dumps(record))
-    status, out, err = command("train", "rnnsearch", "--run", copied, "--resume", "--epochs", 2)
+    status, out, err = command(
+        "train", "rnnsearch", "--run", copy_of_run, "--resume", "--epochs", 2
+    )
     assert (status, err) == (0, "")
     assert "Resumed in epoch 2" in out
 
 
-def test_a_run_killed_before_its_first_backup_begins_anew(command, copied):
-    shutil.rmtree(copied / "backup")
+def test_a_run_killed_before_its_first_backup_begins_anew(command, copy_of_run):
+    shutil.rmtree(copy_of_run / "backup")
     for name in ("model.keras", "run.json", "history.csv"):
-        (copied / name).unlink()
-    record = json.loads((copied / "arguments.json").read_text())
+        (copy_of_run / name).unlink()
+    record = json.loads((copy_of_run / "arguments.json").read_text())
     del record["finished"]
-    (copied / "arguments.json").write_text(json.dumps(record))
-    status, out, err = command("train", "rnnsearch", "--run", copied, "--resume")
+    (copy_of_run / "arguments.json").write_text(json.dumps(record))
+    status, out, err = command("train", "rnnsearch", "--run", copy_of_run, "--resume")
     assert (status, err) == (0, "")
     assert "training: 96 pairs" in out
     assert "Resumed" not in out
@@ -131,14 +133,14 @@ def test_a_run_killed_before_its_first_backup_begins_anew(command, copied):
         (("arguments.json",), "has lost its arguments.json. Restore it"),
     ],
 )
-def test_a_run_that_lost_a_part_is_not_overwritten(command, copied, lost, told):
+def test_a_run_that_lost_a_part_is_not_overwritten(command, copy_of_run, lost, told):
     for name in lost:
-        path = copied / name
+        path = copy_of_run / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    before = contents(copied)
-    status, _, err = command("train", "rnnsearch", "--run", copied, "--resume", "--epochs", 2)
+    before = contents(copy_of_run)
+    status, _, err = command("train", "rnnsearch", "--run", copy_of_run, "--resume", "--epochs", 2)
     assert (status, told in err) == (1, True), err
-    assert contents(copied) == before
+    assert contents(copy_of_run) == before
 
 
 @pytest.mark.slow

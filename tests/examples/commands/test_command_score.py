@@ -16,7 +16,7 @@ PAIRS = [
 ]
 
 
-def scored(command, run, folder, *options):
+def score(command, run, folder, *options):
     path = folder / "pairs.tsv"
     path.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS))
     status, out, err = command("score", run, "--pairs", path, *options)
@@ -40,11 +40,11 @@ def full_call(directory):
 
 
 def test_each_pair_has_its_log_probability_in_its_place(command, words_run, tmp_path):
-    lines = scored(command, words_run, tmp_path, "--tokens")
+    lines = score(command, words_run, tmp_path, "--tokens")
     for (total, tokens), expected in zip(lines, full_call(words_run), strict=True):
         np.testing.assert_allclose([float(x) for x in tokens.split()], expected, atol=2e-4)
         assert float(total) == pytest.approx(expected.sum(), abs=2e-4)
-    assert scored(command, words_run, tmp_path) == [line[:1] for line in lines]
+    assert score(command, words_run, tmp_path) == [line[:1] for line in lines]
 
 
 def test_a_decoder_that_reads_the_end_id_first_is_trained_and_scored_so(command, tmp_path):
@@ -56,7 +56,7 @@ def test_a_decoder_that_reads_the_end_id_first_is_trained_and_scored_so(command,
         "--no-xla", "--num-buckets", 1,
     )  # fmt: skip
     assert status == 0, err
-    lines = scored(command, tmp_path / "run", tmp_path)
+    lines = score(command, tmp_path / "run", tmp_path)
     for (total,), expected in zip(lines, full_call(tmp_path / "run"), strict=True):
         assert float(total) == pytest.approx(expected.sum(), abs=2e-4)
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def trained(command, tmp_path):
+def train_and_translate(command, tmp_path):
     """A function that trains a system on lines and returns its run and what it made of others."""
 
     def train(name, system, lines, test_lines, *options, evaluation=()):
@@ -35,29 +35,29 @@ def trained(command, tmp_path):
     return train
 
 
-def test_a_network_without_attention_learns_to_add(trained):
+def test_a_network_without_attention_learns_to_add(train_and_translate):
     sums = np.random.default_rng(1).permutation(10_000)[:6000]
     lines = [f"{n // 100}+{n % 100}\t{n // 100 + n % 100}\n" for n in sums]
     options = ["--units", 128, "--batch-size", 32, "--epochs", 55, "--decay-epochs", 20]
     options += ["--learning-rate", 0.002]
-    numbers = trained("sums", "seq2seq", lines[:5000], lines[5000:], *options)[1]
+    numbers = train_and_translate("sums", "seq2seq", lines[:5000], lines[5000:], *options)[1]
     assert numbers["token_accuracy"] >= 0.99
     assert numbers["exact_match"] >= 0.97
 
 
-def spelled(word):
+def spell(word):
     """Letters before a, e and i are written large."""
     return "".join(
         c.upper() if after in "aei" else c for c, after in zip(word, word[1:] + "$", strict=True)
     )
 
 
-def test_windows_serve_a_monotone_task_as_well_as_the_whole_source(trained):
+def test_windows_serve_a_monotone_task_as_well_as_the_whole_source(train_and_translate):
     generator = np.random.default_rng(2)
     words = {
         "".join(generator.choice([*"abcdefghij"], generator.integers(3, 13))) for _ in range(5500)
     }
-    lines = [f"{word}\t{spelled(word)}\n" for word in sorted(words)]
+    lines = [f"{word}\t{spell(word)}\n" for word in sorted(words)]
     generator.shuffle(lines)
     options = [
         "--units",
@@ -75,7 +75,7 @@ def test_windows_serve_a_monotone_task_as_well_as_the_whole_source(trained):
 
     def train(name, *more, evaluation=()):
         parts = lines[:-500], lines[-500:]
-        return trained(name, "luong", *parts, *options, *more, evaluation=evaluation)
+        return train_and_translate(name, "luong", *parts, *options, *more, evaluation=evaluation)
 
     whole, expected = train("global")
     assert expected["token_accuracy"] >= 0.99

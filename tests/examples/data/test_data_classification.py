@@ -19,7 +19,7 @@ GOOD = {"id": "a", "fold": 3, "label": "pos", "sentences": ["a good film .", "",
 
 
 @pytest.fixture
-def written(tmp_path):
+def write_documents(tmp_path):
     """A function that writes lines, objects or bytes, and returns the path."""
 
     def write(*lines):
@@ -31,8 +31,8 @@ def written(tmp_path):
     return write
 
 
-def test_documents_are_read_in_order_without_empty_sentences_and_lines(written, tmp_path):
-    path = written(GOOD, b"", {"label": "né", "sentences": ["Ça va"], "more": 1})
+def test_documents_are_read_in_order_without_empty_sentences_and_lines(write_documents, tmp_path):
+    path = write_documents(GOOD, b"", {"label": "né", "sentences": ["Ça va"], "more": 1})
     expected = [
         Document("a", "pos", ("a good film .", "see it ."), 3),
         Document("line 3", "né", ("Ça va",), None),
@@ -43,8 +43,8 @@ def test_documents_are_read_in_order_without_empty_sentences_and_lines(written, 
     assert read_documents(zipped) == expected
 
 
-def test_folds_are_chosen(written):
-    path = written(*({**GOOD, "id": f"{n}", "fold": n % 5} for n in range(10)))
+def test_folds_are_chosen(write_documents):
+    path = write_documents(*({**GOOD, "id": f"{n}", "fold": n % 5} for n in range(10)))
     assert [document.name for document in read_documents(path, [1, 4])] == ["1", "4", "6", "9"]
     with pytest.raises(DataError, match="no document of fold 7. It has the folds 0, 1, 2, 3, 4"):
         read_documents(path, [1, 7])
@@ -68,16 +68,16 @@ def test_folds_are_chosen(written):
         ({**GOOD, "fold": True}, "expected `fold` to be a whole number"),
     ],
 )
-def test_a_malformed_line_is_told_by_file_and_number(written, line, told):
-    path = written(GOOD, line, GOOD)
+def test_a_malformed_line_is_told_by_file_and_number(write_documents, line, told):
+    path = write_documents(GOOD, line, GOOD)
     with pytest.raises(DataError, match=rf"documents\.jsonl:2: {told}") as raised:
         read_documents(path)
     assert len(str(raised.value)) < 400
 
 
-def test_a_file_without_documents_is_refused(written, tmp_path):
+def test_a_file_without_documents_is_refused(write_documents, tmp_path):
     with pytest.raises(DataError, match="holds no document"):
-        read_documents(written(b"", b" "))
+        read_documents(write_documents(b"", b" "))
     with pytest.raises(DataError, match="does not exist"):
         read_documents(tmp_path / "missing.jsonl")
 

@@ -17,7 +17,7 @@ def write(folder, name, content):
     return str(path)
 
 
-def told(corpus):
+def list_bad_lines(corpus):
     return [(bad.line, bad.reason, os.path.basename(bad.file)) for bad in corpus.report.examples()]
 
 
@@ -27,7 +27,7 @@ def test_bad_lines_are_left_out_with_their_partners(tmp_path):
     corpus = read_parallel(source, target, max_characters=20)
     assert corpus.pairs == [("eins", "one"), ("vier", "four"), ("sechs", "six")]
     assert corpus.lines == [1, 5, 7]
-    assert told(corpus) == [
+    assert list_bad_lines(corpus) == [
         (2, "empty", "a.de"),
         (3, "empty", "a.en"),
         (4, "not UTF-8", "a.de"),
@@ -80,7 +80,7 @@ def test_tsv_ignores_further_columns_and_tells_lines_without_a_tab(tmp_path):
     corpus = read_pairs(write(tmp_path, "a.tsv", content))
     assert corpus.pairs == [("a", "b"), ("e", "f")]
     assert corpus.lines == [1, 6]
-    assert sorted(told(corpus)) == [
+    assert sorted(list_bad_lines(corpus)) == [
         (2, "empty", "a.tsv"),
         (3, "without a partner", "a.tsv"),
         (4, "empty", "a.tsv"),
@@ -93,7 +93,7 @@ def test_further_columns_are_targets_where_they_are_said_to_be(tmp_path):
     corpus = read_pairs(write(tmp_path, "a.tsv", content), form="targets")
     assert corpus.pairs == [("ABS", "AE B Z"), ("ABS", "EY B"), ("AT", "AE T"), ("Z", " Z")]
     assert corpus.lines == [1, 1, 2, 6]
-    assert told(corpus) == [
+    assert list_bad_lines(corpus) == [
         *((line, "empty", "a.tsv") for line in (3, 5, 5)),
         (4, "without a partner", "a.tsv"),
     ]

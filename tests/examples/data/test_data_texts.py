@@ -31,7 +31,7 @@ def test_a_file_that_is_no_text_is_refused_by_name(tmp_path, content, told):
 
 def test_every_token_and_the_end_is_predicted_from_those_before(tokenizer):
     lines = ["a dog runs .", "dog", "a cat .", "a dog runs runs runs runs ."]
-    groups, places, length = texts.encoded(lines, tokenizer, 5, max_shapes=2, batch_size=2)
+    groups, places, length = texts.encode_texts(lines, tokenizer, 5, max_shapes=2, batch_size=2)
     found = {
         int(place): (ids[ids > 0].tolist(), target[target > 0].tolist())
         for (inputs, labels), rows in zip(groups, places, strict=True)
@@ -49,6 +49,8 @@ def test_every_token_and_the_end_is_predicted_from_those_before(tokenizer):
 
 
 def test_a_line_of_just_as_many_tokens_as_are_read_has_its_end(tokenizer):
-    groups, _, length = texts.encoded(["a dog runs ."], tokenizer, 4, max_shapes=1, batch_size=1)
+    groups, _, length = texts.encode_texts(
+        ["a dog runs ."], tokenizer, 4, max_shapes=1, batch_size=1
+    )
     assert groups[0][1]["logits"].tolist() == [[4, 5, 6, 7, 3]]
     assert (length.tokens, length.cut_texts, length.cut_tokens) == (4, 0, 0)

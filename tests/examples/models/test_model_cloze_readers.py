@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from examples.models import attention_over_attention, attention_sum
-from examples.models.cloze_reader import embedded_ids
+from examples.models.cloze_reader import map_to_embedding_rows
 
 READERS = (attention_over_attention, attention_sum)
 SIZES = {"units": 5, "embedding_dim": 3, "slots": 4, "seed": 1}
@@ -60,9 +60,9 @@ def test_with_slots_a_name_is_its_place_among_the_candidates_and_nothing_else():
 
 def test_words_slots_and_unknown_words_have_rows_of_their_own():
     ids, candidates = np.array([[5, 901, 906, 902, 0, 7]]), np.array([[902, 901, 7, 0]])
-    slots = embedded_ids(keras.ops.array(ids), keras.ops.array(candidates), WORDS, 4)
+    slots = map_to_embedding_rows(keras.ops.array(ids), keras.ops.array(candidates), WORDS, 4)
     assert keras.ops.convert_to_numpy(slots).tolist() == [[5, 12, 1, 11, 0, 13]]
-    known = embedded_ids(keras.ops.array(ids), keras.ops.array(candidates), WORDS, 0)
+    known = map_to_embedding_rows(keras.ops.array(ids), keras.ops.array(candidates), WORDS, 0)
     assert keras.ops.convert_to_numpy(known).tolist() == [[5, 1, 1, 1, 0, 7]]
 
 

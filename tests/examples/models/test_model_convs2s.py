@@ -21,10 +21,10 @@ DEEP = [(6, 3), (6, 5), (10, 3)]
 
 def build(**options):
     set_seed(3)
-    return amplified(convs2s.build(11, 13, **{**SMALL, "seed": 3, **options}))
+    return amplify(convs2s.build(11, 13, **{**SMALL, "seed": 3, **options}))
 
 
-def amplified(model):
+def amplify(model):
     """Returns the model with tables of size 1, so that what is read matters."""
     for weight in model.weights:
         if weight.name in ("embeddings", "table"):
@@ -85,7 +85,7 @@ def test_the_encoder_goes_before_a_recurrent_decoder():
         11, 4, DEEP, with_embeddings=False, initial_state_units=5, seed=1
     )
     decoder = BahdanauDecoder(13, 4, 5, name="decoder")
-    model = amplified(assembly.translator(encoder, decoder, "mixed"))
+    model = amplify(assembly.translator(encoder, decoder, "mixed"))
     encoded = encoder(SOURCE)
     assert encoded["memory"].shape == (3, 6, 4) and encoded["initial_state"].shape == (3, 5)
     kernel, bias = (np.array(w) for w in encoder.get_layer("initial_state").weights)
@@ -101,7 +101,7 @@ def test_the_encoder_goes_before_a_recurrent_decoder():
 def test_the_decoder_goes_behind_a_recurrent_encoder():
     encoder = bidirectional_gru.build(11, 5, 3)  # hands an initial state over, too
     decoder = ConvDecoder(13, 4, DEEP, source_embeddings=False, name="decoder")
-    model = amplified(assembly.translator(encoder, decoder, "mixed"))
+    model = amplify(assembly.translator(encoder, decoder, "mixed"))
     wide = np.pad(SOURCE, ((0, 0), (0, 4)))
     np.testing.assert_allclose(logits(model, wide), logits(model), atol=1e-5)
 

@@ -87,7 +87,7 @@ def test_only_hard_attention_has_the_losses_of_reinforce():
 
 @pytest.mark.thorough
 def test_without_reinforce_and_expected_looks_nothing_teaches_where_to_look():
-    def reached(**options):
+    def is_reached(**options):
         model = built(attention="hard", expected_rate=0.0, entropy=0.0, **options)
         with tf.GradientTape() as tape:
             logits = model(INPUTS, training=True)["logits"]
@@ -96,8 +96,8 @@ def test_without_reinforce_and_expected_looks_nothing_teaches_where_to_look():
         gradient = tape.gradient(cost, attention.scorer.key_kernel.value)
         return gradient is not None and float(tf.norm(gradient)) > 0
 
-    assert reached(reinforce=0.5)
-    assert not reached(reinforce=0.0)
+    assert is_reached(reinforce=0.5)
+    assert not is_reached(reinforce=0.0)
 
 
 @pytest.mark.slow

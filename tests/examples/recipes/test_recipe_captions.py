@@ -26,7 +26,7 @@ def painter(**options):
     return scenes.Painter(IMAGES, LABELS, **options)
 
 
-def drawn(count, **options):
+def draw_scenes(count, **options):
     generator = np.random.default_rng(1)
     paint = painter(**options)
     return [paint.draw(generator) for _ in range(count)]
@@ -44,7 +44,7 @@ def stream(seed=1, batches=3, guided=False, **options):
 
 def test_every_digit_is_whole_inside_its_cell_and_nowhere_else():
     counts = set()
-    for scene in drawn(50, grid=3, digits=(2, 4)):
+    for scene in draw_scenes(50, grid=3, digits=(2, 4)):
         assert scene.image.shape == (72, 72, 1)
         covered = np.zeros((72, 72), bool)
         for digit, (top, left, bottom, right) in zip(scene.digits, scene.boxes, strict=True):
@@ -62,7 +62,8 @@ def test_every_digit_is_whole_inside_its_cell_and_nowhere_else():
 
 def test_digits_move_inside_their_cells():
     tops = {
-        int(np.argmax(scene.image.any(axis=(1, 2)))) for scene in drawn(60, grid=1, digits=(1, 1))
+        int(np.argmax(scene.image.any(axis=(1, 2))))
+        for scene in draw_scenes(60, grid=1, digits=(1, 1))
     }
     assert tops == {0, 1, 2, 3, 4}
 
@@ -70,7 +71,7 @@ def test_digits_move_inside_their_cells():
 def test_a_describe_place_tells_where_the_one_digit_is_that_the_sentence_names():
     rows, columns = {0: "top", 24: "middle", 48: "bottom"}, {0: "left", 24: "center", 48: "right"}
     guides = set()
-    for scene in drawn(50, guided=True):
+    for scene in draw_scenes(50, guided=True):
         assert len(set(scene.digits)) == len(scene.digits)
         (named,) = {word for word in scene.guide.split() if word in scenes.NAMES}
         place = scene.digits.index(scenes.NAMES.index(named))
@@ -149,7 +150,7 @@ def test_words_and_looks_are_counted_without_padding():
     looks[0, 0, 1] = 1.0  # y 4, x 6: inside
     looks[0, 1, 6 + 3] = 1.0  # y 12, x 14: just beside
     looks[1, 0, 2] = 1.0  # y 4, x 10: inside
-    looks[:, 2, 0] = 1.0  # of the end mark and of padding: no place
+    looks[:, 2, 0] = 1.0  # of the EOS token and of padding: no place
     logits = tf.one_hot([[4, 6, 3], [6, 3, 0]], 9) * 9.0
     inputs = {
         "logits": keras.Input([3, 9], name="logits"),

@@ -36,7 +36,7 @@ def build(**options):
     return model
 
 
-def written(folder, model):
+def write(folder, model):
     settings = {"model": "transformer", "training": {"pairs": "x"}}
     return runs.write_run(folder / "run", model, settings, WORDS, WORDS)
 
@@ -48,7 +48,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def run(model, tmp_path_factory):
-    return written(tmp_path_factory.mktemp("learned"), model)
+    return write(tmp_path_factory.mktemp("learned"), model)
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_pictures_of_texts_that_are_cut_are_named(run, tmp_path, capsys, echo):
 def test_a_model_without_learned_positions_reads_all(tmp_path, capsys, echo):
     model = build()
     assert find_source_limit(model) is None
-    call("translate", written(tmp_path, model), LONG)
+    call("translate", write(tmp_path, model), LONG)
     assert capsys.readouterr().err == ""
 
 

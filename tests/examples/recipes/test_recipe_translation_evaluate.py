@@ -22,7 +22,7 @@ def echo(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def learned(tmp_path_factory):
+def positions_run(tmp_path_factory):
     """A run of a model that has learned 6 positions of each side."""
     model = transformer.build(WORDS.vocabulary_size, WORDS.vocabulary_size, **TINY)
     settings = {"model": "transformer", "training": {"pairs": "x"}}
@@ -30,7 +30,7 @@ def learned(tmp_path_factory):
     return runs.write_run(directory, model, settings, WORDS, WORDS)
 
 
-def evaluated(run, pairs, *options):
+def evaluate(run, pairs, *options):
     """Calls the command and returns its outputs, a line each, and its numbers."""
     output, numbers = pairs.with_suffix(".out"), pairs.with_suffix(".json")
     call("evaluate", run, "--pairs", pairs, "--output", output, "--json", numbers, *options)
@@ -39,11 +39,11 @@ def evaluated(run, pairs, *options):
 
 @pytest.mark.thorough
 def test_long_lines_are_searched_and_left_out_of_the_perplexity_only(
-    learned, echo, tmp_path, capsys
+    positions_run, echo, tmp_path, capsys
 ):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text(f"a b\ta b\n{LONG}\ta\nb\t{LONG}\na b c d e\ta b c d e\n")
-    outputs, numbers = evaluated(learned, pairs)
+    outputs, numbers = evaluate(positions_run, pairs)
     assert outputs == ["a b", LONG, "b", "a b c d e", ""]
     assert (numbers["pairs"], numbers["exact_match"]) == (4, 0.5)
     assert numbers["perplexity"] >= 1 and numbers["perplexity_free_running"] >= 1
@@ -57,19 +57,19 @@ def test_long_lines_are_searched_and_left_out_of_the_perplexity_only(
     assert err.endswith(f" {pairs}:2 (9 tokens).\n") and err.count("\n") == 1
 
 
-def test_nothing_is_searched_where_no_reference_has_positions(learned, tmp_path, monkeypatch):
+def test_nothing_is_searched_where_no_reference_has_positions(positions_run, tmp_path, monkeypatch):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text(f"{LONG}\ta\n")
     monkeypatch.setattr(Translation, "make_translator", lambda *_: pytest.fail("searched"))
     with pytest.raises(DataError, match="0 pairs used, 1 left out: 1 too long after tokenization"):
-        evaluated(learned, pairs)
+        evaluate(positions_run, pairs)
 
 
 @pytest.mark.thorough
-def test_a_joined_text_is_named_by_its_first_line(learned, echo, tmp_path, capsys):
+def test_a_joined_text_is_named_by_its_first_line(positions_run, echo, tmp_path, capsys):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text(f"a b\ta b\n{LONG}\ta\na b\tc\n{LONG}\tb\nb\tb\n")
-    outputs, numbers = evaluated(learned, pairs, "--measure", "wer")
+    outputs, numbers = evaluate(positions_run, pairs, "--measure", "wer")
     assert outputs == ["a b", LONG, "b", ""]
     assert numbers["pairs"] == 3
     out, err = capsys.readouterr()
@@ -77,13 +77,13 @@ def test_a_joined_text_is_named_by_its_first_line(learned, echo, tmp_path, capsy
     assert err.endswith(f" {pairs}:2 (9 tokens).\n")
 
 
-def test_longer_outputs_than_positions_are_refused(learned, tmp_path):
+def test_longer_outputs_than_positions_are_refused(positions_run, tmp_path):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a\ta\n")
     with pytest.raises(ValueError) as raised:
-        evaluated(learned, pairs, "--max-length", 7)
+        evaluate(positions_run, pairs, "--max-length", 7)
     assert str(raised.value) == (
-        f"--max-length expects at most 6, the positions that the decoder of {learned} has "
+        f"--max-length expects at most 6, the positions that the decoder of {positions_run} has "
         "learned. Received: --max-length 7"
     )
 
@@ -105,7 +105,7 @@ def test_test_files_with_a_bad_line_are_refused_unless_told_otherwise(any_length
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text(BAD)
     with pytest.raises(DataError, match=f"2 bad lines in {pairs}: {pairs}:2: empty; {pairs}:4"):
-        evaluated(any_length, pairs)
+        evaluate(any_length, pairs)
     assert pairs.with_suffix(".out").read_text() == ""
 
 
@@ -113,7 +113,7 @@ def test_test_files_with_a_bad_line_are_refused_unless_told_otherwise(any_length
 def test_outputs_stand_on_the_lines_of_the_test_file(any_length, echo, tmp_path, capsys):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text(BAD)
-    outputs, numbers = evaluated(any_length, pairs, "--invalid-lines", "skip")
+    outputs, numbers = evaluate(any_length, pairs, "--invalid-lines", "skip")
     assert outputs == ["a", "", "c", "", ""]
     assert (numbers["pairs"], numbers["exact_match"]) == (2, 0.5)
     assert capsys.readouterr().out.startswith("test: 2 pairs used, 2 left out: 2 empty\n")
@@ -126,7 +126,7 @@ def test_outputs_of_the_first_pairs_end_with_the_last_one(
 ):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text(BAD)
-    outputs, _ = evaluated(any_length, pairs, "--invalid-lines", "skip", "--max-examples", most)
+    outputs, _ = evaluate(any_length, pairs, "--invalid-lines", "skip", "--max-examples", most)
     assert outputs == [*expected, ""]
 
 
@@ -134,9 +134,7 @@ def test_outputs_of_the_first_pairs_end_with_the_last_one(
 def test_outputs_of_joined_lines_keep_the_place_of_what_is_left_out(any_length, echo, tmp_path):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a\ta\tb\nb\t\nc\td\t" + 3000 * "d" + "\n\te\nb\tb\n")
-    outputs, numbers = evaluated(
-        any_length, pairs, "--format", "targets", "--invalid-lines", "skip"
-    )
+    outputs, numbers = evaluate(any_length, pairs, "--format", "targets", "--invalid-lines", "skip")
     assert outputs == ["a", "", "c", "", "b", ""]
     assert numbers["pairs"] == 3
 

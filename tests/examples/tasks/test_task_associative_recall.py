@@ -5,7 +5,7 @@ import numpy as np
 from examples.tasks.associative_recall import AssociativeRecall, recall_example
 
 
-def recalled(inputs):
+def recall(inputs):
     """Returns (step after the closing delimiter, item due there), from one row of inputs."""
     items, query, kind = [], [], None
     for step, row in enumerate(inputs):
@@ -46,7 +46,7 @@ def test_two_items_of_two_vectors_of_two_bits():
 def test_the_target_is_the_item_after_the_one_asked_for():
     example = AssociativeRecall().draw(np.random.default_rng(2), batch_size=31, items=5)
     for inputs, targets, due in zip(example.inputs, example.targets, example.due, strict=True):
-        first, item, asked, count = recalled(inputs)
+        first, item, asked, count = recall(inputs)
         assert (first, count, len(asked)) == (25, 5, 1)
         assert targets[first:].tolist() == item
         assert not inputs[first:].any() and not targets[:first].any()
@@ -57,7 +57,7 @@ def test_the_target_is_the_item_after_the_one_asked_for():
 
 def test_every_item_but_the_last_is_asked_for_equally_often():
     example = AssociativeRecall().draw(np.random.default_rng(3), batch_size=2000, items=6)
-    asked = [recalled(inputs)[2][0] for inputs in example.inputs]
+    asked = [recall(inputs)[2][0] for inputs in example.inputs]
     counts = np.bincount(asked, minlength=6)
     assert counts[5] == 0
     assert abs(counts[:5] - 400).max() < 4 * np.sqrt(2000 * 0.2 * 0.8)
@@ -65,4 +65,4 @@ def test_every_item_but_the_last_is_asked_for_equally_often():
 
 def test_of_two_items_the_first_is_asked_for():
     example = AssociativeRecall().draw(np.random.default_rng(3), batch_size=50, items=2)
-    assert {tuple(recalled(inputs)[2]) for inputs in example.inputs} == {(0,)}
+    assert {tuple(recall(inputs)[2]) for inputs in example.inputs} == {(0,)}

@@ -56,12 +56,12 @@ def test_sizes_are_uniform_over_their_range():
 
 def test_padding_is_blank_and_not_due():
     example = Example(np.ones((2, 3, 5)), np.ones((2, 3, 7)), np.ones((2, 3)))
-    padded = example.padded(11)
+    padded = example.pad(11)
     assert padded.inputs.shape == (2, 11, 5) and padded.targets.shape == (2, 11, 7)
     for array in (padded.inputs, padded.targets, padded.due):
         assert array[:, :3].all() and not array[:, 3:].any()
     with pytest.raises(ValueError, match="length of the sequences, 3. Received: time=2"):
-        example.padded(2)
+        example.pad(2)
 
 
 def test_a_cost_is_summed_over_channels_where_targets_are_due():

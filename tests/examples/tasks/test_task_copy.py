@@ -5,7 +5,7 @@ import numpy as np
 from examples.tasks.copy_task import Copy, copy_example
 
 
-def copied(inputs):
+def copy_bits(inputs):
     """Returns (first step, the vectors due from there on), read from one row of inputs."""
     vectors = []
     for step, row in enumerate(inputs):
@@ -31,7 +31,7 @@ def test_a_sequence_of_two_vectors_of_three_bits():
 def test_targets_are_what_stands_before_the_flag():
     example = Copy().draw(np.random.default_rng(2), batch_size=5, length=7)
     for inputs, targets, due in zip(example.inputs, example.targets, example.due, strict=True):
-        first, vectors = copied(inputs)
+        first, vectors = copy_bits(inputs)
         assert first == 8 and targets[first:].tolist() == vectors
         assert not inputs[first:].any() and not targets[:first].any()
         assert due.tolist() == [0] * 8 + [1] * 7

@@ -20,7 +20,7 @@ def many():
     return NGrams().draw(np.random.default_rng(1), batch_size=10_000)
 
 
-def counted(bits):
+def predict_by_counting(bits):
     """Returns equation 10 for each bit of a sequence, by counting anew at every step."""
     probabilities = []
     for step in range(len(bits)):
@@ -72,7 +72,9 @@ def test_the_first_five_bits_are_fair(many):
 def test_the_optimal_predictor_counts_what_followed_what(many):
     probabilities = optimal_probabilities(many)[:7, :, 0]
     bits = many.targets[:7, :, 0].astype(int).tolist()
-    np.testing.assert_allclose(probabilities, [counted(row) for row in bits], rtol=1e-12)
+    np.testing.assert_allclose(
+        probabilities, [predict_by_counting(row) for row in bits], rtol=1e-12
+    )
 
 
 def test_the_optimum_by_hand():
@@ -122,5 +124,5 @@ def test_guessing_costs_a_bit_each(many):
 
 def test_padding_changes_no_cost():
     example = NGrams().draw(np.random.default_rng(5), batch_size=3, length=23)
-    padded = optimal_bits(example.padded(31))
+    padded = optimal_bits(example.pad(31))
     np.testing.assert_allclose(padded, optimal_bits(example), rtol=1e-14)  # another order of sums

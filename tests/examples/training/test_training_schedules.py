@@ -30,7 +30,7 @@ def test_an_optimizer_takes_the_schedule_from_its_first_update():
 
 def test_halving_counts_epochs_and_their_parts():
     # Sutskever et al.: 0.7 for five epochs, then halved every half epoch.
-    schedule = schedules.halving_after_epoch(0.7, epoch=5, batches_per_epoch=20, every=0.5)
+    schedule = schedules.halve_after_epoch(0.7, epoch=5, batches_per_epoch=20, every=0.5)
     rates = [float(schedule(step)) for step in (99, 100, 109, 110, 149)]
     np.testing.assert_allclose(rates, [0.7, 0.35, 0.35, 0.175, 0.7 / 2**5], rtol=1e-6)
 

@@ -95,7 +95,7 @@ def test_a_process_alone_decides_for_itself():
     alone = workers.Workers()
     assert (alone.is_chief, alone.count, alone.replicas) == (True, 1, 1)
     assert alone.any(True, False) == [True, False]
-    assert alone.told({"loss": 0.1}) == {"loss": 0.1}
+    assert alone.broadcast({"loss": 0.1}) == {"loss": 0.1}
     alone.check_same("options", {"batch_size": 3})
 
 
