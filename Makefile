@@ -100,7 +100,7 @@ notebooks: $(STAMP)
 lint: $(STAMP)
 	"$(BIN)/python" -m ruff check .
 	"$(BIN)/python" -m ruff format --check .
-	"$(BIN)/python" tests/tools/check_vocabulary.py keras_attention export \
+	"$(BIN)/python" tests/tools/check_vocabulary.py keras_attention export benchmarks examples tests \
 	  README.md CONTRIBUTING.md docs/architecture.md docs/glossary.md
 
 format: $(STAMP)
