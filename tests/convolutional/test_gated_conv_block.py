@@ -18,7 +18,7 @@ MASK = np.arange(T) < np.array([[11], [4], [0]])
 KINDS = [(3, False), (5, False), (1, False), (3, True), (2, True), (1, True)]
 
 
-def made(*arguments, **options):
+def make_block(*arguments, **options):
     set_seed(1)
     block = GatedConvBlock(*arguments, **{"dtype": "float64", **options})
     block.build((None, None, D))
@@ -39,7 +39,7 @@ def block_in_numpy(block, z):
 @pytest.mark.parametrize("normalized", [True, False])
 @pytest.mark.parametrize(("k", "causal"), KINDS)
 def test_it_is_the_papers_arithmetic(k, causal, normalized, units):
-    block = made(units, k, causal, weight_normalization=normalized)
+    block = make_block(units, k, causal, weight_normalization=normalized)
     outputs = np.array(block(INPUTS))
     for row in range(B):
         np.testing.assert_allclose(outputs[row], block_in_numpy(block, INPUTS[row]), atol=1e-12)
@@ -64,7 +64,7 @@ def test_k_minus_1_zeros_on_the_left_keep_the_length():
 
 @pytest.mark.parametrize(("k", "causal"), KINDS)
 def test_an_input_reaches_the_outputs_that_see_it_and_no_others(k, causal):
-    block, changed = made(D, k, causal), INPUTS.copy()
+    block, changed = make_block(D, k, causal), INPUTS.copy()
     changed[:, 5] += 1.0
     moved = np.any(np.array(block(changed)) != np.array(block(INPUTS)), axis=(0, 2))
     first, last = (5, 5 + k - 1) if causal else (5 - (k - 1) // 2, 5 + (k - 1) // 2)
@@ -72,7 +72,7 @@ def test_an_input_reaches_the_outputs_that_see_it_and_no_others(k, causal):
 
 
 def test_six_layers_of_five_see_25_inputs():
-    blocks = [made(D, 5) for _ in range(6)]
+    blocks = [make_block(D, 5) for _ in range(6)]
     inputs = tf.constant(np.random.RandomState(3).randn(1, 41, D))
     with tf.GradientTape() as tape:
         tape.watch(inputs)
@@ -87,7 +87,7 @@ def test_six_layers_of_five_see_25_inputs():
 @pytest.mark.parametrize("policy", ["float64", "mixed_bfloat16"])
 @pytest.mark.parametrize(("k", "units"), [(3, D), (2, N), (1, N)])
 def test_steps_equal_the_call(k, units, policy):
-    block = made(units, k, causal=True, dtype=policy)
+    block = make_block(units, k, causal=True, dtype=policy)
     whole, state = np.array(block(INPUTS)).astype("float64"), block.start(B)
     atol = 1e-12 if policy == "float64" else 2e-2 * np.abs(whole).max()
     for i in range(T):
@@ -99,7 +99,7 @@ def test_steps_equal_the_call(k, units, policy):
 
 @pytest.mark.parametrize(("k", "causal"), [(3, False), (3, True)])
 def test_padding_and_batch_mates_change_nothing(k, causal):
-    block = made(N, k, causal)
+    block = make_block(N, k, causal)
     outputs = np.array(block(INPUTS, mask=MASK))
     for row, length in enumerate([11, 4]):
         alone = block_in_numpy(block, INPUTS[row, :length])
@@ -109,7 +109,7 @@ def test_padding_and_batch_mates_change_nothing(k, causal):
 
 @pytest.mark.parametrize("normalized", [True, False])
 def test_gradients_agree_with_differences(normalized):
-    block = made(N, 3, weight_normalization=normalized)
+    block = make_block(N, 3, weight_normalization=normalized)
     inputs = tf.Variable(INPUTS)
     assert_gradients_are_right(
         lambda: block(tf.convert_to_tensor(inputs), mask=MASK),
@@ -159,9 +159,9 @@ def test_the_variance_is_kept_under_dropout():
         (lambda: GatedConvBlock(5, 0), "`kernel_size` to be a positive int"),
         (lambda: GatedConvBlock(5, 4), "odd `kernel_size`.*unless `causal`.*kernel_size=4"),
         (lambda: GatedConvBlock(5, 3, dropout=1.0), r"\[0, 1\).*dropout=1.0"),
-        (lambda: made(5, 3)(INPUTS[0]), r"\(batch, time, dim\).*\(11, 5\)"),
-        (lambda: made(5, 3)(INPUTS, mask=MASK[:, :4]), r"`mask` of shape \(batch, time\)"),
-        (lambda: made(5, 3).start(2), "step by step only if it is causal"),
+        (lambda: make_block(5, 3)(INPUTS[0]), r"\(batch, time, dim\).*\(11, 5\)"),
+        (lambda: make_block(5, 3)(INPUTS, mask=MASK[:, :4]), r"`mask` of shape \(batch, time\)"),
+        (lambda: make_block(5, 3).start(2), "step by step only if it is causal"),
         (lambda: GatedConvBlock(5, 3, True).step(tf.constant(INPUTS[:, 0]), {}), "no weights yet"),
     ],
 )

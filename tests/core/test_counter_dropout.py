@@ -8,7 +8,7 @@ from tf_or_skip import tf
 from keras_attention import CounterDropout
 
 
-def _kept(rate, seed=1, shape=(64, 37, 53), calls=1):
+def _draw_masks(rate, seed=1, shape=(64, 37, 53), calls=1):
     layer = CounterDropout(rate, seed=seed)
     return [np.array(layer(np.ones(shape, "float32"), training=True)) > 0 for _ in range(calls)]
 
@@ -23,8 +23,8 @@ def test_the_share_kept_and_the_mean_are_right(rate):
 
 
 def test_neighbors_rows_calls_and_seeds_are_uncorrelated():
-    first, second = _kept(0.5, calls=2)
-    (other,) = _kept(0.5, seed=2)
+    first, second = _draw_masks(0.5, calls=2)
+    (other,) = _draw_masks(0.5, seed=2)
     bound = 4 / np.sqrt(first.size)
     flat = first.ravel() - 0.5
     for lag in (1, 2, 3, 53, 37 * 53, 4096):
