@@ -158,7 +158,7 @@ def encode_alone(served, text):
 
 
 def begin_alone(served, ids):
-    """The same for the ids of one text, cut and with their end mark; these first."""
+    """The same for the ids of one text, cut and with their EOS token; these first."""
     ids = tf.constant([ids[: served.source_limit] + [3]])
     encoded = served.model.get_layer("encoder")(ids)
     decoder = served.model.get_layer("decoder")

@@ -140,7 +140,7 @@ def test_a_tree_counts_in_the_memory(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory):
+def export_path(tmp_path_factory):
     model, source, target = toy_parts()
     options = SearchOptions(BEAM_WIDTH, MAX_LENGTH, SOURCE_LIMIT, options=TREE)
     base = tmp_path_factory.mktemp("tree") / "toy"
@@ -148,20 +148,20 @@ def exported(tmp_path_factory):
 
 
 @pytest.mark.thorough
-def test_an_export_has_it_with_a_description_and_warm_up_requests(exported):
-    assert validate_export(exported) == []
-    card = _model_card.read(exported)
+def test_an_export_has_it_with_a_description_and_warm_up_requests(export_path):
+    assert validate_export(export_path) == []
+    card = _model_card.read(export_path)
     assert sorted(card["signatures"]) == sorted([*PLAIN, "beam_tree"])
     assert "return_tree" not in card["options"]
     assert card["signatures"]["beam_tree"]["outputs"]["tokens"]["shape"] == [None, None, 6]
-    requests = _warmup_requests.read_requests(exported)
+    requests = _warmup_requests.read_requests(export_path)
     assert "beam_tree" in {request.signature for request in requests}
-    assert "## `beam_tree`" in (exported / _model_card.MARKDOWN_FILE).read_text()
+    assert "## `beam_tree`" in (export_path / _model_card.MARKDOWN_FILE).read_text()
 
 
 @pytest.mark.thorough
-def test_the_explorer_shows_what_a_server_returns(exported):
-    loaded, translator = answer.Loaded(exported), toy()
+def test_the_explorer_shows_what_a_server_returns(export_path):
+    loaded, translator = answer.Loaded(export_path), toy()
     many = loaded.ask("beam_tree", text=column(TEXTS * 14))  # more than search at a time
     for row in (*range(len(TEXTS)), len(many["length"]) - 1):
         check_row(spell_expected(translator, TEXTS[row % len(TEXTS)]), many, row)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from test_bulk_records import assert_equal, make_example
-from toy_export import Offline, shared_toy
+from toy_export import Offline, export_shared_toy
 
 from keras_attention.export import _bulk_records, bulk
 from keras_attention.export._digest_manifest import write_manifest
@@ -29,7 +29,7 @@ TEXTS = ["abc", "hij klm", "abc defg hij", "d", "<de> ghij", "klm abc"]
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
-    return shared_toy(tmp_path_factory)
+    return export_shared_toy(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-from toy_export import Offline, shared_toy
+from toy_export import Offline, export_shared_toy
 
 from keras_attention.export import _bulk_records, _saved_model_file, bulk
 from keras_attention.export.serving.errors import invalid_argument
@@ -18,7 +18,7 @@ NUMBERS = (("text", "string"), ("length_penalty", "float32"), ("max_length", "in
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
-    return shared_toy(tmp_path_factory)
+    return export_shared_toy(tmp_path_factory)
 
 
 def make_example(**features):

@@ -25,7 +25,7 @@ from keras_attention.export._tf_functions import make_tf_function
 from keras_attention.kernels.matmul_precision import kernel_matmul
 
 
-def told(ids, length):
+def describe_batch(ids, length):
     """Sums of ids, a matrix over the source, and the shape that the program had."""
     shape = tf.stack([tf.shape(ids)[0], tf.shape(ids)[1]])
     keep = tf.sequence_mask(length, tf.shape(ids)[1])
@@ -37,8 +37,8 @@ def told(ids, length):
 
 
 @pytest.fixture(scope="module")
-def bucketed():
-    return XLABuckets((2, 3), (4, 8)).compile_in_buckets(told)
+def bucket_search():
+    return XLABuckets((2, 3), (4, 8)).compile_in_buckets(describe_batch)
 
 
 @pytest.mark.thorough
@@ -53,11 +53,11 @@ def bucketed():
         (0, 3, (2, 4)),
     ],
 )
-def test_every_size_goes_through_its_bucket(bucketed, rows, columns, shape):
+def test_every_size_goes_through_its_bucket(bucket_search, rows, columns, shape):
     generator = np.random.default_rng(rows + columns)
     ids = generator.integers(1, 9, (rows, columns)).astype("int32")
     length = generator.integers(1, columns + 1, rows).astype("int32")
-    found = bucketed(tf.constant(ids), tf.constant(length))
+    found = bucket_search(tf.constant(ids), tf.constant(length))
     keep = np.arange(columns) < length[:, None]
     assert found["sum"].numpy().tolist() == (ids * keep).sum(axis=1).tolist()
     assert found["alignment"].numpy().tolist() == np.stack([ids, 2 * ids], axis=1).tolist()
@@ -69,7 +69,7 @@ def test_one_example_has_a_program_that_is_traced_for_it():
 
     def search(ids, length):
         traced.append(ids.shape[0])
-        return told(ids, length)
+        return describe_batch(ids, length)
 
     search = XLABuckets((1, 4), (4,)).compile_in_buckets(search)
     for rows, part in ((0, 1), (1, 1), (2, 4), (5, 4)):
@@ -81,7 +81,7 @@ def test_one_example_has_a_program_that_is_traced_for_it():
 
 @pytest.mark.parametrize(("rows", "part"), [(33, 32), (64, 32), (70, 32), (31, 31), (16, 31)])
 def test_a_large_batch_is_split_and_put_together_in_order(rows, part):
-    search = XLABuckets((31, 64), (4,), split=2).compile_in_buckets(told)
+    search = XLABuckets((31, 64), (4,), split=2).compile_in_buckets(describe_batch)
     ids = np.random.default_rng(rows).integers(1, 9, (rows, 3)).astype("int32")
     found = search(tf.constant(ids), tf.fill([rows], 3))
     assert found["sum"].numpy().tolist() == ids.sum(axis=1).tolist()

@@ -90,10 +90,10 @@ DAMAGES = (_flip, _truncate, _delete, _append, _add, _swap)
 
 
 def test_none_of_two_hundred_random_damages_is_silent(whole, tmp_path, monkeypatch):
-    def parsed(path):
+    def fail_to_parse(path):
         raise ValueError("parsed")
 
-    monkeypatch.setattr(_saved_model_file, "read_meta_graph", parsed)
+    monkeypatch.setattr(_saved_model_file, "read_meta_graph", fail_to_parse)
     generator = np.random.default_rng(20)
     damaged = set()
     for number in range(200):
@@ -200,10 +200,10 @@ def test_a_manifest_that_is_too_large_is_not_read(path, monkeypatch):
 
 
 def test_a_file_that_cannot_be_read_is_a_finding(path, monkeypatch):
-    def refused(file):
+    def refuse(file):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(_digest_manifest, "_compute_digest", refused)
+    monkeypatch.setattr(_digest_manifest, "_compute_digest", refuse)
     problems = find_manifest_problems(path)
     assert len(problems) == len(files_of(path)) - 1
     assert {line.partition(" is ")[2] for line in problems} == {"not readable: Permission denied"}

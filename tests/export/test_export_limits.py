@@ -19,7 +19,7 @@ def self_attending(**options):
     return TransformerDecoder(7, dim=4, num_layers=1, num_heads=1, name="decoder", **options)
 
 
-def encoded_by(position_layer):
+def make_translator(position_layer):
     """A translator whose encoder embeds with `position_layer(ids)`, in a layer or in a model."""
     source = keras.Input((None,), dtype="int32", name="source")
     encoder = keras.Model(source, {"memory": position_layer(source)}, name="encoder")
@@ -29,18 +29,18 @@ def encoded_by(position_layer):
 
 
 def transformer(positions, length):
-    return encoded_by(TransformerEmbedding(7, 4, positions, max_length=length))
+    return make_translator(TransformerEmbedding(7, 4, positions, max_length=length))
 
 
 def convolutional(length):
-    def embedded(ids):
+    def embed(ids):
         words = keras.layers.Embedding(7, 4, mask_zero=True)(ids)
         return LearnedPositionalEmbedding(length)(words)
 
-    return encoded_by(embedded)
+    return make_translator(embed)
 
 
-def decoded_by(decoder):
+def make_toy(decoder):
     return toy_translator(7, 7, units=4, dim=4, decoder=decoder)
 
 
@@ -49,16 +49,16 @@ def test_positions_are_found_wherever_they_are():
     assert count_learned_positions(convolutional(29)) == {"source": 29}
     assert count_learned_positions(transformer("sinusoidal", 23)) == {}
     assert count_learned_positions(transformer("rotary", 23)) == {}
-    model = decoded_by(self_attending(positions="learned", max_length=31))
+    model = make_toy(self_attending(positions="learned", max_length=31))
     assert count_learned_positions(model) == {"target": 31}
 
 
 def test_the_default_output_fits_the_learned_positions():
     decoder = ConvDecoder(7, 4, [(4, 3)], source_embeddings=False, max_length=31)
-    model = decoded_by(ScheduledSampling(decoder, 0.5, name="decoder"))
+    model = make_toy(ScheduledSampling(decoder, 0.5, name="decoder"))
     assert count_learned_positions(model) == {"target": 31}
     assert [choose_max_length(model, trained) for trained in (12, 16, None)] == [24, 31, 31]
-    free = decoded_by(None)
+    free = make_toy(None)
     assert [choose_max_length(free, trained) for trained in (12, 300, None)] == [24, 600, 128]
 
 
@@ -97,7 +97,7 @@ def test_sources_fit_the_learned_positions_of_the_encoder(build, limits, tmp_pat
     model = build(10)
     export(model, tmp_path)
     limit, options = limits
-    assert limit == (9, 128)  # the end mark takes the tenth
+    assert limit == (9, 128)  # the EOS token takes the tenth
     assert options["max_source_length"] == 9
     assert options["learned_source_positions"] == 10
     assert options["max_length"] == 128 and options["stopping"] == "exact"
@@ -127,7 +127,7 @@ def test_other_encoders_read_what_is_asked_for(limits, tmp_path):
 
 
 def test_outputs_fit_the_learned_positions_of_the_decoder(limits, tmp_path):
-    model = decoded_by(self_attending(positions="learned", max_length=10))
+    model = make_toy(self_attending(positions="learned", max_length=10))
     export(model, tmp_path, max_length=10)
     with pytest.raises(ValueError, match="`max_length` to be at most 10.*Received: max_length=11"):
         export(model, tmp_path, max_length=11)

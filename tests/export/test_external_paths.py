@@ -24,10 +24,10 @@ def problems(tmp_path, function, **attributes):
 
 
 def test_a_path_of_another_machine_is_found(tmp_path):
-    def told(x):
+    def return_path(x):
         return tf.fill(tf.shape(x), "/opt/alice/models/vocab.txt")
 
-    (problem,) = problems(tmp_path, told)
+    (problem,) = problems(tmp_path, return_path)
     assert problem == "saved_model.pb holds the absolute path /opt/alice/models/vocab.txt"
 
 

@@ -105,7 +105,7 @@ with files['replace_file'](base / 'a.json') as a, files['create_directory'](base
 
 
 @contextlib.contextmanager
-def writing_in(base):
+def run_writer(base):
     """A process that is in the middle of a file and of a directory."""
     command = [sys.executable, "-c", WRITER, atomic_files.__file__, str(base)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -119,7 +119,7 @@ def writing_in(base):
 
 def test_what_a_killed_process_leaves_is_removed_by_the_next(tmp_path):
     for _ in range(2):
-        with writing_in(tmp_path) as process:
+        with run_writer(tmp_path) as process:
             process.kill()
             assert process.wait(60) == -signal.SIGKILL
         left = os.listdir(tmp_path)
@@ -129,7 +129,7 @@ def test_what_a_killed_process_leaves_is_removed_by_the_next(tmp_path):
 
 
 def test_what_another_process_is_writing_stays(tmp_path):
-    with writing_in(tmp_path) as process:
+    with run_writer(tmp_path) as process:
         with atomic_files.create_directory(tmp_path / "8"):
             pass
         assert len(os.listdir(tmp_path)) == 3
@@ -182,10 +182,10 @@ def test_a_part_that_is_taken_for_dead_before_it_is_locked_is_made_again(tmp_pat
 
 
 def test_where_there_are_no_locks_nothing_is_taken_for_dead(tmp_path, monkeypatch):
-    def unsupported(*_):
+    def fail_to_lock(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(atomic_files.fcntl, "flock", unsupported)
+    monkeypatch.setattr(atomic_files.fcntl, "flock", fail_to_lock)
     with atomic_files.create_directory(tmp_path / "7") as one:
         atomic_files.write_bytes(tmp_path / "a.json", b"x")
         assert one.is_dir()

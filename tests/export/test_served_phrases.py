@@ -55,7 +55,7 @@ def encode(phrases, target, **options):
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory):
+def version_and_requests(tmp_path_factory):
     """The version, without its warm-up file, which would take half a minute, and its requests."""
     base = tmp_path_factory.mktemp("phrases") / "toy"
     with pytest.MonkeyPatch.context() as patch:
@@ -78,19 +78,19 @@ def check_equal(found, expected):
 
 
 @pytest.mark.thorough
-def test_server_client_and_translator_answer_alike(exported):
-    exported, _ = exported
-    assert validate_export(exported) == []
+def test_server_client_and_translator_answer_alike(version_and_requests):
+    path, _ = version_and_requests
+    assert validate_export(path) == []
     translator = make_translator()
     expected = translator.beam(TEXTS, phrases=PHRASES)
     assert all(one.texts for one in expected)
     lines = ["\n".join(phrases) for phrases in PHRASES]
-    loaded = answer.Loaded(exported)
+    loaded = answer.Loaded(path)
     check_equal(loaded.ask(NAME, text=column(TEXTS), phrases=column(lines)), expected)
     many = loaded.ask(NAME, text=column(TEXTS * 17), phrases=column(lines * 17))  # two chunks
     check_equal({name: value[64:] for name, value in many.items()}, expected)
     assert loaded.ask(NAME, text=column([]), phrases=column([]))["text"].shape == (0, 5)
-    with Server({"toy": exported.parent}, grpc_port=0, rest_api_port=0) as server:
+    with Server({"toy": path.parent}, grpc_port=0, rest_api_port=0) as server:
         for host in (
             f"http://127.0.0.1:{server.rest_api_port}",
             f"grpc://127.0.0.1:{server.grpc_port}",
@@ -120,8 +120,8 @@ def test_server_client_and_translator_answer_alike(exported):
 
 
 @pytest.mark.thorough
-def test_an_export_describes_it_and_warms_it_up(exported):
-    path, requests = exported
+def test_an_export_describes_it_and_warms_it_up(version_and_requests):
+    path, requests = version_and_requests
     card = _model_card.read(path)
     assert set(card["signatures"][NAME]["inputs"]) == {"text", "phrases"}
     assert "phrases" not in card["options"]

@@ -115,7 +115,7 @@ def test_a_tokenizer_without_the_separator_is_refused():
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory):
+def version_and_requests(tmp_path_factory):
     """The version, without its warm-up file, and its requests."""
     model, source, target = make_parts()
     base = tmp_path_factory.mktemp("sources") / "two"
@@ -129,8 +129,8 @@ def exported(tmp_path_factory):
 
 
 @pytest.mark.thorough
-def test_server_and_client_answer_as_python_does(exported, functions):
-    path, _ = exported
+def test_server_and_client_answer_as_python_does(version_and_requests, functions):
+    path, _ = version_and_requests
     assert validate_export(path) == []
     expected = ask(functions, NAME, GERMAN, FRENCH)
     best = [text.decode() for text in expected["text"][:, 0]]
@@ -155,8 +155,8 @@ def test_server_and_client_answer_as_python_does(exported, functions):
 
 
 @pytest.mark.thorough
-def test_an_export_describes_it_and_warms_it_up(exported, functions):
-    path, requests = exported
+def test_an_export_describes_it_and_warms_it_up(version_and_requests, functions):
+    path, requests = version_and_requests
     card = _model_card.read(path)["signatures"][NAME]
     assert set(card["inputs"]) == {"text", "text_2"}
     assert "<sep>" in card["description"]

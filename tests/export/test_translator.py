@@ -27,7 +27,7 @@ from served_translators import (
     requests_of,
     search_alone,
 )
-from toy_export import shared_toy, with_warm_up
+from toy_export import export_shared_toy, with_warm_up
 
 from keras_attention import search
 from keras_attention.export import (
@@ -51,7 +51,7 @@ def quick():
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
-    return describe_toy(shared_toy(tmp_path_factory))
+    return describe_toy(export_shared_toy(tmp_path_factory))
 
 
 @pytest.fixture(scope="module")
@@ -60,16 +60,16 @@ def bahdanau(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def loaded(toy):
+def toy_version(toy):
     return answer.Loaded(toy.path)
 
 
 @pytest.fixture(scope="module")
-def served(toy, bahdanau, loaded, tmp_path_factory):
+def answers(toy, bahdanau, toy_version, tmp_path_factory):
     """Everything both exports answered: name -> dict of arrays."""
     requests = requests_of(toy, bahdanau)
     fresh = {name: request for name, request in requests.items() if "bahdanau score" in name}
-    here = {toy.path: loaded, bahdanau.path: answer.Loaded(bahdanau.path)}
+    here = {toy.path: toy_version, bahdanau.path: answer.Loaded(bahdanau.path)}
     return answers_of_a_fresh_process(fresh, tmp_path_factory.mktemp("answers")) | {
         name: here[path].ask(signature, **inputs)
         for name, (path, signature, inputs) in requests.items()
@@ -77,16 +77,16 @@ def served(toy, bahdanau, loaded, tmp_path_factory):
     }
 
 
-def test_answering_needs_neither_keras_attention_nor_this_checkout(served):
-    assert "tensorflow_text" in served["packages"]
-    assert "keras_attention" not in served["packages"]
+def test_answering_needs_neither_keras_attention_nor_this_checkout(answers):
+    assert "tensorflow_text" in answers["packages"]
+    assert "keras_attention" not in answers["packages"]
 
 
 @pytest.mark.parametrize("name", ["toy", "bahdanau"])
-def test_n_best_equals_the_keras_model_row_by_row(name, served, request):
+def test_n_best_equals_the_keras_model_row_by_row(name, answers, request):
     translator = request.getfixturevalue(name)
-    found = served[f"{name} translate_with_alignment"]
-    plain = served[f"{name} serving_default"]
+    found = answers[f"{name} translate_with_alignment"]
+    plain = answers[f"{name} serving_default"]
     texts = TEXTS if name == "toy" else OTHER_TEXTS
     assert plain["text"].shape == plain["score"].shape == (len(texts), N)
     for row, text in enumerate(texts):
@@ -118,9 +118,9 @@ def test_n_best_equals_the_keras_model_row_by_row(name, served, request):
     "signature",
     ["serving_default", "translate_with_alignment", "greedy", "score", "search", "sample"],
 )
-def test_many_rows_are_answered_in_parts_as_few_are(signature, served):
-    few = served[signature if signature in ("search", "sample") else f"toy {signature}"]
-    for name, values in served[f"many {signature}"].items():
+def test_many_rows_are_answered_in_parts_as_few_are(signature, answers):
+    few = answers[signature if signature in ("search", "sample") else f"toy {signature}"]
+    for name, values in answers[f"many {signature}"].items():
         assert len(values) == MANY * len(TEXTS)
         for start in range(0, len(values), len(TEXTS)):
             part = values[start : start + len(TEXTS)]
@@ -131,9 +131,9 @@ def test_many_rows_are_answered_in_parts_as_few_are(signature, served):
 
 
 @pytest.mark.parametrize("name", ["toy", "bahdanau"])
-def test_greedy_equals_the_keras_model(name, served, request):
+def test_greedy_equals_the_keras_model(name, answers, request):
     translator = request.getfixturevalue(name)
-    found = served[f"{name} greedy"]
+    found = answers[f"{name} greedy"]
     options = {
         key: translator.search[key]
         for key in ("max_length", "constraints")
@@ -149,9 +149,9 @@ def test_greedy_equals_the_keras_model(name, served, request):
 
 
 @pytest.mark.parametrize("name", ["toy", "bahdanau"])
-def test_score_is_the_log_probability_of_the_target(name, served, request):
+def test_score_is_the_log_probability_of_the_target(name, answers, request):
     translator = request.getfixturevalue(name)
-    found = served[f"{name} score"]
+    found = answers[f"{name} score"]
     pairs = requests_of(*map(request.getfixturevalue, ("toy", "bahdanau")))
     inputs = pairs[f"{name} score"][2]
     limit = translator.search["max_length"]
@@ -171,8 +171,8 @@ def test_score_is_the_log_probability_of_the_target(name, served, request):
         assert lengths[3] == limit and min(lengths) == 1
 
 
-def test_search_ranks_and_limits_every_row_as_it_asks(served, toy):
-    found = served["search"]
+def test_search_ranks_and_limits_every_row_as_it_asks(answers, toy):
+    found = answers["search"]
     for row, text in enumerate(TEXTS):
         _, (step, state, memory) = encode_alone(toy, text)
         penalty = search.GNMTLengthPenalty(float(ALPHAS[row]))
@@ -186,12 +186,12 @@ def test_search_ranks_and_limits_every_row_as_it_asks(served, toy):
         texts = toy.target.decode(expected["ids"][0]).numpy().tolist()
         assert found["text"][row].tolist() == texts
         np.testing.assert_allclose(found["score"][row], expected["scores"][0], atol=1e-5)
-    plain = served["toy serving_default"]  # row 0 asks for what the export has as its default
+    plain = answers["toy serving_default"]  # row 0 asks for what the export has as its default
     assert found["text"][0].tolist() == plain["text"][0].tolist()
 
 
-def test_samples_are_those_of_the_keras_model(served, toy):
-    found, greedy = served["sample"], served["toy greedy"]
+def test_samples_are_those_of_the_keras_model(answers, toy):
+    found, greedy = answers["sample"], answers["toy greedy"]
     for row, text in enumerate(TEXTS):
         _, (step, state, memory) = encode_alone(toy, text)
         expected = search.sample_search(
@@ -209,8 +209,8 @@ def test_samples_are_those_of_the_keras_model(served, toy):
 
 @pytest.mark.parametrize("signature", ["serving_default", "translate_with_alignment", "greedy"])
 @pytest.mark.parametrize("name", ["toy", "bahdanau"])
-def test_rows_do_not_depend_on_their_company(name, signature, served):
-    alone, company = served[f"{name} {signature}"], served[f"{name} {signature} company"]
+def test_rows_do_not_depend_on_their_company(name, signature, answers):
+    alone, company = answers[f"{name} {signature}"], answers[f"{name} {signature} company"]
     assert len(company["text"]) == len(alone["text"]) + 1
     for key, values in alone.items():
         others = company[key][:-1][::-1]
@@ -223,34 +223,34 @@ def test_rows_do_not_depend_on_their_company(name, signature, served):
             assert values.tolist() == others.tolist(), key
 
 
-def test_no_rows_give_no_rows(served):
-    empty = [name for name in served if name.endswith("no rows")]
+def test_no_rows_give_no_rows(answers):
+    empty = [name for name in answers if name.endswith("no rows")]
     assert len(empty) == 9
     for name in empty:
-        for key, values in served[name].items():
+        for key, values in answers[name].items():
             assert values.shape[0] == 0, (name, key)
-    assert served["toy serving_default no rows"]["text"].shape == (0, N)
+    assert answers["toy serving_default no rows"]["text"].shape == (0, N)
 
 
-def test_ids_are_read_up_to_their_length_only(served):
-    text = served["toy translate_with_alignment"]
+def test_ids_are_read_up_to_their_length_only(answers):
+    text = answers["toy translate_with_alignment"]
     for name in ("ids plain", "ids junk"):
-        np.testing.assert_allclose(served[name]["score"], text["score"][:3], atol=1e-5)
-        assert served[name]["length"].tolist() == text["length"][:3].tolist()
+        np.testing.assert_allclose(answers[name]["score"], text["score"][:3], atol=1e-5)
+        assert answers[name]["length"].tolist() == text["length"][:3].tolist()
 
 
-def test_hostile_ids_read_as_unknown_and_lengths_are_clipped(served):
+def test_hostile_ids_read_as_unknown_and_lengths_are_clipped(answers):
     for name, other in (("ids special", "ids unknown"), ("ids nothing", "ids no columns")):
         for key in ("score", "length", "ids"):
-            assert served[name][key].shape[1:] == served[other][key].shape[1:]
+            assert answers[name][key].shape[1:] == answers[other][key].shape[1:]
             if name == "ids special" or key != "ids":
-                np.testing.assert_allclose(served[name][key], served[other][key], atol=1e-5)
-    empty = served["toy translate_with_alignment"]["score"][TEXTS.index("")]
-    np.testing.assert_allclose(served["ids nothing"]["score"][0], empty, atol=1e-5)
+                np.testing.assert_allclose(answers[name][key], answers[other][key], atol=1e-5)
+    empty = answers["toy translate_with_alignment"]["score"][TEXTS.index("")]
+    np.testing.assert_allclose(answers["ids nothing"]["score"][0], empty, atol=1e-5)
 
 
-def test_ids_end_once_and_stay_in_the_vocabulary(served, toy):
-    found = served["ids plain"]
+def test_ids_end_once_and_stay_in_the_vocabulary(answers, toy):
+    found = answers["ids plain"]
     ids, length = found["ids"], found["length"]
     assert ids.max() < toy.target.vocabulary_size  # the logits are wider by three
     for row in range(ids.shape[0]):
@@ -262,16 +262,16 @@ def test_ids_end_once_and_stay_in_the_vocabulary(served, toy):
             assert tokens[end - 1] == 3 or end == toy.search["max_length"]
 
 
-def test_a_long_source_loses_its_end(served):
-    found = served["cut"]
-    assert found["source_length"].tolist() == [14, 14]  # 13 characters and the end mark
+def test_a_long_source_loses_its_end(answers):
+    found = answers["cut"]
+    assert found["source_length"].tolist() == [14, 14]  # 13 characters and the EOS token
     assert found["text"][0].tolist() == found["text"][1].tolist()
     np.testing.assert_allclose(found["score"][0], found["score"][1], atol=1e-6)
     assert b"".join(found["source_tokens"][1]) == b"abcdefg hijkl</s>"
 
 
-def test_answers_are_finite_sorted_and_valid_text(served):
-    for name, outputs in served.items():
+def test_answers_are_finite_sorted_and_valid_text(answers):
+    for name, outputs in answers.items():
         if name == "packages":
             continue
         for key, values in outputs.items():

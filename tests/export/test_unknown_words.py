@@ -32,7 +32,7 @@ def make_translator(model, replace_unknown, **options):
     return Translator.from_model(model, source=SOURCE, target=TARGET, search=search)
 
 
-def expected_texts(translator, dictionary):
+def compute_expected_texts(translator, dictionary):
     """The best text of each source, word by word from its tokens and its alignment."""
     texts = []
     for text, found in zip(TEXTS, translator.beam(TEXTS, return_alignments=True), strict=True):
@@ -51,7 +51,7 @@ def expected_texts(translator, dictionary):
 @pytest.mark.parametrize("dictionary", [True, DICTIONARY])
 def test_every_text_has_the_words_that_were_attended_to(model, dictionary):
     plain, translator = make_translator(model, False), make_translator(model, dictionary)
-    expected = expected_texts(plain, {} if dictionary is True else dictionary)
+    expected = compute_expected_texts(plain, {} if dictionary is True else dictionary)
     before = [found.texts[0] for found in plain.beam(TEXTS)]
     assert sum("\ufffd" in text for text in before) >= 3, before
     assert [found.texts[0] for found in translator.beam(TEXTS)] == expected

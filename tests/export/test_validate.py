@@ -26,7 +26,7 @@ from keras_attention.export._warmup_requests import WARMUP_FILE
 VECTOR = tf.TensorSpec([None], tf.float32, name="x")
 
 
-def saved_in(tmp_path, function, spec=VECTOR, name="serving_default", **attributes):
+def save_function(tmp_path, function, spec=VECTOR, name="serving_default", **attributes):
     module = tf.Module()
     for key, value in attributes.items():
         setattr(module, key, value)
@@ -42,41 +42,41 @@ def findings_of(path):
 
 
 def test_a_plain_function_is_fine(tmp_path):
-    assert findings_of(saved_in(tmp_path, lambda x: {"y": x + 1.0})) == []
+    assert findings_of(save_function(tmp_path, lambda x: {"y": x + 1.0})) == []
 
 
 def test_python_inside_is_found(tmp_path):
     def python(x):
         return {"y": tf.ensure_shape(tf.numpy_function(lambda v: v, [x], tf.float32), [None])}
 
-    (problem,) = findings_of(saved_in(tmp_path, python))
+    (problem,) = findings_of(save_function(tmp_path, python))
     assert problem == "op PyFunc calls Python, which a server does not have"
 
 
 def test_compiled_functions_are_found(tmp_path):
     compiled = tf.function(lambda x: tf.cumsum(x), jit_compile=True)
-    problems = findings_of(saved_in(tmp_path, lambda x: {"y": compiled(x)}))
+    problems = findings_of(save_function(tmp_path, lambda x: {"y": compiled(x)}))
     assert problems
     assert all("requires XLA" in problem for problem in problems)
 
 
 def test_a_function_may_say_that_it_is_not_compiled(tmp_path):
     plain = tf.function(lambda x: tf.cumsum(x), jit_compile=False)
-    assert findings_of(saved_in(tmp_path, lambda x: {"y": plain(x)})) == []
+    assert findings_of(save_function(tmp_path, lambda x: {"y": plain(x)})) == []
 
 
 def test_foreign_ops_are_found(tmp_path, monkeypatch):
-    path = saved_in(tmp_path, lambda x: {"y": tf.cumsum(x)})
+    path = save_function(tmp_path, lambda x: {"y": tf.cumsum(x)})
     monkeypatch.setattr(_supported_ops.tf, "raw_ops", type("stock ops without Cumsum", (), {}))
     monkeypatch.setattr(_supported_ops, "TEXT_OPS", frozenset({"AddV2", "Const"}))
     assert any("op Cumsum belongs neither" in problem for problem in findings_of(path))
 
 
 def test_ragged_outputs_are_found(tmp_path):
-    def ragged(x):
+    def return_ragged(x):
         return {"y": tf.RaggedTensor.from_row_lengths(x, [tf.size(x)])}
 
-    problems = findings_of(saved_in(tmp_path, ragged))
+    problems = findings_of(save_function(tmp_path, return_ragged))
     assert problems == [
         "signature serving_default, output y: a ragged or sparse tensor, "
         "which a server cannot return"
@@ -93,12 +93,12 @@ def test_ragged_outputs_are_found(tmp_path):
     ],
 )
 def test_outputs_a_server_cannot_split_or_write_are_found(function, problem, tmp_path):
-    problems = findings_of(saved_in(tmp_path, lambda x: {"y": function(x)}))
+    problems = findings_of(save_function(tmp_path, lambda x: {"y": function(x)}))
     assert problems == [f"signature serving_default, output y: {problem}"]
 
 
 def test_a_missing_default_signature_is_found(tmp_path):
-    path = saved_in(tmp_path, lambda x: {"y": x + 1.0}, name="other")
+    path = save_function(tmp_path, lambda x: {"y": x + 1.0}, name="other")
     assert findings_of(path) == ["there is no signature serving_default"]
 
 
@@ -106,7 +106,7 @@ def test_missing_files_are_found(tmp_path):
     asset = tmp_path / "words.txt"
     asset.write_text("a\nb\n")
     words = tf.saved_model.Asset(str(asset))
-    path = saved_in(
+    path = save_function(
         tmp_path / "1", lambda x: {"y": tf.fill(tf.shape(x), words.asset_path)}, words=words
     )
     asset.unlink()
@@ -127,13 +127,13 @@ def test_paths_of_this_machine_are_found(length, tmp_path, monkeypatch):
     def reader(x):
         return {"y": tf.fill(tf.shape(x), f"{folder}/secret.txt")}
 
-    problems = findings_of(saved_in(tmp_path, reader))
+    problems = findings_of(save_function(tmp_path, reader))
     assert f"saved_model.pb holds the path {folder} of this machine" in problems
 
 
 @pytest.mark.parametrize("folder", ["/models", "/encoder"])
 def test_names_that_only_look_like_paths_are_fine(folder, tmp_path, monkeypatch):
-    path = saved_in(tmp_path, lambda x: {"y": tf.fill(tf.shape(x), "module/encoder/layer")})
+    path = save_function(tmp_path, lambda x: {"y": tf.fill(tf.shape(x), "module/encoder/layer")})
     _serving_configs.write(path, "name", (1, 8), pad_inputs=False)
     monkeypatch.setattr(os, "getcwd", lambda: folder)
     assert findings_of(path) == []
@@ -152,21 +152,21 @@ def test_names_that_only_look_like_paths_are_fine(folder, tmp_path, monkeypatch)
 )
 def test_answers_that_depend_on_earlier_requests_are_found(answer, op, tmp_path):
     state = tf.Variable(0.0)
-    path = saved_in(tmp_path, lambda x: {"y": answer(x, state)}, held=state)
+    path = save_function(tmp_path, lambda x: {"y": answer(x, state)}, held=state)
     (problem,) = [problem for problem in findings_of(path) if "keeps a state" in problem]
     assert f"signature serving_default keeps a state (op {op})" in problem
 
 
-def _sliced(x, variable):
+def _assign_slice(x, variable):
     variable[:1].assign(x[:1])
     return {"y": x + variable[0]}
 
 
-def _drawn(x, generator):
+def _add_noise(x, generator):
     return {"y": x + generator.normal(tf.shape(x))}
 
 
-def _counted(x, table):
+def _count(x, table):
     key = tf.strings.as_string(x)
     before = table.lookup(key)
     with tf.control_dependencies([table.insert(key, before + 1)]):
@@ -176,10 +176,10 @@ def _counted(x, table):
 @pytest.mark.parametrize(
     ("answer", "state", "op"),
     [
-        (_sliced, lambda: tf.Variable([0.0, 0.0]), "ResourceStridedSliceAssign"),
-        (_drawn, lambda: tf.random.Generator.from_seed(1), "RngReadAndSkip"),
+        (_assign_slice, lambda: tf.Variable([0.0, 0.0]), "ResourceStridedSliceAssign"),
+        (_add_noise, lambda: tf.random.Generator.from_seed(1), "RngReadAndSkip"),
         (
-            _counted,
+            _count,
             lambda: tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, 0),
             "LookupTableInsertV2",
         ),
@@ -187,7 +187,7 @@ def _counted(x, table):
 )
 def test_slices_generators_and_tables_are_states_too(answer, state, op, tmp_path):
     held = state()
-    path = saved_in(tmp_path, lambda x: answer(x, held), held=held)
+    path = save_function(tmp_path, lambda x: answer(x, held), held=held)
     (problem,) = [problem for problem in findings_of(path) if "keeps a state" in problem]
     assert f"signature serving_default keeps a state (op {op})" in problem
 
@@ -195,11 +195,11 @@ def test_slices_generators_and_tables_are_states_too(answer, state, op, tmp_path
 def test_a_variable_that_is_read_and_a_seed_of_the_request_are_fine(tmp_path):
     state = tf.Variable(3.0)
 
-    def drawn(x):
+    def add_seeded_noise(x):
         seed = tf.cast([x[0], 1.0], tf.int32)
         return {"y": x + state + tf.random.stateless_uniform(tf.shape(x), seed)}
 
-    assert findings_of(saved_in(tmp_path, drawn, held=state)) == []
+    assert findings_of(save_function(tmp_path, add_seeded_noise, held=state)) == []
 
 
 def test_damaged_and_missing_models_are_named(tmp_path):
@@ -220,7 +220,7 @@ def test_damaged_and_missing_models_are_named(tmp_path):
 
 
 def test_newer_ops_and_graphs_are_found(tmp_path, monkeypatch):
-    path = saved_in(tmp_path, lambda x: {"y": tf.cumsum(x)})
+    path = save_function(tmp_path, lambda x: {"y": tf.cumsum(x)})
     monkeypatch.setattr(_supported_ops, "NEWER_OPS", frozenset({"Cumsum"}))
     monkeypatch.setattr(_supported_ops, "GRAPH_VERSION", 0)
     newer, version = findings_of(path)
@@ -236,7 +236,7 @@ def test_the_comparison_of_ops_is_as_new_as_tensorflow():
 
 def test_compiled_functions_are_fine_where_the_card_says_so(tmp_path):
     compiled = tf.function(lambda x: tf.cumsum(x), jit_compile=True)
-    path = saved_in(tmp_path, lambda x: {"y": compiled(x)})
+    path = save_function(tmp_path, lambda x: {"y": compiled(x)})
     assert findings_of(path)
     (path / "assets.extra").mkdir(exist_ok=True)
     card = {"schema_version": 1, "xla": {"batch_sizes": [1]}, "parameters": {"bytes": 0}}
@@ -248,7 +248,7 @@ def test_compiled_functions_are_fine_where_the_card_says_so(tmp_path):
 
 @pytest.mark.parametrize("parameters", [[], None, 7, "x"])
 def test_a_damaged_card_is_found(parameters, tmp_path):
-    path = saved_in(tmp_path, lambda x: {"y": x + 1.0})
+    path = save_function(tmp_path, lambda x: {"y": x + 1.0})
     (path / "assets.extra").mkdir(exist_ok=True)
     card = {"schema_version": 1, "parameters": parameters}
     (path / _model_card.JSON_FILE).write_text(json.dumps(card))
@@ -263,7 +263,7 @@ def test_variables_stored_twice_are_found(tmp_path):
     numbers = tf.random.stateless_normal([16, 17], [1, 2])
     twins = [tf.Variable(numbers), tf.Variable(numbers)]
     alike = [tf.Variable(tf.zeros([16, 17])), tf.Variable(tf.zeros([16, 17]))]
-    path = saved_in(tmp_path, lambda x: {"y": x + 1.0}, held=[*twins, *alike])
+    path = save_function(tmp_path, lambda x: {"y": x + 1.0}, held=[*twins, *alike])
     (problem,) = findings_of(path)
     assert problem.endswith("are equal: stored twice")
     (path / "assets.extra").mkdir(exist_ok=True)
@@ -278,7 +278,7 @@ def test_variables_stored_twice_are_found(tmp_path):
 
 
 def test_damaged_variables_are_found(tmp_path):
-    path = saved_in(tmp_path, lambda x: {"y": x + 1.0}, variable=tf.Variable([1.0, 2.0]))
+    path = save_function(tmp_path, lambda x: {"y": x + 1.0}, variable=tf.Variable([1.0, 2.0]))
     (path / "variables" / "variables.index").write_bytes(b"junk")
     (problem,) = findings_of(path)
     assert problem.startswith("variables cannot be read")
@@ -308,7 +308,7 @@ ONE = {"x": np.ones(1, "f4")}
     ],
 )
 def test_requests_that_would_fail_are_found(request_, problem, tmp_path):
-    path = saved_in(tmp_path, lambda x: {"y": x + 1.0})
+    path = save_function(tmp_path, lambda x: {"y": x + 1.0})
     _warmup_requests.write_requests(
         path, [_warmup_requests.WarmupRequest("serving_default", ONE, ("y",))], "m"
     )
@@ -322,7 +322,7 @@ def test_requests_that_would_fail_are_found(request_, problem, tmp_path):
 
 
 def test_a_damaged_warm_up_file_is_found(tmp_path):
-    path = saved_in(tmp_path, lambda x: {"y": x + 1.0})
+    path = save_function(tmp_path, lambda x: {"y": x + 1.0})
     _warmup_requests.write_requests(
         path, [_warmup_requests.WarmupRequest("serving_default", ONE)] * 2, "m"
     )
@@ -341,7 +341,7 @@ def test_a_damaged_warm_up_file_is_found(tmp_path):
 
 
 def test_assets_outside_the_version_are_found(tmp_path):
-    path = saved_in(tmp_path, lambda x: {"y": x + 1.0})
+    path = save_function(tmp_path, lambda x: {"y": x + 1.0})
     message = saved_model_pb2.SavedModel.FromString(_saved_model_file.read_bytes(path))
     message.meta_graphs[0].asset_file_def.add().filename = "../../etc/words.txt"
     (path / "saved_model.pb").write_bytes(message.SerializeToString())
@@ -349,7 +349,7 @@ def test_assets_outside_the_version_are_found(tmp_path):
 
 
 def test_the_command_says_what_is_wrong_and_exits_with_1(tmp_path, capsys):
-    path = saved_in(tmp_path, lambda x: {"y": x + 1.0})
+    path = save_function(tmp_path, lambda x: {"y": x + 1.0})
     write_manifest(path)
     assert command.main(["--validate", str(path)]) == 0
     assert capsys.readouterr().out == f"{path} is fine.\n"
@@ -388,4 +388,4 @@ def test_what_tensorflow_text_has_beside_our_tokenizers_is_fine(tmp_path):
         return {"y": octets.to_tensor()}
 
     text = tf.TensorSpec([None], tf.string, name="x")
-    assert findings_of(saved_in(tmp_path, split, text)) == []
+    assert findings_of(save_function(tmp_path, split, text)) == []

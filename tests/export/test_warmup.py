@@ -113,13 +113,13 @@ def version(tmp_path_factory):
     return path
 
 
-def asked(*numbers, outputs=(), signature="serving_default", name="x"):
+def make_request(*numbers, outputs=(), signature="serving_default", name="x"):
     return _warmup_requests.WarmupRequest(signature, {name: np.array(numbers, "f4")}, outputs)
 
 
 def test_requests_are_answered_as_a_server_does(version, capfd):
     both, one = _warmup_requests.replay_requests(
-        version, [asked(4.0, 1.0), asked(1.0, outputs=("twice",))]
+        version, [make_request(4.0, 1.0), make_request(1.0, outputs=("twice",))]
     )
     assert both["half"].tolist() == [2.0, 1.0]
     assert set(one) == {"twice"} and one["twice"].tolist() == [[1.0, 1.0]]
@@ -129,16 +129,19 @@ def test_requests_are_answered_as_a_server_does(version, capfd):
 @pytest.mark.parametrize(
     ("request_", "told"),
     [
-        (asked(1.0, signature="other"), 'Serving signature key "other" not found'),
-        (asked(1.0, name="z"), "Sent extra: {z}. Missing but required: {x}."),
-        (asked(1.0, outputs=("z",)), "signature: z Outputs expected to be in the set {half,twice}"),
-        (asked(4.0, -1.0), "output half: not every number is finite"),
-        (asked(10.0), "too large"),
+        (make_request(1.0, signature="other"), 'Serving signature key "other" not found'),
+        (make_request(1.0, name="z"), "Sent extra: {z}. Missing but required: {x}."),
+        (
+            make_request(1.0, outputs=("z",)),
+            "signature: z Outputs expected to be in the set {half,twice}",
+        ),
+        (make_request(4.0, -1.0), "output half: not every number is finite"),
+        (make_request(10.0), "too large"),
     ],
 )
 def test_requests_that_fail_are_told(request_, told, version):
     with pytest.raises((ValueError, ServingError), match=told):
-        _warmup_requests.replay_requests(version, [asked(1.0), request_])
+        _warmup_requests.replay_requests(version, [make_request(1.0), request_])
 
 
 @pytest.mark.parametrize("tokens", [0, 1, 7, 31])

@@ -43,7 +43,7 @@ def write_toy(
     return export_translator(model, base, source=source, target=target, search=search)
 
 
-def shared_toy(tmp_path_factory) -> pathlib.Path:
+def export_shared_toy(tmp_path_factory) -> pathlib.Path:
     """Exports the toy once for all processes of a test run, for that takes seconds.
 
     Its warm-up file is moved away (`warm_up_file`), so that a server starts at once, and the export

@@ -63,6 +63,6 @@ def _text_ops():
 @pytest.fixture(scope="session")
 def toy_path(tmp_path_factory):
     """The exported toy translator."""
-    from toy_export import shared_toy
+    from toy_export import export_shared_toy
 
-    return shared_toy(tmp_path_factory)
+    return export_shared_toy(tmp_path_factory)

@@ -36,7 +36,7 @@ def endpoint(request, tiny_base):
         with Server({"tiny": tiny_base}, grpc_port=0, rest_api_port=0, poll_seconds=0.05) as server:
             yield server
     else:
-        with model_server.running("tiny", tiny_base) as server:
+        with model_server.run_server("tiny", tiny_base) as server:
             yield server
 
 
@@ -52,11 +52,11 @@ def toy(tmp_path_factory):
     """The exported toy translator: its `path`, `offline` answers and the `server` it is behind."""
     import types
 
-    from toy_export import Offline, shared_toy
+    from toy_export import Offline, export_shared_toy
 
     from keras_attention.export.serving import Server
 
-    path = shared_toy(tmp_path_factory)
+    path = export_shared_toy(tmp_path_factory)
     with Server({"toy": path.parent}, grpc_port=0, rest_api_port=0) as server:
         _, signatures = server.core.metadata("toy", None, None)
         yield types.SimpleNamespace(
@@ -83,5 +83,5 @@ def toy_endpoint(request, toy, tmp_path_factory):
     if request.param == BATCHING:
         config = path / "assets.extra" / "batching.config"
         flags = ["--enable_batching", f"--batching_parameters_file={config}"]
-    with model_server.running("toy", path.parent, *flags) as server:
+    with model_server.run_server("toy", path.parent, *flags) as server:
         yield server

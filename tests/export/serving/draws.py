@@ -28,7 +28,7 @@ class Request:
     output_filter: tuple = ()
 
 
-def odd_row(generator, definition) -> dict:
+def draw_row(generator, definition) -> dict:
     """Returns a row of a signature: what each input is for it."""
     row = {}
     for name in definition.inputs:
@@ -64,7 +64,7 @@ def text(generator) -> bytes:
     return b"abc " * 1000
 
 
-def broken(generator, request: Request) -> Request:
+def break_rule(generator, request: Request) -> Request:
     """Returns the request with one rule of its signature broken."""
     inputs, name = dict(request.inputs), str(generator.choice(sorted(request.inputs)))
     array, rule, output_filter = inputs[name], generator.integers(7), ()
@@ -89,13 +89,13 @@ def broken(generator, request: Request) -> Request:
     return Request(signature, inputs, None, output_filter)
 
 
-def filled(generator, row, widest: int):
+def pad_ids(generator, row, widest: int):
     """Returns the ids of a row and junk up to `widest`."""
     junk = generator.integers(-5, 40, widest - len(row["ids"]))
     return np.concatenate([row["ids"], junk])
 
 
-def stacked(values, info=None) -> np.ndarray:
+def stack(values, info=None) -> np.ndarray:
     """Returns rows of one input as an array, of the dtype in `info` where there are none."""
     if info is not None and info.dtype == 7 or values and isinstance(values[0], bytes):
         return encode_strings(values)

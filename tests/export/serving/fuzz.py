@@ -27,7 +27,7 @@ from tensorflow_serving.apis import prediction_service_pb2_grpc
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from draws import KNOWN, Request, broken, filled, odd_row, stacked  # noqa: E402
+from draws import KNOWN, Request, break_rule, draw_row, pad_ids, stack  # noqa: E402
 from oracle import oracle_of_run, oracle_of_toy  # noqa: E402
 from tiny_model import predict_request  # noqa: E402
 from toy_export import same_row, write_toy  # noqa: E402
@@ -58,7 +58,7 @@ class Fuzzer:
         generator = np.random.default_rng([seed, 2**31])
         self._pool, self._alone = {}, {}
         for name, definition in sorted(self._definitions.items()):
-            self._pool[name] = [odd_row(generator, definition) for _ in range(pool)]
+            self._pool[name] = [draw_row(generator, definition) for _ in range(pool)]
             self._alone[name] = [self._answer(name, row) for row in self._pool[name]]
         self.counts = collections.Counter()
 
@@ -73,7 +73,7 @@ class Fuzzer:
         signature = str(generator.choice(self.signatures))
         rows = generator.integers(len(self._pool[signature]), size=generator.integers(0, 5))
         request = Request(signature, self._batch(generator, signature, rows), list(rows))
-        return request if generator.random() < 0.6 else broken(generator, request)
+        return request if generator.random() < 0.6 else break_rule(generator, request)
 
     def failure(self, number: int, ask) -> str | None:
         """Returns what is wrong with the answer to a request, None if nothing is.
@@ -107,7 +107,7 @@ class Fuzzer:
         if "ids" in row:  # as the signature reads it: what stands behind `length` is not there
             length = int(np.clip(row["length"], 0, len(row["ids"])))
             row = {"ids": row["ids"][:length], "length": np.int32(length)}
-        inputs = {name: stacked([value]) for name, value in row.items()}
+        inputs = {name: stack([value]) for name, value in row.items()}
         return {name: array[0] for name, array in self._oracle(signature, **inputs).items()}
 
     def _batch(self, generator, signature, rows):
@@ -117,10 +117,10 @@ class Fuzzer:
             values = [row[name] for row in chosen]
             if name == "ids":
                 widest = max([0, *map(len, values)])
-                values = [filled(generator, row, widest) for row in chosen]
+                values = [pad_ids(generator, row, widest) for row in chosen]
                 inputs[name] = np.array(values, "int32").reshape(len(rows), widest)
             else:
-                inputs[name] = stacked(values, info)
+                inputs[name] = stack(values, info)
         if "ids" in inputs:  # a row that is all there may say that it is longer
             full = [len(row["ids"]) == row["length"] == widest for row in chosen]
             inputs["length"][np.array(full, bool)] = 2**31 - 1
@@ -128,7 +128,7 @@ class Fuzzer:
 
 
 @contextlib.contextmanager
-def asking(server, over: str):
+def connect(server, over: str):
     """Yields `ask(signature, inputs, output_filter)`: in the server's process, or over loopback."""
     if over == "process":
         core = server.core
@@ -146,16 +146,16 @@ def asking(server, over: str):
         yield lambda *request: _over_rest(client, *request)
 
 
-def speakable(fuzzer, numbers):
+def find_speakable(fuzzer, numbers):
     """Returns the numbers of requests that REST has words for: good ones with a row."""
     return [number for number in numbers if fuzzer.request(number).rows]
 
 
-def joinable(fuzzer, numbers):
+def find_joinable(fuzzer, numbers):
     """Returns the numbers of requests that a batching server takes: good ones, nothing empty."""
     return [
         number
-        for number in speakable(fuzzer, numbers)
+        for number in find_speakable(fuzzer, numbers)
         if all(array.size for array in fuzzer.request(number).inputs.values())
     ]
 
@@ -177,7 +177,7 @@ def _over_rest(client, signature, inputs, output_filter):
     }
 
 
-def fuzzed(fuzzer, ask, numbers, threads=4, progress=None) -> list[str]:
+def run_requests(fuzzer, ask, numbers, threads=4, progress=None) -> list[str]:
     """Asks all requests, several at once, and returns the failures (the first hundred)."""
     failures = []
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
@@ -223,9 +223,9 @@ def main(arguments=None) -> int:
             fuzzer = Fuzzer(oracle, signatures, options.seed, options.pool)
             numbers = range(options.requests) if options.only is None else [options.only]
             if options.over == "http":
-                numbers = speakable(fuzzer, numbers)
-            with asking(server, options.over) as ask:
-                failures = fuzzed(fuzzer, ask, numbers, options.threads, progress)
+                numbers = find_speakable(fuzzer, numbers)
+            with connect(server, options.over) as ask:
+                failures = run_requests(fuzzer, ask, numbers, options.threads, progress)
     for failure in failures:
         print(failure)
     print(f"{sum(fuzzer.counts.values()):,} requests: {dict(fuzzer.counts)}")

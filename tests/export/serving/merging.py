@@ -13,7 +13,7 @@ copies bytes into the shape that the first part gives, and fails only if they do
 import numpy as np
 
 
-def merged(requests: list[dict], allowed_sizes=(), pad=True) -> tuple[dict, list[int]]:
+def merge(requests: list[dict], allowed_sizes=(), pad=True) -> tuple[dict, list[int]]:
     """Returns the inputs of one run and the rows of each part, filling rows last.
 
     Args:
@@ -26,7 +26,7 @@ def merged(requests: list[dict], allowed_sizes=(), pad=True) -> tuple[dict, list
             that differ without `pad`, a batch larger than allowed.
     """
     sizes = [_rows(request) for request in requests]
-    filling = _rounded(sum(sizes), allowed_sizes) - sum(sizes)
+    filling = _round_up(sum(sizes), allowed_sizes) - sum(sizes)
     inputs = {}
     for name in requests[0]:
         parts = [request[name] for request in requests]
@@ -35,7 +35,7 @@ def merged(requests: list[dict], allowed_sizes=(), pad=True) -> tuple[dict, list
             raise ValueError(f"Tensors with name '{name}' from different tasks differ in shape")
         if len(shapes) > 1:
             widest = np.max([part.shape[1:] for part in parts], axis=0)
-            parts = [_padded(part, widest) for part in parts]
+            parts = [_pad(part, widest) for part in parts]
         inputs[name] = np.concatenate([*parts, *[parts[-1][:1]] * filling])
     return inputs, sizes + [filling] * bool(filling)
 
@@ -64,7 +64,7 @@ def cut(request: dict, rows: int) -> list[dict]:
     ]
 
 
-def joined(parts: list[dict]) -> dict:
+def join(parts: list[dict]) -> dict:
     """Returns the outputs of the parts of one request as the server puts them together.
 
     Raises:
@@ -93,14 +93,14 @@ def _rows(request):
     return rows.pop()
 
 
-def _padded(array, widest):
+def _pad(array, widest):
     padding = [(0, 0)] + [
         (0, wide - size) for wide, size in zip(widest, array.shape[1:], strict=True)
     ]
     return np.pad(array, padding, constant_values=array.flat[0])
 
 
-def _rounded(rows, allowed_sizes):
+def _round_up(rows, allowed_sizes):
     if not allowed_sizes:
         return rows
     fitting = [size for size in allowed_sizes if size >= rows]

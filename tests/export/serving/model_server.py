@@ -17,7 +17,7 @@ MISSING = (
 
 
 @contextlib.contextmanager
-def running(name, base, *flags):
+def run_server(name, base, *flags):
     """Runs it on free ports of the loopback; yields `grpc_port` and `rest_api_port`."""
     grpc_port, rest_api_port = _free_ports(2)
     command = [COMMAND, f"--port={grpc_port}", f"--rest_api_port={rest_api_port}"]

@@ -24,7 +24,7 @@ class Oracle:
     Attributes:
         model: The translator that was exported.
         source, target: Its tokenizers.
-        source_limit: Longest source in tokens, the end mark not counted.
+        source_limit: Longest source in tokens, the EOS token not counted.
         search: Dict of arguments of `beam_search`, `max_length` among them.
     """
 
@@ -41,7 +41,7 @@ class Oracle:
         else:
             source = self.source.encode(tf.constant([row["text"]]))[0].numpy()[0].tolist()
         ids, begun = begin_alone(self, source)
-        method = getattr(self, f"_{signature}")
+        method = getattr(self, f"_answer_{signature}")
         rest = {name: value for name, value in row.items() if name not in ("text", "ids", "length")}
         found = method(ids, begun, **rest)
         return {name: np.asarray(value)[None] for name, value in found.items()}
@@ -56,15 +56,15 @@ class Oracle:
         columns = max(0, found["lengths"].max())
         return found | {"ids": found["ids"][:, :columns], "columns": columns}
 
-    def _ids(self, ids, begun):
+    def _answer_ids(self, ids, begun):
         found = self._beams(ids, begun)
         return {"ids": found["ids"], "length": found["lengths"], "score": found["scores"]}
 
-    def _serving_default(self, ids, begun):
+    def _answer_serving_default(self, ids, begun):
         found = self._beams(ids, begun)
         return {"text": self._texts(found["ids"]), "score": found["scores"]}
 
-    def _translate_with_alignment(self, ids, begun):
+    def _answer_translate_with_alignment(self, ids, begun):
         found = self._beams(ids, begun)
         return {
             "text": self._texts(found["ids"]),
@@ -76,7 +76,7 @@ class Oracle:
             "source_length": np.int32(ids.shape[1]),
         }
 
-    def _search(self, ids, begun, length_penalty, max_length):
+    def _answer_search(self, ids, begun, length_penalty, max_length):
         alpha = float(np.clip(np.nan_to_num(length_penalty, nan=0.0), -5, 5))
         limit = int(np.clip(max_length, 1, self.search["max_length"]))
         options = {"length_penalty": search.GNMTLengthPenalty(alpha), "max_length": limit}
@@ -87,10 +87,10 @@ class Oracle:
             "length": found["lengths"],
         }
 
-    def _greedy(self, ids, begun):
+    def _answer_greedy(self, ids, begun):
         return self._single(search.greedy_search(*begun, **self._constraints()))
 
-    def _sample(self, ids, begun, seed, temperature):
+    def _answer_sample(self, ids, begun, seed, temperature):
         temperature = np.clip(np.nan_to_num(temperature, nan=0.0), 0.0, 100.0)
         found = search.sample_search(
             *begun,
@@ -100,7 +100,7 @@ class Oracle:
         )
         return self._single(found)
 
-    def _score(self, ids, begun, target):
+    def _answer_score(self, ids, begun, target):
         tokens = self.target.encode(tf.constant([target]))[0].numpy()[0].tolist()
         tokens = [*tokens, END][: self.search["max_length"]]
         found = search.score_sequences(*begun, tf.constant([tokens]))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from merging import cut, joined, merged, split
+from merging import cut, join, merge, split
 from toy_export import SOURCE_LIMIT, same_row
 
 from keras_attention.export.serving._tensor_protos import encode_strings
@@ -30,7 +30,7 @@ def row_of(outputs, row):
 
 
 def test_the_pad_value_is_the_tensors_own_first_element():
-    inputs, parts = merged(ids_requests(), allowed_sizes=(4, 8, 16))
+    inputs, parts = merge(ids_requests(), allowed_sizes=(4, 8, 16))
     assert parts == [1, 2, 2, 1, 1, 1]
     assert inputs["ids"][0].tolist() == [9, 5, 7] + 10 * [9]
     assert inputs["ids"][2].tolist() == [8] + 12 * [5]
@@ -43,7 +43,7 @@ def test_the_pad_value_is_the_tensors_own_first_element():
 @pytest.mark.parametrize("sizes", [(), (4, 8, 16)])
 def test_ids_survive_the_merge_row_for_row(toy, sizes):
     requests = ids_requests()
-    inputs, parts = merged(requests, sizes)
+    inputs, parts = merge(requests, sizes)
     for request, found in zip(requests, split(toy.offline("ids", **inputs), parts, 5), strict=True):
         for row in range(len(request["ids"])):
             length = min(request["length"][row], SOURCE_LIMIT)
@@ -59,7 +59,7 @@ def test_ids_survive_the_merge_row_for_row(toy, sizes):
 @pytest.mark.parametrize("signature", ["serving_default", "translate_with_alignment"])
 def test_texts_survive_the_merge_row_for_row(toy, signature):
     requests = text_requests()
-    inputs, parts = merged(requests, allowed_sizes=(8,), pad=False)
+    inputs, parts = merge(requests, allowed_sizes=(8,), pad=False)
     outputs = split(toy.offline(signature, **inputs), parts, len(requests))
     for texts, found in zip(TEXTS, outputs, strict=True):
         for row, text in enumerate(texts):
@@ -80,11 +80,11 @@ def test_parts_of_a_request_are_only_safe_where_outputs_have_one_width(toy):
     texts = {"text": encode_strings(["abc defg abc", "", "a", "hij klm", "b"])}
     for signature, safe in (("serving_default", True), ("translate_with_alignment", False)):
         whole = toy.offline(signature, **texts)
-        found = joined([toy.offline(signature, **part) for part in cut(texts, 2)])
+        found = join([toy.offline(signature, **part) for part in cut(texts, 2)])
         right = [same_row(row_of(whole, row), row_of(found, row)) for row in range(5)]
         assert all(right) == safe, (signature, right)
     with pytest.raises(ValueError, match="concat operation failed"):
-        joined([toy.offline("translate_with_alignment", **part) for part in cut(texts, 2)][::-1])
+        join([toy.offline("translate_with_alignment", **part) for part in cut(texts, 2)][::-1])
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_parts_of_a_request_are_only_safe_where_outputs_have_one_width(toy):
 )
 def test_what_the_server_does_not_merge(requests, message):
     with pytest.raises(ValueError, match=message):
-        merged(requests, allowed_sizes=(8,), pad=False)
+        merge(requests, allowed_sizes=(8,), pad=False)
 
 
 def test_rows_that_differ_are_told_apart():

@@ -9,7 +9,7 @@ import json
 import model_server
 import numpy as np
 import pytest
-from fuzz import Fuzzer, asking, fuzzed, joinable, speakable
+from fuzz import Fuzzer, connect, find_joinable, find_speakable, run_requests
 from oracle import oracle_of_toy
 
 from keras_attention.export.serving import Server
@@ -40,31 +40,31 @@ def test_a_request_can_be_repeated_by_its_number(fuzzer):
 
 
 def test_a_thousand_requests_in_this_process(fuzzer, toy):
-    with asking(toy.server, "process") as ask:
+    with connect(toy.server, "process") as ask:
         # One by one at first: threads that meet a new graph each prepare it, all of a second.
-        assert fuzzed(fuzzer, ask, range(20), threads=1) == []
-        assert fuzzed(fuzzer, ask, range(20, 1000)) == []
+        assert run_requests(fuzzer, ask, range(20), threads=1) == []
+        assert run_requests(fuzzer, ask, range(20, 1000)) == []
     assert fuzzer.counts["answered"] > 400
 
 
 def test_two_hundred_requests_over_grpc(fuzzer, toy):
-    with asking(toy.server, "grpc") as ask:
-        assert fuzzed(fuzzer, ask, range(2000, 2200)) == []
+    with connect(toy.server, "grpc") as ask:
+        assert run_requests(fuzzer, ask, range(2000, 2200)) == []
 
 
 def test_two_hundred_requests_over_rest(fuzzer, toy):
-    with asking(toy.server, "http") as ask:
-        assert fuzzed(fuzzer, ask, speakable(fuzzer, range(3000, 3350))) == []
+    with connect(toy.server, "http") as ask:
+        assert run_requests(fuzzer, ask, find_speakable(fuzzer, range(3000, 3350))) == []
 
 
 @pytest.mark.slow
 def test_ten_thousand_requests_to_all_signatures(toy):
     fuzzer = Fuzzer(oracle_of_toy(), toy.signatures, seed=11, pool=100)
     assert set(fuzzer.signatures) == {name for name in toy.signatures if name[0] != "_"}
-    some = speakable(fuzzer, range(10_000, 12_000))
+    some = find_speakable(fuzzer, range(10_000, 12_000))
     for over, numbers in (("process", range(8000)), ("grpc", range(8000, 9500)), ("http", some)):
-        with asking(toy.server, over) as ask:
-            assert fuzzed(fuzzer, ask, numbers) == []
+        with connect(toy.server, over) as ask:
+            assert run_requests(fuzzer, ask, numbers) == []
 
 
 @pytest.mark.skipif(not model_server.COMMAND, reason=model_server.MISSING)
@@ -73,17 +73,17 @@ def test_the_model_server_answers_every_signature(toy, toy_endpoint, over):
     """Good requests alone: what is wrong with others it may let the graph say."""
     fuzzer = Fuzzer(oracle_of_toy(), toy.signatures, seed=13, pool=20)
     assert set(fuzzer.signatures) == {name for name in toy.signatures if name[0] != "_"}
-    with asking(toy_endpoint, over) as ask:
-        assert fuzzed(fuzzer, ask, joinable(fuzzer, range(600))) == []
+    with connect(toy_endpoint, over) as ask:
+        assert run_requests(fuzzer, ask, find_joinable(fuzzer, range(600))) == []
 
 
 def test_mixed_up_answers_are_noticed(fuzzer, toy):
-    with asking(toy.server, "process") as ask:
+    with connect(toy.server, "process") as ask:
 
-        def swapped(*request):
+        def ask_reversed(*request):
             return {name: array[::-1] for name, array in ask(*request).items()}
 
-        failures = fuzzed(fuzzer, swapped, range(100))
+        failures = run_requests(fuzzer, ask_reversed, range(100))
     assert any("another answer" in failure for failure in failures)
 
 
@@ -99,7 +99,7 @@ def test_damaged_json_is_an_answer_or_an_error(tiny_base):
         connection = http.client.HTTPConnection("127.0.0.1", server.rest_api_port, timeout=30)
         statuses = set()
         for number in range(600):
-            body = _damaged(generator, bodies[number % 3])
+            body = _damage(generator, bodies[number % 3])
             connection.request("POST", "/v1/models/tiny:predict", body)
             response = connection.getresponse()
             answer = json.loads(response.read().decode("utf-8", "surrogateescape"))
@@ -109,7 +109,7 @@ def test_damaged_json_is_an_answer_or_an_error(tiny_base):
     assert statuses <= ALLOWED and {200, 400} <= statuses
 
 
-def _damaged(generator, body):
+def _damage(generator, body):
     body = bytearray(body)
     for _ in range(generator.integers(0, 4)):
         place, kind = generator.integers(len(body) or 1), generator.integers(3)

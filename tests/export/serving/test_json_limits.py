@@ -49,7 +49,7 @@ HOSTILE = {
 
 
 def seconds_for(body, signature):
-    """Processor time until a body is read or refused; the least of three."""
+    """CPU time until a body is read or refused; the least of three."""
 
     def once():
         begun = time.process_time()

@@ -34,7 +34,7 @@ TEXT = {"text": encode_strings(["a", "b"])}
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory):
+def versions(tmp_path_factory):
     """Versions 1 to 3, which append their own marks."""
     base = tmp_path_factory.mktemp("written")
     for version in (1, 2, 3):
@@ -47,10 +47,10 @@ def base(tmp_path):
     return tmp_path
 
 
-def put(written, base, version, as_version=None):
+def put(versions, base, version, as_version=None):
     """Copies a version beside its name and renames it, as the exporter writes one."""
     beside = base / ".coming"
-    shutil.copytree(written / str(version), beside)
+    shutil.copytree(versions / str(version), beside)
     target = base / str(as_version or version)
     beside.rename(target)
     return target
@@ -69,17 +69,17 @@ def states(model):
     return {version: state for version, (state, _) in model.states().items()}
 
 
-def test_the_highest_version_answers_and_the_one_before_leaves(written, base):
+def test_the_highest_version_answers_and_the_one_before_leaves(versions, base):
     model = ServedModel("tiny", base)
     model.poll()
     with pytest.raises(ServingError, match=r"NOT_FOUND: .* Latest\(tiny\)"):
         marks(model)
-    put(written, base, 2)
+    put(versions, base, 2)
     (base / "notes").mkdir()
     model.poll()
     assert marks(model) == (2, "-2")
-    put(written, base, 1)
-    put(written, base, 3, as_version=10)
+    put(versions, base, 1)
+    put(versions, base, 3, as_version=10)
     model.poll()
     assert marks(model) == (10, "-3")
     assert states(model) == {2: "END", 10: "AVAILABLE"}
@@ -88,9 +88,9 @@ def test_the_highest_version_answers_and_the_one_before_leaves(written, base):
     model.close()
 
 
-def test_a_name_that_is_no_int64_is_no_version(written, base):
-    put(written, base, 1)
-    put(written, base, 2, as_version=20261005123456789012)
+def test_a_name_that_is_no_int64_is_no_version(versions, base):
+    put(versions, base, 1)
+    put(versions, base, 2, as_version=20261005123456789012)
     model = ServedModel("tiny", base)
     model.poll()
     assert marks(model) == (1, "-1")
@@ -109,11 +109,11 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_version_that_fails_leaves_the_old_one_serving(written, base, fault, capfd):
+def test_a_version_that_fails_leaves_the_old_one_serving(versions, base, fault, capfd):
     model = ServedModel("tiny", base)
-    put(written, base, 1)
+    put(versions, base, 1)
     model.poll()
-    path = put(written, base, 2)
+    path = put(versions, base, 2)
     if fault == "empty":
         (path / "saved_model.pb").unlink()
     elif fault == "a flipped bit":
@@ -143,15 +143,15 @@ def test_a_version_that_fails_leaves_the_old_one_serving(written, base, fault, c
     model.poll()  # not tried again, nor told again
     assert "cannot" not in capfd.readouterr().err
     shutil.rmtree(path)
-    put(written, base, 3, as_version=2)
+    put(versions, base, 3, as_version=2)
     model.poll()  # another one, perhaps still being written
     model.poll()
     assert marks(model) == (2, "-3")
     model.close()
 
 
-def test_a_version_whose_copy_was_not_complete_comes_up_when_it_is(written, base, tmp_path):
-    whole = put(written, tmp_path / "elsewhere", 1)
+def test_a_version_whose_copy_was_not_complete_comes_up_when_it_is(versions, base, tmp_path):
+    whole = put(versions, tmp_path / "elsewhere", 1)
     (base / "1").mkdir()
     shutil.copy(whole / "saved_model.pb", base / "1")
     model = ServedModel("tiny", base)
@@ -164,8 +164,8 @@ def test_a_version_whose_copy_was_not_complete_comes_up_when_it_is(written, base
     model.close()
 
 
-def test_the_warm_up_runs_what_it_names(written, base, capsys):
-    path = put(written, base, 1)
+def test_the_warm_up_runs_what_it_names(versions, base, capsys):
+    path = put(versions, base, 1)
     inputs = {"x": np.ones((2, 3), "float32"), "n": np.ones(2, "int32")}
     write_warm_up(path, [("", TEXT, ()), ("several", inputs, ()), ("several", inputs, ("sum",))])
     model = ServedModel("tiny", base)
@@ -183,8 +183,8 @@ def test_the_warm_up_runs_what_it_names(written, base, capsys):
     model.close()
 
 
-def test_more_than_a_thousand_warm_up_requests_are_refused(written, base, monkeypatch):
-    path = put(written, base, 1)
+def test_more_than_a_thousand_warm_up_requests_are_refused(versions, base, monkeypatch):
+    path = put(versions, base, 1)
     monkeypatch.setattr(_warmup_requests, "MAX_RECORDS", 2000)  # of what is written
     write_warm_up(path, [("", TEXT, ())] * 1001)
     model = ServedModel("tiny", base)
@@ -192,9 +192,9 @@ def test_more_than_a_thousand_warm_up_requests_are_refused(written, base, monkey
     assert "exceeds the maximum (1000)" in model.states()[1][1].message
 
 
-def test_all_versions_or_chosen_ones_may_be_served(written, base):
+def test_all_versions_or_chosen_ones_may_be_served(versions, base):
     for version in (1, 2, 3):
-        put(written, base, version)
+        put(versions, base, version)
     every = ServedModel("tiny", base, policy="all", labels={"stable": 2, "gone": 7})
     every.poll()
     assert [marks(every, version=version)[1] for version in (1, 2, 3)] == ["-1", "-2", "-3"]
@@ -213,8 +213,8 @@ def test_all_versions_or_chosen_ones_may_be_served(written, base):
         ServedModel("tiny", base, policy="newest")
 
 
-def test_a_directory_that_vanishes_takes_no_model_with_it(written, base):
-    put(written, base, 1)
+def test_a_directory_that_vanishes_takes_no_model_with_it(versions, base):
+    put(versions, base, 1)
     model = ServedModel("tiny", base)
     model.poll()
     shutil.rmtree(base / "1")
@@ -223,11 +223,11 @@ def test_a_directory_that_vanishes_takes_no_model_with_it(written, base):
     model.close()
 
 
-def test_a_version_is_unloaded_after_its_last_request(written, base):
+def test_a_version_is_unloaded_after_its_last_request(versions, base):
     model = ServedModel("tiny", base)
-    put(written, base, 1)
+    put(versions, base, 1)
     model.poll()
-    put(written, base, 2)
+    put(versions, base, 2)
     with model.acquire() as (version, loaded):
         assert version == 1
         polling = threading.Thread(target=model.poll)
@@ -243,9 +243,9 @@ def test_a_version_is_unloaded_after_its_last_request(written, base):
     model.close()
 
 
-def test_a_server_answers_for_what_it_loads(written, base, monkeypatch):
+def test_a_server_answers_for_what_it_loads(versions, base, monkeypatch):
     """The ports are open before; a prediction is told to come back, and by whom."""
-    put(written, base, 1)
+    put(versions, base, 1)
     go_on, warm = threading.Event(), threading.Event()
 
     def slowly(version):
@@ -285,10 +285,10 @@ def test_a_server_answers_for_what_it_loads(written, base, monkeypatch):
         server.stop()
 
 
-def test_a_damaged_version_takes_no_server_with_it(written, base):
-    put(written, base, 1)
+def test_a_damaged_version_takes_no_server_with_it(versions, base):
+    put(versions, base, 1)
     with Server({"tiny": base}, grpc_port=0, rest_api_port=0, poll_seconds=0.02) as server:
-        shutil.copytree(written / "2", base / ".coming")
+        shutil.copytree(versions / "2", base / ".coming")
         file = base / ".coming" / "saved_model.pb"
         file.write_bytes(file.read_bytes()[:-7])
         (base / ".coming").rename(base / "2")
@@ -305,8 +305,8 @@ def test_a_damaged_version_takes_no_server_with_it(written, base):
         assert found["error_message"].startswith("saved_model.pb is damaged: it has ")
 
 
-def test_a_server_that_ends_gives_up_what_it_loads(written, base, monkeypatch):
-    put(written, base, 1)
+def test_a_server_that_ends_gives_up_what_it_loads(versions, base, monkeypatch):
+    put(versions, base, 1)
     max_concurrency, steps = threading.Event(), []
 
     def endless(version):
@@ -317,24 +317,24 @@ def test_a_server_that_ends_gives_up_what_it_loads(written, base, monkeypatch):
 
     with Server({"tiny": base}, grpc_port=None, rest_api_port=0, poll_seconds=0.02) as server:
         monkeypatch.setattr(LoadedVersion, "warm_up", endless)
-        put(written, base, 2)
+        put(versions, base, 2)
         assert max_concurrency.wait(timeout=20)
     assert states(server.core.models["tiny"]) == {1: "END", 2: "END"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have a priority of their own on Linux")
-def test_new_versions_are_loaded_at_a_low_priority(written, base, monkeypatch):
+def test_new_versions_are_loaded_at_a_low_priority(versions, base, monkeypatch):
     found, load = [], served_model.LoadedVersion
 
-    def noticed(path, report):
+    def record_priority(path, report):
         found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
         return load(path, report)
 
-    monkeypatch.setattr(served_model, "LoadedVersion", noticed)
+    monkeypatch.setattr(served_model, "LoadedVersion", record_priority)
     before = os.getpriority(os.PRIO_PROCESS, 0)
     with Server({"tiny": base}, grpc_port=None, rest_api_port=0, poll_seconds=0.02) as server:
         for version in (1, 2):
-            put(written, base, version)
+            put(versions, base, version)
             until = time.monotonic() + 20
             while states(server.core.models["tiny"]).get(version) != "AVAILABLE":
                 assert time.monotonic() < until
@@ -344,9 +344,9 @@ def test_new_versions_are_loaded_at_a_low_priority(written, base, monkeypatch):
     assert found == [before, max(before, LOADING_NICENESS)]
 
 
-def test_outputs_come_from_what_is_prepared(written, monkeypatch):
+def test_outputs_come_from_what_is_prepared(versions, monkeypatch):
     """Another set of outputs would have to be prepared first, for seconds."""
-    loaded, fetched = LoadedVersion(written / "1"), []
+    loaded, fetched = LoadedVersion(versions / "1"), []
     run = loaded._session.run
     monkeypatch.setattr(
         loaded._session,
@@ -371,8 +371,8 @@ def test_outputs_come_from_what_is_prepared(written, monkeypatch):
     loaded.close()
 
 
-def test_no_request_fails_while_versions_change(written, base):
-    put(written, base, 1)
+def test_no_request_fails_while_versions_change(versions, base):
+    put(versions, base, 1)
     with Server({"tiny": base}, grpc_port=0, rest_api_port=None, poll_seconds=0.02) as server:
         seen = []
 
@@ -386,25 +386,25 @@ def test_no_request_fails_while_versions_change(written, base):
             thread.start()
         for version in (2, 3):
             time.sleep(0.2)
-            put(written, base, version)
+            put(versions, base, version)
         for thread in threads:
             thread.join(timeout=20)
             assert not thread.is_alive()
     assert set(seen) <= {"a-1", "a-2", "a-3"} and seen[-1] == "a-3"
 
 
-def test_a_rest_request_is_run_by_the_version_that_it_was_read_for(written, base, monkeypatch):
+def test_a_rest_request_is_run_by_the_version_that_it_was_read_for(versions, base, monkeypatch):
     """A version with other inputs comes up while the request waits for its turn."""
-    put(written, base, 1)
+    put(versions, base, 1)
     read = threading.Event()
     inputs_of = _json_requests.parse_inputs
 
-    def noticed(*arguments):
+    def parse_and_report(*arguments):
         found = inputs_of(*arguments)
         read.set()
         return found
 
-    monkeypatch.setattr(_json_requests, "parse_inputs", noticed)
+    monkeypatch.setattr(_json_requests, "parse_inputs", parse_and_report)
     server = Server(
         {"tiny": base}, grpc_port=None, rest_api_port=0, max_concurrency=1, poll_seconds=0.02
     )

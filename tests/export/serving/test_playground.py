@@ -23,7 +23,7 @@ def get(server, path="/", method="GET", host="127.0.0.1"):
     return response, body
 
 
-def listening(base, **options):
+def start_listening(base, **options):
     """A server that listens, and has loaded nothing."""
     server = Server({"tiny": base}, grpc_port=0, rest_api_port=0, **options)
     server.listen()
@@ -32,7 +32,7 @@ def listening(base, **options):
 
 @pytest.fixture(scope="module")
 def server(tiny_base):
-    server = listening(tiny_base, playground=None)
+    server = start_listening(tiny_base, playground=None)
     yield server
     server.load()
     server.stop()
@@ -110,7 +110,7 @@ def test_loopback_addresses_are_known(address, expected):
     ],
 )
 def test_it_is_on_for_loopback_or_if_asked_for(tiny_base, host, playground, expected):
-    server = listening(tiny_base, host=host, playground=playground)
+    server = start_listening(tiny_base, host=host, playground=playground)
     try:
         response, body = get(server)
         assert server.has_playground is expected
@@ -131,7 +131,7 @@ def test_the_command_has_a_flag(flags, expected):
 
 
 def test_a_server_in_python_has_no_page_by_default(tiny_base):
-    server = listening(tiny_base)
+    server = start_listening(tiny_base)
     try:
         assert not server.has_playground and get(server)[0].status == 404
     finally:

@@ -16,7 +16,7 @@ def exports(tmp_path_factory):
 
 
 @pytest.fixture
-def served(exports, tmp_path):
+def base_and_urls(exports, tmp_path):
     """The base directory and the addresses of a server with version 1 and a short queue."""
     exports.publish(tmp_path, 1)
     settings = {"max_concurrency": 1, "max_queue": 3, "poll_seconds": 0.05}
@@ -25,8 +25,8 @@ def served(exports, tmp_path):
         yield tmp_path, [f"{scheme}://127.0.0.1:{port}" for scheme, port in ports.items()]
 
 
-def test_no_answer_is_wrong_or_lost_while_versions_are_swapped(exports, served):
-    soak = Soak(served[1], served[0], exports)
+def test_no_answer_is_wrong_or_lost_while_versions_are_swapped(exports, base_and_urls):
+    soak = Soak(base_and_urls[1], base_and_urls[0], exports)
     soak.run(300, clients=8, swaps=2)
     assert soak.failures == []
     assert soak.live >= 3 and soak.counts["requests"] >= 300
@@ -34,11 +34,11 @@ def test_no_answer_is_wrong_or_lost_while_versions_are_swapped(exports, served):
     assert min(soak.counts[name] for name in ("grpc", "http", "refused as they must be")) > 0
 
 
-def test_an_answer_of_another_version_is_wrong(exports, served):
+def test_an_answer_of_another_version_is_wrong(exports, base_and_urls):
     """The server answers by version 1, and the answers of version 4 are expected."""
     shifted = type("Shifted", (), {"requests": exports.requests, "publish": exports.publish})()
     shifted.answers = exports.answers[3:] + exports.answers[:3]
-    soak = Soak(served[1], served[0], shifted)
+    soak = Soak(base_and_urls[1], base_and_urls[0], shifted)
     soak._swap = lambda: None
     soak.run(20, clients=2)
     assert soak.counts["wrong"] == len(soak.failures) > 5

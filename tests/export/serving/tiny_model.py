@@ -31,17 +31,17 @@ class TinyModel(tf.Module):
             return tf.function(method, input_signature=inputs)
 
         return {
-            "serving_default": function(self.marked, TEXT),
+            "serving_default": function(self.append_mark, TEXT),
             "several": function(self.several, X, N),
             "numbers": function(self.numbers, SCALAR),
             "kinds": function(self.kinds, *KINDS),
             "bytes": function(self.bytes, TEXT),
             "unequal": function(self.unequal, TEXT),
             "slow": function(self.slow, N),
-            "failing": function(self.failing, N),
+            "failing": function(self.fail, N),
         }
 
-    def marked(self, text):
+    def append_mark(self, text):
         return {"text": tf.strings.join([text, self.mark])}
 
     def several(self, x, n):
@@ -69,7 +69,7 @@ class TinyModel(tf.Module):
         )
         return {"count": count}
 
-    def failing(self, n):
+    def fail(self, n):
         with tf.control_dependencies([tf.debugging.assert_less(n, 3, message="three or more")]):
             return {"n": tf.identity(n)}
 
