@@ -217,12 +217,12 @@ def test_dropout_leaves_the_returned_weights_whole():
 
 
 def test_dropout_is_reproducible_under_its_seed():
-    def drawn():
+    def draw_outputs():
         set_seed(3)
         attention = BahdanauAttention(17, dropout=0.5, seed=7)
         return [np.array(attention(QUERY, VALUE, training=True)) for _ in range(2)]
 
-    (first, second), (again, _) = drawn(), drawn()
+    (first, second), (again, _) = draw_outputs(), draw_outputs()
     np.testing.assert_array_equal(first, again)
     assert not np.allclose(first, second)
 

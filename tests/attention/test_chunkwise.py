@@ -29,7 +29,7 @@ def _layer(chunk_size, mode="recursive", chunk_scorer=None):
     return MonotonicChunkwiseAttention(chunk_size, *scorers, normalizer, **options)
 
 
-def _expected_weights(stops, scores, mask, size):
+def _compute_weights(stops, scores, mask, size):
     weights = np.zeros(S)
     for j in np.flatnonzero(mask):
         for k in range(j, min(j + size, S)):
@@ -47,7 +47,7 @@ def test_weights_are_those_of_the_paper(size):
     stops = monotonic(QUERY, VALUE, value_mask=MASK, return_attention_scores=True)[1]
     for b, i in np.ndindex(B, Q):
         scores = VALUE[b] @ kernel.T @ QUERY[b, i]
-        expected = _expected_weights(np.array(stops)[b, i], scores, MASK[b], size)
+        expected = _compute_weights(np.array(stops)[b, i], scores, MASK[b], size)
         np.testing.assert_allclose(weights[b, i], expected, atol=1e-12)
         np.testing.assert_allclose(context[b, i], expected @ VALUE[b], atol=1e-12)
 

@@ -27,7 +27,7 @@ def _layer(*arguments, seed=1, **options):
     return ka.MultiHeadAttention(*arguments, dtype="float64", **options)
 
 
-def _kept(seed=2):
+def _make_mask(seed=2):
     """Returns a mask with rows that are full, partly kept and empty."""
     kept = np.random.RandomState(seed).rand(SIZES["batch"], SIZES["query"], SIZES["key"]) < 0.6
     kept[0, 1], kept[1, 2] = True, False
@@ -49,7 +49,7 @@ def _kept(seed=2):
 def test_it_is_the_paper_one_head_at_a_time(options):
     layer = _layer(4, 6, **options)
     query, value, key = _tensors()
-    kept = _kept()
+    kept = _make_mask()
     bias = np.random.RandomState(3).randn(3, 4, 5, 7)
     given = {"attention_mask": kept, "attention_bias": bias}
     context, weights = layer(query, value, key, return_attention_scores=True, **given)
@@ -114,13 +114,15 @@ def test_shared_key_value_heads_equal_repeated_ones(groups):
     full = _layer(4, 6, value_dim=3)
     full.build(query.shape, value.shape)
 
-    def repeated(kernel, width):
+    def repeat_groups(kernel, width):
         blocks = np.split(np.array(kernel), groups, axis=1)
         assert blocks[0].shape[1] == width
         return np.concatenate([block for block in blocks for _ in range(4 // groups)], axis=1)
 
     weights = [np.array(weight) for weight in shared.weights]
-    full.set_weights([weights[0], repeated(weights[1], 6), repeated(weights[2], 3), weights[3]])
+    full.set_weights(
+        [weights[0], repeat_groups(weights[1], 6), repeat_groups(weights[2], 3), weights[3]]
+    )
     for one, other in zip(
         shared(query, value, return_attention_scores=True),
         full(query, value, return_attention_scores=True),
@@ -207,7 +209,7 @@ def test_any_normalizer_weighs_each_head_by_itself(name, scorer):
     options = {"scorer": scorer, "normalizer": NORMALIZERS[name](), "num_key_value_heads": 2}
     layer = ka.MultiHeadAttention(4, 6, **options)
     query, value, _ = (tensor.astype("float32") for tensor in _tensors())
-    kept = _kept()
+    kept = _make_mask()
     context, weights = layer(query, value, attention_mask=kept, return_attention_scores=True)
     assert np.all(np.array(weights)[np.broadcast_to(~kept[:, None], weights.shape)] == 0)
     assert np.all(np.array(context)[~kept.any(-1)] == 0)
@@ -228,7 +230,7 @@ def test_any_normalizer_weighs_each_head_by_itself(name, scorer):
 def test_gradients_equal_finite_differences():
     layer = _layer(2, 4, 3, 1, rotary=ka.RotaryEmbedding(dtype="float64"), use_bias=True)
     query, value, key = map(tf.constant, _tensors(scale=0.7))
-    kept, direction = _kept(), np.random.RandomState(5).randn(3, 5, 11)
+    kept, direction = _make_mask(), np.random.RandomState(5).randn(3, 5, 11)
 
     def loss():
         return tf.reduce_sum(layer(query, value, key, attention_mask=kept) * direction)
@@ -322,11 +324,11 @@ def test_blocks_compute_what_all_scores_at_once_do(monkeypatch):
     masks = {
         "query_mask": np.arange(5) < np.array([[5], [3], [4]]),
         "value_mask": np.arange(7) >= np.array([[0], [7], [2]]),
-        "attention_mask": _kept(),
+        "attention_mask": _make_mask(),
         "position_offset": np.array([0, 2, 1]),
         "use_causal_mask": True,
     }
-    spread = {"query_mask": masks["query_mask"][:1], "attention_mask": _kept()[:, :1]}
+    spread = {"query_mask": masks["query_mask"][:1], "attention_mask": _make_mask()[:, :1]}
     for names in ([], ["value_mask"], ["use_causal_mask", "position_offset", "value_mask"], masks):
         given = {name: masks[name] for name in names}
         monkeypatch.setattr(blocked_dot, "MAX_DENSE_SCORES", 2**40)
@@ -362,7 +364,7 @@ def test_dropout_leaves_the_returned_weights_whole():
 
 def test_a_mask_stays_on_the_tensor_it_came_with():
     layer = ka.MultiHeadAttention(2, 4)
-    states, mask = tf.constant(_tensors()[0], "float32"), tf.constant(_kept()[:, :, 0])
+    states, mask = tf.constant(_tensors()[0], "float32"), tf.constant(_make_mask()[:, :, 0])
     states._keras_mask = mask
     first, second = layer(states, states), layer(states, states)
     assert states._keras_mask is mask

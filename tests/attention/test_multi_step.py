@@ -108,7 +108,7 @@ def test_prepared_steps_equal_the_call():
 
 
 def test_weight_normalization_starts_at_the_plain_layer():
-    def made(normalized):
+    def make_layer(normalized):
         layer = MultiStepAttention(
             weight_normalization=normalized,
             kernel_initializer=keras.initializers.RandomNormal(seed=3),
@@ -116,7 +116,7 @@ def test_weight_normalization_starts_at_the_plain_layer():
         )
         return np.array(layer(QUERY, TARGET, KEY, SOURCE))
 
-    np.testing.assert_allclose(made(True), made(False), atol=1e-12)
+    np.testing.assert_allclose(make_layer(True), make_layer(False), atol=1e-12)
 
 
 def test_the_variance_of_unit_inputs_is_kept():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from heads_reference import turned
+from heads_reference import rotate
 from seeds import set_seed
 
 import keras_attention as ka
@@ -20,7 +20,7 @@ def test_every_pair_turns_at_its_own_rate(base):
     position = np.array([0, 4, 11])
     outputs = ka.RotaryEmbedding(base, dtype="float64")(inputs, position)
     for row, head, step in np.ndindex(3, 5, 2):
-        expected = turned(inputs[row, head, step], position[row] + step, base)
+        expected = rotate(inputs[row, head, step], position[row] + step, base)
         np.testing.assert_allclose(outputs[row, head, step], expected, atol=1e-12)
 
 

@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 KINDS = ["arrays", "dataset"] if keras.backend.backend() == "tensorflow" else ["arrays"]
 
 
-class Trained:
+class Trainer:
     """A model that is compiled once and put back to its beginning before each training."""
 
     def __init__(self):
@@ -44,14 +44,14 @@ class Trained:
 
 
 @pytest.fixture(scope="module")
-def trained():
-    return Trained()
+def trainer():
+    return Trainer()
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(trained, tmp_path_factory):
+def train_at_once(trainer, tmp_path_factory):
     """Returns a function: the kind of the data -> the variables and the history."""
-    return functools.cache(lambda kind: trained.train(tmp_path_factory.mktemp(kind), kind))
+    return functools.cache(lambda kind: trainer.train(tmp_path_factory.mktemp(kind), kind))
 
 
 def assert_same(found, expected):
@@ -75,67 +75,67 @@ STOPS = [
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind, step, where", [(k, *stop) for k in KINDS for stop in STOPS])
 def test_a_resumed_fit_ends_with_the_same_bits(
-    kind, step, where, trained, uninterrupted, tmp_path, recwarn
+    kind, step, where, trainer, train_at_once, tmp_path, recwarn
 ):
     with pytest.raises(Stop):
-        trained.train(tmp_path, kind, [StopAt(step, where)])
-    assert_same(trained.resume(tmp_path, kind), uninterrupted(kind))
+        trainer.train(tmp_path, kind, [StopAt(step, where)])
+    assert_same(trainer.resume(tmp_path, kind), train_at_once(kind))
     assert [str(one.message) for one in recwarn if "ran out of data" in str(one.message)] == []
 
 
 @pytest.mark.thorough
-def test_a_model_made_anew_ends_with_the_same_bits(uninterrupted, trained, tmp_path):
+def test_a_model_made_anew_ends_with_the_same_bits(train_at_once, trainer, tmp_path):
     with pytest.raises(Stop):
-        trained.train(tmp_path, callbacks=[StopAt(7)])
-    assert_same(training.train(tmp_path), uninterrupted("arrays"))
+        trainer.train(tmp_path, callbacks=[StopAt(7)])
+    assert_same(training.train(tmp_path), train_at_once("arrays"))
 
 
 @pytest.mark.thorough
-def test_a_training_may_be_interrupted_often(trained, uninterrupted, tmp_path):
+def test_a_training_may_be_interrupted_often(trainer, train_at_once, tmp_path):
     with pytest.raises(Stop):
-        trained.train(tmp_path, callbacks=[StopAt(4)])
+        trainer.train(tmp_path, callbacks=[StopAt(4)])
     for _ in range(3):
         with pytest.raises(Stop):
-            trained.resume(tmp_path, callbacks=[StopAt(4)])
-    assert_same(trained.resume(tmp_path), uninterrupted("arrays"))
+            trainer.resume(tmp_path, callbacks=[StopAt(4)])
+    assert_same(trainer.resume(tmp_path), train_at_once("arrays"))
 
 
 @pytest.mark.parametrize("save_freq", ["epoch", 2, 7])
-def test_backups_may_be_rarer_than_batches(save_freq, trained, uninterrupted, tmp_path):
+def test_backups_may_be_rarer_than_batches(save_freq, trainer, train_at_once, tmp_path):
     with pytest.raises(Stop):
-        trained.train(tmp_path, callbacks=[StopAt(BATCHES + 4)], save_freq=save_freq)
-    found = trained.resume(tmp_path, save_freq=save_freq)
-    assert_same(found, uninterrupted("arrays"))
+        trainer.train(tmp_path, callbacks=[StopAt(BATCHES + 4)], save_freq=save_freq)
+    found = trainer.resume(tmp_path, save_freq=save_freq)
+    assert_same(found, train_at_once("arrays"))
 
 
 @pytest.mark.thorough
-def test_a_backup_may_be_due_by_time(trained, uninterrupted, tmp_path):
+def test_a_backup_may_be_due_by_time(trainer, train_at_once, tmp_path):
     options = {"save_freq": "epoch", "save_seconds": 0.0}
     with pytest.raises(Stop):
-        trained.train(tmp_path, callbacks=[StopAt(BATCHES + 4)], **options)
+        trainer.train(tmp_path, callbacks=[StopAt(BATCHES + 4)], **options)
     record, _ = read_backup(tmp_path / "training.backup")
     assert (record["epoch"], record["batch"]) == (1, 3)
-    assert_same(trained.resume(tmp_path, **options), uninterrupted("arrays"))
+    assert_same(trainer.resume(tmp_path, **options), train_at_once("arrays"))
     with pytest.raises(Stop):
-        trained.train(tmp_path, callbacks=[StopAt(BATCHES + 4)], **{**options, "save_seconds": 1e6})
+        trainer.train(tmp_path, callbacks=[StopAt(BATCHES + 4)], **{**options, "save_seconds": 1e6})
     record, _ = read_backup(tmp_path / "training.backup")
     assert (record["epoch"], record["batch"]) == (1, 0)
 
 
-def test_a_worker_may_restore_without_writing(trained, uninterrupted, tmp_path):
+def test_a_worker_may_restore_without_writing(trainer, train_at_once, tmp_path):
     with pytest.raises(Stop):
-        trained.train(tmp_path, callbacks=[StopAt(BATCHES + 4)])
+        trainer.train(tmp_path, callbacks=[StopAt(BATCHES + 4)])
     before = (tmp_path / "training.backup").read_bytes()
-    assert_same(trained.resume(tmp_path, save_freq=None), uninterrupted("arrays"))
+    assert_same(trainer.resume(tmp_path, save_freq=None), train_at_once("arrays"))
     assert (tmp_path / "training.backup").read_bytes() == before
 
 
-def test_without_data_the_end_of_the_last_epoch_is_resumed(trained, tmp_path):
+def test_without_data_the_end_of_the_last_epoch_is_resumed(trainer, tmp_path):
     """With an order that does not change; `fit` shuffles nothing here."""
 
     def fit(directory, callbacks=()):
         backup = BackupAndRestore(directory)
-        trained.model.fit(
+        trainer.model.fit(
             training.X,
             training.Y,
             batch_size=7,
@@ -144,32 +144,32 @@ def test_without_data_the_end_of_the_last_epoch_is_resumed(trained, tmp_path):
             verbose=0,
             callbacks=[*callbacks, backup],
         )
-        return read_variables(trained.model)
+        return read_variables(trainer.model)
 
-    trained.reset()
+    trainer.reset()
     expected = fit(tmp_path / "uninterrupted")
-    trained.reset()
+    trainer.reset()
     with pytest.raises(Stop):
         fit(tmp_path / "stopped", [StopAt(BATCHES + 3)])
-    trained.reset([value + np.ones_like(value) for value in trained.initial_values])
+    trainer.reset([value + np.ones_like(value) for value in trainer.initial_values])
     for one, other in zip(fit(tmp_path / "stopped"), expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def test_the_backup_is_deleted_when_fit_ends(trained, tmp_path):
-    trained.train(tmp_path / "backup", epochs=1)
+def test_the_backup_is_deleted_when_fit_ends(trainer, tmp_path):
+    trainer.train(tmp_path / "backup", epochs=1)
     assert not (tmp_path / "backup").exists()
-    assert trained.model._initial_epoch is None
+    assert trainer.model._initial_epoch is None
 
 
-def test_a_backup_that_is_kept_goes_on_with_more_epochs(trained, uninterrupted, tmp_path):
-    trained.train(tmp_path, epochs=2, delete_checkpoint=False)
-    kept = trained.resume(tmp_path, delete_checkpoint=False)
-    assert_same(kept, uninterrupted("arrays"))
-    assert_same(trained.resume(tmp_path, delete_checkpoint=False), kept)  # trains no more
+def test_a_backup_that_is_kept_goes_on_with_more_epochs(trainer, train_at_once, tmp_path):
+    trainer.train(tmp_path, epochs=2, delete_checkpoint=False)
+    kept = trainer.resume(tmp_path, delete_checkpoint=False)
+    assert_same(kept, train_at_once("arrays"))
+    assert_same(trainer.resume(tmp_path, delete_checkpoint=False), kept)  # trains no more
 
 
-def test_keras_callbacks_beside_it_behave(trained, uninterrupted, tmp_path):
+def test_keras_callbacks_beside_it_behave(trainer, train_at_once, tmp_path):
     def make_callbacks():
         return [
             keras.callbacks.ModelCheckpoint(
@@ -180,30 +180,30 @@ def test_keras_callbacks_beside_it_behave(trained, uninterrupted, tmp_path):
         ]
 
     with pytest.raises(Stop):
-        trained.train(tmp_path / "backup", callbacks=[*make_callbacks(), StopAt(BATCHES + 3)])
-    found = trained.resume(tmp_path / "backup", callbacks=make_callbacks())
-    assert_same(found, uninterrupted("arrays"))
+        trainer.train(tmp_path / "backup", callbacks=[*make_callbacks(), StopAt(BATCHES + 3)])
+    found = trainer.resume(tmp_path / "backup", callbacks=make_callbacks())
+    assert_same(found, train_at_once("arrays"))
     assert len(list(tmp_path.glob("*.weights.h5"))) == EPOCHS
     rows = (tmp_path / "log.csv").read_text().splitlines()
     assert [row.split(",")[0] for row in rows] == ["epoch", *map(str, range(EPOCHS))]
 
 
 @pytest.mark.thorough
-def test_early_stopping_ends_a_resumed_epoch(trained, tmp_path):
+def test_early_stopping_ends_a_resumed_epoch(trainer, tmp_path):
     stop = keras.callbacks.EarlyStopping("loss", patience=1, min_delta=100.0)
     with pytest.raises(Stop):
-        trained.train(tmp_path / "backup", callbacks=[StopAt(3)])
-    _, history = trained.resume(tmp_path / "backup", callbacks=[stop])
+        trainer.train(tmp_path / "backup", callbacks=[StopAt(3)])
+    _, history = trainer.resume(tmp_path / "backup", callbacks=[stop])
     assert history["epoch"] == [0, 1]
     assert not (tmp_path / "backup").exists()
 
 
 @pytest.fixture(scope="module")
-def interrupted(trained, tmp_path_factory):
+def backup_path(trainer, tmp_path_factory):
     """The backup of a training that was stopped in its second epoch."""
     directory = tmp_path_factory.mktemp("interrupted")
     with pytest.raises(Stop):
-        trained.train(directory, callbacks=[StopAt(BATCHES + 3)])
+        trainer.train(directory, callbacks=[StopAt(BATCHES + 3)])
     return directory / "training.backup"
 
 
@@ -223,52 +223,52 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_another_training_is_refused(name, interrupted, trained, tmp_path):
+def test_another_training_is_refused(name, backup_path, trainer, tmp_path):
     model_options, data_options, message = CHANGES[name]
-    model = make_model(**model_options) if model_options else trained.model
-    trained.reset()
-    before, content = read_variables(model), interrupted.read_bytes()
+    model = make_model(**model_options) if model_options else trainer.model
+    trainer.reset()
+    before, content = read_variables(model), backup_path.read_bytes()
     with pytest.raises(ValueError, match=message):
-        training.train(interrupted.parent, model=model, data=make_data("arrays", **data_options))
-    assert interrupted.read_bytes() == content
+        training.train(backup_path.parent, model=model, data=make_data("arrays", **data_options))
+    assert backup_path.read_bytes() == content
     for one, other in zip(read_variables(model), before, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_damaged_backup_is_refused(interrupted, trained, tmp_path):
-    content = interrupted.read_bytes()
-    path = tmp_path / interrupted.name
+def test_a_damaged_backup_is_refused(backup_path, trainer, tmp_path):
+    content = backup_path.read_bytes()
+    path = tmp_path / backup_path.name
     for place in range(0, len(content), 997):
         changed = bytearray(content)
         changed[place] ^= 4
         path.write_bytes(changed if place else b"")
         with pytest.raises(ValueError, match="is damaged. Delete it to train"):
-            trained.train(tmp_path)
+            trainer.train(tmp_path)
 
 
 @pytest.mark.thorough
-def test_a_backup_that_fails_leaves_the_former(trained, uninterrupted, tmp_path, monkeypatch):
+def test_a_backup_that_fails_leaves_the_former(trainer, train_at_once, tmp_path, monkeypatch):
     def fail(*_):
         raise OSError("no space")
 
     full_disk = StopAt(4, "batch_end", lambda: monkeypatch.setattr("os.fsync", fail))
     with pytest.raises(OSError, match="no space"):
-        trained.train(tmp_path, callbacks=[full_disk])
+        trainer.train(tmp_path, callbacks=[full_disk])
     monkeypatch.undo()
     assert [path.name for path in tmp_path.iterdir()] == ["training.backup"]
-    assert_same(trained.resume(tmp_path), uninterrupted("arrays"))
+    assert_same(trainer.resume(tmp_path), train_at_once("arrays"))
 
 
-def test_an_epoch_that_ends_early_is_refused(trained, tmp_path):
+def test_an_epoch_that_ends_early_is_refused(trainer, tmp_path):
     """With as many steps as batches, `fit` reads all epochs from one iterator."""
     data = make_data("arrays")
 
     def fit(*callbacks):
         backup = BackupAndRestore(tmp_path, data, save_freq=1)
         options = {"shuffle": False, "verbose": 0, "steps_per_epoch": BATCHES, "epochs": EPOCHS}
-        trained.model.fit(data.dataset, callbacks=[*callbacks, backup], **options)
+        trainer.model.fit(data.dataset, callbacks=[*callbacks, backup], **options)
 
-    trained.reset()
+    trainer.reset()
     with pytest.raises(Stop):
         fit(StopAt(3))
     if keras.backend.backend() == "tensorflow":
@@ -276,10 +276,10 @@ def test_an_epoch_that_ends_early_is_refused(trained, tmp_path):
             fit()
 
 
-def test_other_data_of_fit_is_refused(trained, tmp_path):
+def test_other_data_of_fit_is_refused(trainer, tmp_path):
     data = make_data("arrays")
     with pytest.raises(ValueError, match="Received: 3 batches in an epoch of `fit`, 5 in `data`"):
-        trained.model.fit(
+        trainer.model.fit(
             data.dataset,
             steps_per_epoch=3,
             shuffle=False,

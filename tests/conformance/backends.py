@@ -45,7 +45,7 @@ def attach(array, mask):
     return _Attach(mask)(keras.ops.convert_to_tensor(array))
 
 
-def attached(tensor):
+def get_mask(tensor):
     """Returns the mask that a tensor carries, or None."""
     return getattr(tensor, "_keras_mask", None)
 
@@ -137,7 +137,7 @@ def _torch_gradients(call, layer, floats, loss):
     return outputs, given[: len(variables)], given[len(variables) :]
 
 
-def compiled(row, layer, call, xla):
+def compile_call(row, layer, call, xla):
     """Returns `call(data)` compiled for data like the row's, with masks.
 
     On TensorFlow once, for every batch and length; with `xla` by XLA. JAX knows XLA alone and

@@ -25,7 +25,7 @@ class Mask:
         covers: The input whose masked positions must not be read.
         zeros: Indices of the outputs that are exactly 0 where nothing is kept.
         by_position: Whether `zeros` speaks of each masked position of the output, or of the
-            batch rows where every position is masked.
+            batch elements where every position is masked.
         implicit: Whether a mask attached to the covered input means the same.
         passes: Indices of the outputs that carry the mask on when it came attached.
     """
@@ -154,7 +154,7 @@ def arrays(tensors):
 
 
 def mask_values(mask, sizes):
-    """Returns a mask whose batch rows are kept whole, kept in part, and empty."""
+    """Returns a mask whose batch elements are kept whole, kept in part, and empty."""
     shape = tuple(sizes[axis] for axis in mask.axes)
     last = np.arange(shape[-1])
     kept = np.array([shape[-1], 2, 0])[np.arange(shape[0]) % 3]

@@ -933,6 +933,6 @@ TABLE = [
 MASKED = [(row, name) for row in TABLE for name in row.masks]
 
 
-def masked_id(value):
+def name_row_or_mask(value):
     """Returns the name of a row or of a mask, for the ids of tests."""
     return str(value)

@@ -50,7 +50,7 @@ HEADLESS = [name for name in MECHANISMS if name != "MultiHeadAttention"]
 SYMBOLIC = pytest.mark.parametrize("symbolic", [False, True], ids=["eager", "symbolic"])
 
 
-def _given(symbolic, *tensors):
+def _make_inputs(symbolic, *tensors):
     return [keras.Input(t.shape[1:], t.shape[0]) if symbolic else t for t in tensors]
 
 
@@ -69,7 +69,7 @@ def _weights(layer, *tensors, **masks):
 def test_a_list_of_tensors_is_refused_with_the_call_to_make(name, symbolic):
     layer = (MECHANISMS | OTHERS)[name]()
     with pytest.raises(ValueError, match="one by one, .* call `layer\\(.*Received: \\w+=\\[a tens"):
-        layer(_given(symbolic, QUERY, VALUE))
+        layer(_make_inputs(symbolic, QUERY, VALUE))
 
 
 def _takes_a_list(layer):
@@ -94,7 +94,7 @@ def test_every_layer_refuses_a_list_and_a_tensor_that_is_missing(row):
 @READING
 @SYMBOLIC
 def test_a_list_of_masks_is_refused_with_the_names_of_ours(name, symbolic):
-    query, value = _given(symbolic, QUERY, VALUE)
+    query, value = _make_inputs(symbolic, QUERY, VALUE)
     masks = [QUERY_MASK, VALUE_MASK]
     with pytest.raises(ValueError, match="pass `query_mask=...`, `value_mask=...`"):
         MECHANISMS[name]()(query, value, mask=masks)
@@ -234,7 +234,7 @@ def test_self_attention_takes_a_mask_without_a_batch(window):
 @READING
 @SYMBOLIC
 def test_a_mask_of_keys_is_none_of_pairs(name, symbolic):
-    query, value = _given(symbolic, QUERY, VALUE)
+    query, value = _make_inputs(symbolic, QUERY, VALUE)
     with pytest.raises(ValueError, match="\\(batch, key\\), is `value_mask`.*Received: attenti"):
         MECHANISMS[name]()(query, value, attention_mask=VALUE_MASK)
 
@@ -242,7 +242,7 @@ def test_a_mask_of_keys_is_none_of_pairs(name, symbolic):
 @pytest.mark.parametrize("name", HEADLESS)
 @SYMBOLIC
 def test_a_mask_of_heads_is_refused_where_there_are_none(name, symbolic):
-    query, value = _given(symbolic, QUERY, VALUE)
+    query, value = _make_inputs(symbolic, QUERY, VALUE)
     with pytest.raises(ValueError, match="`attention_mask\\[:, 0\\]`.*Received: attention_mask.sh"):
         MECHANISMS[name]()(query, value, attention_mask=PAIRS[:, :1])
 

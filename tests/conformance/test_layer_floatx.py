@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from backends import compiled, gradients, outputs_and_gradients, tensorflow_only
+from backends import compile_call, gradients, outputs_and_gradients, tensorflow_only
 from layer_rows import Row, arrays
 from layer_table import READ, TABLE
 from tf_or_skip import tf
@@ -60,7 +60,7 @@ def test_outputs_and_gradients_are_those_of_float32(row):
 @ROWS
 def test_a_graph_of_unknown_sizes_gives_the_same(row):
     layer, data = row.built(), row.data(masks=True)
-    run = compiled(row, layer, lambda data: gradients(row, layer, data), xla=False)
+    run = compile_call(row, layer, lambda data: gradients(row, layer, data), xla=False)
     expected = outputs_and_gradients(row, layer, data)
     for one, other in zip(arrays(run(data)), sum(expected, []), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-9)

@@ -3,24 +3,24 @@
 import keras
 import numpy as np
 import pytest
-from backends import assert_equal, attach, attached
+from backends import assert_equal, attach, get_mask
 from layer_rows import arrays
-from layer_table import TABLE, masked_id
+from layer_table import TABLE, name_row_or_mask
 
 IMPLICIT = [(row, name) for row in TABLE for name, mask in row.masks.items() if mask.implicit]
 ROWS = pytest.mark.parametrize(
     "row", [row for row in TABLE if any(mask.implicit for mask in row.masks.values())], ids=str
 )
-ROWS_AND_MASKS = pytest.mark.parametrize(("row", "name"), IMPLICIT, ids=masked_id)
+ROWS_AND_MASKS = pytest.mark.parametrize(("row", "name"), IMPLICIT, ids=name_row_or_mask)
 
 
 def without_explicit(row, data, names):
     """Returns the data with those masks attached to what they cover instead."""
-    data = {**data, **_attached(row, data, names)}
+    data = {**data, **_attach_masks(row, data, names)}
     return {name: value for name, value in data.items() if name not in names}
 
 
-def _attached(row, data, names):
+def _attach_masks(row, data, names):
     covers = {name: row.masks[name].covers for name in names}
     return {
         covered: attach(data[covered], keras.ops.convert_to_tensor(data[name]))
@@ -36,10 +36,10 @@ def test_a_mask_attached_to_an_input_is_read_and_stays_there(row, name):
     for data in (alone, everything):
         expected = arrays(row.call(layer, data))
         implicit = without_explicit(row, data, [name])
-        mask = attached(implicit[covered])
+        mask = get_mask(implicit[covered])
         for _ in range(2):
             assert_equal(arrays(row.call(layer, implicit)), expected)
-            assert attached(implicit[covered]) is mask
+            assert get_mask(implicit[covered]) is mask
 
 
 @ROWS_AND_MASKS
@@ -56,9 +56,9 @@ def test_the_outputs_that_keep_the_axes_of_a_mask_carry_it_on(row, name):
     data = without_explicit(row, {key: data[key] for key in (*row.inputs, name)}, [name])
     for index, output in enumerate(row.call(row.built(), data)):
         if index in row.masks[name].passes:
-            np.testing.assert_array_equal(attached(output), attached(data[row.masks[name].covers]))
+            np.testing.assert_array_equal(get_mask(output), get_mask(data[row.masks[name].covers]))
         else:
-            assert attached(output) is None
+            assert get_mask(output) is None
 
 
 class Twice(keras.Model):

@@ -123,7 +123,7 @@ KINDS = {
 }
 
 
-def _drawn_by(make):
+def _list_initializers(make):
     """Returns the arguments of a layer that take an initializer of kernels or embeddings."""
     layer = make()
     if isinstance(layer, ka.MultiHeadAttention) and layer.scorer.name != "scaled_dot_scorer":
@@ -150,7 +150,7 @@ def _starts(layer):
 def test_no_two_weights_start_alike(name, kind):
     make, shapes = MADE[name]
     keras.utils.set_random_seed(1)
-    layer = make(**dict.fromkeys(_drawn_by(make), KINDS[kind]()))
+    layer = make(**dict.fromkeys(_list_initializers(make), KINDS[kind]()))
     layer.build(*SHAPES[shapes])
     starts = _starts(layer)
     assert starts

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from backends import assert_equal, outputs_and_gradients, policies
 from layer_rows import arrays
-from layer_table import MASKED, TABLE, masked_id
+from layer_table import MASKED, TABLE, name_row_or_mask
 
-ROWS_AND_MASKS = pytest.mark.parametrize(("row", "name"), MASKED, ids=masked_id)
+ROWS_AND_MASKS = pytest.mark.parametrize(("row", "name"), MASKED, ids=name_row_or_mask)
 ROWS_WITH_MASKS = pytest.mark.parametrize("row", [row for row in TABLE if row.masks], ids=str)
 
 

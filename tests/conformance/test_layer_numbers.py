@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from backends import BACKEND, compiled, means, outputs_and_gradients, policies
+from backends import BACKEND, compile_call, means, outputs_and_gradients, policies
 from layer_rows import SIZES, arrays
 from layer_table import TABLE
 
@@ -51,7 +51,7 @@ def test_graphs_and_subclassed_models_compute_what_eager_calls_do(row, xla):
     if not xla and BACKEND != "tensorflow":
         pytest.skip(f"a graph without XLA is TensorFlow's; the backend is {BACKEND}")
     layer = row.built()
-    run = compiled(row, layer, Subclassed(row, layer), xla)
+    run = compile_call(row, layer, Subclassed(row, layer), xla)
     for sizes in SIZES[:1] if xla else SIZES[:2]:
         data = row.data(sizes, masks=True)
         for one, other in zip(arrays(run(data)), arrays(row.call(layer, data)), strict=True):

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from backends import compiled, gradients, tensorflow_only
+from backends import compile_call, gradients, tensorflow_only
 from layer_rows import arrays
 from layer_table import TABLE
 from tf_or_skip import tf
@@ -56,7 +56,7 @@ def test_gradients_are_those_without_recomputation(row, xla):
     layer.set_weights(plain.get_weights())
     results = []
     for one in (plain, layer):
-        run = compiled(row, one, lambda data, one=one: gradients(row, one, data), xla)
+        run = compile_call(row, one, lambda data, one=one: gradients(row, one, data), xla)
         results.append(arrays(run(data)))
     for one, other in zip(*results, strict=True):
         scale = max(1.0, np.abs(other).max())

@@ -10,7 +10,7 @@ from layer_rows import arrays
 from layer_table import TABLE
 
 
-def _drawing(row, seed=1):
+def _build_noisy_layer(row, seed=1):
     """Returns the row's layer that draws while training, built, weights following from `seed`."""
     row = row if row.noisy is None else dataclasses.replace(row, make=row.noisy)
     return row.build_new(seed)
@@ -38,7 +38,7 @@ def test_every_layer_with_a_seed_has_a_row_that_draws():
 
 @ROWS
 def test_the_same_seed_draws_the_same_and_the_next_call_something_else(row):
-    one, other, data = _drawing(row), _drawing(row), row.data()
+    one, other, data = _build_noisy_layer(row), _build_noisy_layer(row), row.data()
     first, second = (arrays(row.call(one, data, training=True)) for _ in range(2))
     assert_equal(arrays(row.call(other, data, training=True)), first)
     assert_equal(arrays(row.call(other, data, training=True)), second)
@@ -47,7 +47,7 @@ def test_the_same_seed_draws_the_same_and_the_next_call_something_else(row):
 
 @ROWS
 def test_nothing_is_drawn_outside_training(row):
-    layer, data = _drawing(row), row.data()
+    layer, data = _build_noisy_layer(row), row.data()
     states = [np.array(v) for v in layer.variables]
     for flags in ({}, {"training": False}):
         first, second = (arrays(row.call(layer, data, **flags)) for _ in range(2))

@@ -71,7 +71,7 @@ def _sizes(axes):
     return tuple(SIZES[0].get(axis, axis) for axis in axes)
 
 
-def _changed(shapes):
+def _change_shapes(shapes):
     """Yields shapes of which one has another rank, or another size on one axis."""
     for name, shape in shapes.items():
         if isinstance(shape, list):
@@ -119,7 +119,7 @@ def test_shapes_and_symbols_are_refused_as_the_call_refuses(row):
     shapes, layer = _shapes(row), row.make()
     layer(*_arrays(shapes), **row.flags)
     refused = 0
-    for changed in _changed(shapes):
+    for changed in _change_shapes(shapes):
         by_shape = _refusal(layer.compute_output_shape, *changed.values())
         by_symbol = _refusal(layer.compute_output_spec, *_symbols(changed))
         assert by_shape == by_symbol, changed
@@ -132,7 +132,7 @@ def test_shapes_and_symbols_are_refused_as_the_call_refuses(row):
 @EVERY
 def test_a_refusal_leaves_nothing_behind(row):
     shapes, layer = _shapes(row), row.make()
-    for changed in _changed(shapes):
+    for changed in _change_shapes(shapes):
         if _refusal(layer.compute_output_spec, *_symbols(changed)) is not None:
             assert _refusal(layer, *_arrays(changed)) is not None
     layer(*_arrays(shapes), **row.flags)

@@ -27,7 +27,7 @@ def _arguments(method, data):
     return {name: data[name] for name in inspect.signature(method).parameters if name in data}
 
 
-def _prepared(row, policy, *, without=()):
+def _prepare_layer(row, policy, *, without=()):
     """Returns a layer, its data as tensors, what it prepared of them, and its call's outputs."""
     layer = row.built(dtype=policy)
     data = {k: v for k, v in row.data(masks=True).items() if k not in without}
@@ -48,14 +48,14 @@ def _assert_close(results, expected):
 @_rows_with("prepare", "attend")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_prepare_and_attend_equal_the_call(row, policy):
-    layer, data, prepared, expected = _prepared(row, policy, without=("query_mask",))
+    layer, data, prepared, expected = _prepare_layer(row, policy, without=("query_mask",))
     _assert_close(layer.attend(**_arguments(layer.attend, data), prepared=prepared), expected)
 
 
 @_rows_with("prepare", "score")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_prepare_and_score_equal_the_call(row, policy):
-    layer, data, prepared, expected = _prepared(row, policy)
+    layer, data, prepared, expected = _prepare_layer(row, policy)
     asked = {k: keras.ops.cast(v, layer.compute_dtype) for k, v in data.items() if k != "key"}
     step = len(row.inputs["query"]) == 2
     if step:
@@ -73,7 +73,7 @@ STEP_ROUNDING = {"float32": 1e-5, "mixed_float16": 2e-2, "mixed_bfloat16": 2e-2}
 def test_steps_equal_the_call(row, policy):
     name = next(iter(row.inputs))
     masks = [mask for mask in row.masks if row.masks[mask].covers == name]
-    layer, data, memory, expected = _prepared(row, policy, without=masks)
+    layer, data, memory, expected = _prepare_layer(row, policy, without=masks)
     state, steps = layer.start(memory), []
     for index in range(data[name].shape[1]):
         results = layer.step(data[name][:, index], state, memory)

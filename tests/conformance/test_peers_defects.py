@@ -8,7 +8,7 @@ ours computes is not observable; that inference does not depend on the rate is.
 import keras
 import numpy as np
 import pytest
-from backends import attach, attached, means, outputs_and_gradients
+from backends import attach, get_mask, means, outputs_and_gradients
 from layer_rows import Mask, Row, arrays
 from seeds import set_seed
 
@@ -80,16 +80,16 @@ def test_a_mask_survives_a_call(name):
     """Keras' multi-head layer sets the mask of its query to None."""
     query = attach(QUERY, np.ones((B, T), bool))
     value = attach(VALUE, keras.ops.convert_to_tensor(KEPT))
-    masks = attached(query), attached(value)
+    masks = get_mask(query), get_mask(value)
     layer = MECHANISMS[name]()
     layer(query, value)
-    assert (attached(query), attached(value)) == masks
+    assert (get_mask(query), get_mask(value)) == masks
     same = attach(_random(B, S, 4), keras.ops.convert_to_tensor(KEPT))
-    mask = attached(same)
+    mask = get_mask(same)
     layer = MECHANISMS[name]()
     layer(same, same)
     layer(same, same, return_attention_scores=True)
-    assert attached(same) is mask
+    assert get_mask(same) is mask
 
 
 class TwoInARow(keras.Model):

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from conv_reference import gated_in_numpy, linear_in_numpy
+from conv_reference import gate_in_numpy, linear_in_numpy
 from finite_differences import assert_gradients_are_right
 from seeds import set_seed
 from tf_or_skip import tf
@@ -28,7 +28,7 @@ def make_block(*arguments, **options):
 
 
 def block_in_numpy(block, z):
-    y = gated_in_numpy(z, *linear_in_numpy(block.convolution), block.kernel_size, block.causal)
+    y = gate_in_numpy(z, *linear_in_numpy(block.convolution), block.kernel_size, block.causal)
     if block.projection is not None:
         kernel, bias = linear_in_numpy(block.projection)
         z = z @ kernel + bias

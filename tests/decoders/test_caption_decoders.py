@@ -23,7 +23,7 @@ DECODERS = {
 }
 
 
-def _made(name, **options):
+def _make_decoder(name, **options):
     set_seed(1)
     decoder = DECODERS[name](**{"dtype": "float64", **options})
     decoder.build(IDS.shape, MEMORY.shape)
@@ -79,7 +79,7 @@ def _soft_in_numpy(decoder):
 
 
 def test_show_attend_and_tell_computes_what_the_paper_says():
-    decoder = _made("soft")
+    decoder = _make_decoder("soft")
     logits, alignment = decoder(IDS, MEMORY, memory_mask=MASK, return_attention_scores=True)
     expected, alphas = _soft_in_numpy(decoder)
     np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-5)  # logits are float32
@@ -87,7 +87,7 @@ def test_show_attend_and_tell_computes_what_the_paper_says():
 
 
 def test_show_and_tell_reads_the_picture_before_the_words():
-    decoder = _made("told")
+    decoder = _make_decoder("told")
     table, cell = np.array(decoder.embedding.embeddings), decoder.recurrence.cell
     expected = np.zeros((B, T, V))
     for row in range(B):
@@ -104,7 +104,7 @@ def test_show_and_tell_reads_the_picture_before_the_words():
 @pytest.mark.parametrize("name", DECODERS)
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
 def test_steps_equal_the_full_call_with_padding_and_reordered_beams(name, policy):
-    decoder = _made(name, dtype=policy)
+    decoder = _make_decoder(name, dtype=policy)
     memory, mask = tf.constant(MEMORY, "float32"), tf.constant(MASK)
     check_decoder(decoder, IDS, memory, memory_mask=mask)
     state = [np.random.RandomState(n).randn(B, N).astype("float32") for n in (1, 2)]
@@ -114,7 +114,7 @@ def test_steps_equal_the_full_call_with_padding_and_reordered_beams(name, policy
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["soft", "told"])
 def test_gradients_of_every_weight_are_right(name):
-    decoder, memory = _made(name), tf.constant(MEMORY)
+    decoder, memory = _make_decoder(name), tf.constant(MEMORY)
 
     @tf.function
     def call():
@@ -130,7 +130,7 @@ def test_gradients_of_every_weight_are_right(name):
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_masked_locations_may_hold_anything_and_none_at_all_gives_finite_numbers(name):
-    decoder = _made(name)
+    decoder = _make_decoder(name)
     logits = decoder(IDS, MEMORY, memory_mask=MASK)
     junk = np.where(MASK[:, :, None], MEMORY, np.nan)
     np.testing.assert_array_equal(decoder(IDS, junk, memory_mask=MASK), logits)
@@ -144,7 +144,7 @@ def test_masked_locations_may_hold_anything_and_none_at_all_gives_finite_numbers
 
 
 def test_hard_attention_tells_what_reinforce_needs():
-    decoder = _made("hard")
+    decoder = _make_decoder("hard")
     _, weights, auxiliary_outputs = decoder(
         IDS, MEMORY, memory_mask=MASK, return_attention_scores=True, return_auxiliary_outputs=True
     )
@@ -156,7 +156,7 @@ def test_hard_attention_tells_what_reinforce_needs():
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_decoder_comes_back_from_its_config(name):
-    decoder = _made(name)
+    decoder = _make_decoder(name)
     again = type(decoder).from_config(decoder.get_config())
     again.build(IDS.shape, MEMORY.shape)
     again.set_weights(decoder.get_weights())

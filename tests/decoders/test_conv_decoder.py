@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from conv_reference import gated_in_numpy, linear_in_numpy
+from conv_reference import gate_in_numpy, linear_in_numpy
 from seeds import set_seed
 from tf_or_skip import tf
 
@@ -29,7 +29,7 @@ KINDS = {
 }
 
 
-def made(kind="code", **options):
+def make_decoder(kind="code", **options):
     set_seed(1)
     decoder = ConvDecoder(V, F, **{"convolutions": LAYERS, **KINDS[kind], **options})
     decoder.build(IDS.shape, MEMORY.shape)
@@ -41,13 +41,13 @@ def made(kind="code", **options):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
 def test_steps_equal_the_full_call_with_padding_and_reordered_beams(kind, policy):
-    decoder = made(kind, dtype=policy)
+    decoder = make_decoder(kind, dtype=policy)
     check_decoder(decoder, IDS, tf.constant(MEMORY), memory_mask=tf.constant(MASK))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_alignment_of_the_steps_is_that_of_the_full_call(kind):
-    decoder = made(kind)
+    decoder = make_decoder(kind)
     _, alignment = decoder(IDS, MEMORY, memory_mask=MASK, return_attention_scores=True)
     memory = decoder.prepare(tf.constant(MEMORY), tf.constant(MASK))
     state = decoder.start(memory, max_length=T)
@@ -72,7 +72,7 @@ def decoder_in_numpy(decoder, ids, memory, scaling, attending):
     g = words[ids] + places[: len(ids)]
     h, weights = linear(decoder.input_projection, g), {}
 
-    def attended(layer, y, index):
+    def attend(layer, y, index):
         attention, outputs, rows = layer.attention, [], []
         for i in range(len(y)):
             d = (linear(attention.query_map, y[i]) + g[i]) * half
@@ -86,14 +86,14 @@ def decoder_in_numpy(decoder, ids, memory, scaling, attending):
 
     for index, layer in enumerate(decoder.layers):
         block = layer.block
-        y = gated_in_numpy(h, *linear_in_numpy(block.convolution), block.kernel_size, True)
+        y = gate_in_numpy(h, *linear_in_numpy(block.convolution), block.kernel_size, True)
         residual = h if block.projection is None else linear(block.projection, h)
         if scaling == "code":
-            y = attended(layer, y, index) if index in attending else y
+            y = attend(layer, y, index) if index in attending else y
             h = (y + residual) * np.sqrt(0.5)
         else:
             h = (y + residual) * np.sqrt(0.5)
-            h = attended(layer, h, index) if index in attending else h
+            h = attend(layer, h, index) if index in attending else h
     return linear(decoder.logits, linear(decoder.output_projection, h)), weights
 
 
@@ -101,7 +101,7 @@ def decoder_in_numpy(decoder, ids, memory, scaling, attending):
 @pytest.mark.parametrize("attending", [[0, 1, 2], [2], [0, 1]])
 @pytest.mark.parametrize("scaling", ["code", "paper"])
 def test_it_computes_what_the_paper_says(scaling, attending, normalized):
-    decoder = made(
+    decoder = make_decoder(
         scaling=scaling,
         attention_layers=attending,
         weight_normalization=normalized,
@@ -119,7 +119,7 @@ def test_it_computes_what_the_paper_says(scaling, attending, normalized):
 
 def test_the_alignment_of_one_layer_can_be_chosen():
     def alignment(choice):
-        decoder = made(alignment_layer=choice)
+        decoder = make_decoder(alignment_layer=choice)
         return np.array(decoder(IDS, MEMORY, return_attention_scores=True)[1])
 
     layers = [alignment(index) for index in range(3)]
@@ -129,9 +129,9 @@ def test_the_alignment_of_one_layer_can_be_chosen():
 
 
 def test_a_memory_without_embeddings_is_projected_and_e_is_zero():
-    plain = made("projected")
+    plain = make_decoder("projected")
     kernel, bias = linear_in_numpy(plain.memory_projection)
-    beside = made("paper")
+    beside = make_decoder("paper")
     weights = {w.path: w for w in plain.weights if "memory_projection" not in w.path}
     beside.set_weights([np.array(w) for w in weights.values()])
     memory = np.concatenate([MEMORY @ kernel + bias, np.zeros((B, S, F))], axis=-1)
@@ -145,7 +145,7 @@ def test_a_memory_without_embeddings_is_projected_and_e_is_zero():
 
 @pytest.mark.parametrize("kind", ["code", "paper"])
 def test_a_token_changes_nothing_before_it_and_something_from_it_on(kind):
-    decoder, changed = made(kind), IDS.copy()
+    decoder, changed = make_decoder(kind), IDS.copy()
     changed[:, 2] = 8
     moved = np.any(np.array(decoder(changed, MEMORY)) != np.array(decoder(IDS, MEMORY)), axis=-1)
     assert not moved[:, :2].any() and moved[:, 2:].all()
@@ -162,7 +162,7 @@ def test_the_gradient_of_the_outputs_is_scaled_and_that_of_the_embeddings_is_not
         return np.split(np.array(tape.gradient(loss, memory)), 2, axis=-1)
 
     for kind, layers, share in [("code", 3, 0.5), ("paper", 3, 1.0), ("one attends", 1, 0.5)]:
-        decoder = made(kind)
+        decoder = make_decoder(kind)
         assert decoder.gradient_scaling.factor == share / layers
         z, e = gradients(decoder)
         decoder.gradient_scaling.factor = 1.0
@@ -171,9 +171,9 @@ def test_the_gradient_of_the_outputs_is_scaled_and_that_of_the_embeddings_is_not
         np.testing.assert_allclose(e, whole_e, rtol=1e-5, atol=1e-6)
 
 
-def sharpened():
+def make_sharp_decoder():
     """A decoder whose choices depend on the source."""
-    decoder = made()
+    decoder = make_decoder()
     for weight in decoder.weights:
         if weight.name == "bias":
             weight.assign(np.zeros(weight.shape))
@@ -183,7 +183,7 @@ def sharpened():
 
 
 def test_a_search_finds_in_a_batch_what_it_finds_alone_and_scores_it_alike():
-    decoder = sharpened()
+    decoder = make_sharp_decoder()
 
     def search(rows):
         memory = decoder.prepare(tf.constant(MEMORY[rows]), tf.constant(MASK[rows]))
@@ -203,7 +203,7 @@ def test_a_search_finds_in_a_batch_what_it_finds_alone_and_scores_it_alike():
 
 @pytest.mark.thorough
 def test_a_search_compiles_for_unknown_batch_and_length():
-    decoder = made()
+    decoder = make_decoder()
 
     @tf.function(
         input_signature=[tf.TensorSpec([None, None, 2 * F]), tf.TensorSpec([None, None], tf.bool)],
@@ -221,15 +221,15 @@ def test_a_search_compiles_for_unknown_batch_and_length():
 
 
 def test_dropout_acts_in_training_alone_and_follows_its_seed():
-    first, again = (np.array(made("dropout")(IDS, MEMORY, training=True)) for _ in range(2))
+    first, again = (np.array(make_decoder("dropout")(IDS, MEMORY, training=True)) for _ in range(2))
     np.testing.assert_array_equal(first, again)
-    decoder = made("dropout")
+    decoder = make_decoder("dropout")
     assert not np.allclose(first, decoder(IDS, MEMORY), atol=1e-2)
     np.testing.assert_array_equal(decoder(IDS, MEMORY), decoder(IDS, MEMORY, training=False))
 
 
 def test_an_initial_state_is_taken_and_not_used():
-    decoder, state = made(), np.ones((B, 3), "float32")
+    decoder, state = make_decoder(), np.ones((B, 3), "float32")
     np.testing.assert_array_equal(decoder(IDS, MEMORY, initial_state=state), decoder(IDS, MEMORY))
     check_decoder(decoder, IDS, tf.constant(MEMORY), initial_state=tf.constant(state))
 
@@ -245,7 +245,7 @@ def test_the_embedding_of_the_padding_begins_at_zero():
 
 
 def test_steps_beyond_the_learned_positions_are_refused():
-    decoder = made(max_length=T)
+    decoder = make_decoder(max_length=T)
     memory = decoder.prepare(tf.constant(MEMORY))
     with pytest.raises(ValueError, match="learned 5 positions.*larger `max_length`.*max_length=6"):
         decoder.start(memory, max_length=6)
@@ -276,7 +276,7 @@ def step(decoder, ids):
 @pytest.mark.parametrize(("run", "message"), BAD, ids=[message for _, message in BAD])
 def test_bad_input_says_what_was_expected(run, message):
     with pytest.raises(ValueError, match=message):
-        run(made())
+        run(make_decoder())
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ DECODERS = {
 }
 
 
-def _made(name, **options):
+def _make_decoder(name, **options):
     set_seed(1)
     decoder = DECODERS[name](**{"dtype": "float64", **options})
     decoder.build(IDS.shape, MEMORY.shape)
@@ -43,13 +43,13 @@ def _state(decoder, rows=B):
 
 @pytest.fixture(params=DECODERS)
 def decoder(request):
-    return _made(request.param)
+    return _make_decoder(request.param)
 
 
 @pytest.mark.parametrize("name", DECODERS)
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
 def test_steps_equal_the_full_call_with_padding_and_reordered_beams(name, policy):
-    decoder = _made(name, dtype=policy)
+    decoder = _make_decoder(name, dtype=policy)
     memory, mask = tf.constant(MEMORY, "float32"), tf.constant(MASK)
     check_decoder(decoder, IDS, memory, memory_mask=mask)
     check_decoder(decoder, IDS, memory, memory_mask=mask, initial_state=_state(decoder))
@@ -83,14 +83,14 @@ def _summary_in_numpy(decoder, ids, memory, mask):
 
 @pytest.mark.parametrize("name", ["summary", "summary-authors"])
 def test_the_summary_decoder_computes_what_the_paper_says(name):
-    decoder = _made(name)
+    decoder = _make_decoder(name)
     logits = decoder(IDS, MEMORY, memory_mask=MASK)
     expected = _summary_in_numpy(decoder, IDS, MEMORY, MASK)
     np.testing.assert_allclose(logits, expected, rtol=1e-6, atol=1e-6)  # logits are float32
 
 
 def test_the_stacked_decoder_computes_what_the_paper_says():
-    decoder = _made("seq2seq")
+    decoder = _make_decoder("seq2seq")
     state = _state(decoder)
     table = np.array(decoder.embedding.embeddings)
     expected = np.zeros((B, T, V))
@@ -130,7 +130,7 @@ def test_gradients_of_every_weight_are_right(decoder):
 
 @pytest.mark.parametrize("name", ["summary", "summary-authors"])
 def test_the_summary_is_that_of_the_last_real_position(name):
-    decoder = _made(name)
+    decoder = _make_decoder(name)
     logits = decoder(IDS, MEMORY, memory_mask=MASK)
     junk = np.where(MASK[:, :, None], MEMORY, np.nan)
     np.testing.assert_array_equal(decoder(IDS, junk, memory_mask=MASK), logits)
@@ -164,7 +164,7 @@ def test_the_alignment_is_zero_and_knows_the_source(decoder):
 
 
 def test_every_layer_begins_from_its_own_state():
-    decoder = _made("seq2seq")
+    decoder = _make_decoder("seq2seq")
     state = _state(decoder)
     whole = decoder(IDS, MEMORY, initial_state=state)
     for layer in range(2):
@@ -199,27 +199,27 @@ def test_every_score_of_a_beam_is_that_of_scoring_its_ids(decoder):
 @pytest.mark.parametrize("name", ["summary", "seq2seq"])
 def test_dropout_acts_in_training_alone_and_follows_its_seed(name):
     def draws():
-        decoder = _made(name, dropout=0.4, seed=3)
+        decoder = _make_decoder(name, dropout=0.4, seed=3)
         return [np.array(decoder(IDS, MEMORY, training=True)) for _ in range(2)]
 
     (first, second), (again, _) = draws(), draws()
     np.testing.assert_array_equal(first, again)
     assert not np.allclose(first, second)
-    decoder = _made(name, dropout=0.4, seed=3)
-    np.testing.assert_array_equal(decoder(IDS, MEMORY), _made(name)(IDS, MEMORY))
+    decoder = _make_decoder(name, dropout=0.4, seed=3)
+    np.testing.assert_array_equal(decoder(IDS, MEMORY), _make_decoder(name)(IDS, MEMORY))
 
 
 def test_a_stack_carries_its_state_in_its_own_precision():
     # It was float32 whatever the cells', so that a float64 stack had errors of 1e-3 in gradients.
     for policy, dtype in (("float64", "float64"), ("mixed_bfloat16", "bfloat16")):
-        decoder = _made("seq2seq", dtype=policy)
+        decoder = _make_decoder("seq2seq", dtype=policy)
         state = decoder.start(decoder.prepare(tf.constant(MEMORY)))
         leaves = keras.tree.flatten(state["cell"])
         assert {keras.backend.standardize_dtype(leaf.dtype) for leaf in leaves} == {dtype}
 
 
 def test_layers_above_the_first_drop_from_what_they_read():
-    rates = [cell.dropout for cell in _made("seq2seq", dropout=0.4).cells]
+    rates = [cell.dropout for cell in _make_decoder("seq2seq", dropout=0.4).cells]
     assert rates == [0.0, 0.4]
 
 
@@ -235,8 +235,8 @@ def test_layers_above_the_first_drop_from_what_they_read():
             "`decoder_start_id`.*decoder_start_id=0",
         ),
         (lambda: Seq2SeqDecoder(V, E, N, cells="lstm"), "`cell` to be a Keras cell.*'lstm'"),
-        (lambda: _made("seq2seq")(IDS, MEMORY, initial_state=MEMORY[:, 0]), "of 4 tensor"),
-        (lambda: _made("summary").prepare(keras.Input((S, M))), "work on values"),
+        (lambda: _make_decoder("seq2seq")(IDS, MEMORY, initial_state=MEMORY[:, 0]), "of 4 tensor"),
+        (lambda: _make_decoder("summary").prepare(keras.Input((S, M))), "work on values"),
     ],
 )
 def test_bad_input_says_what_was_expected(run, message):

@@ -25,7 +25,7 @@ MEMORY = np.random.RandomState(0).randn(B, S, K + D)
 STATE = [np.random.RandomState(seed).randn(B, N) for seed in (1, 2)]
 
 
-def _made(**options):
+def _make_decoder(**options):
     set_seed(1)
     decoder = KeyValueDecoder(V, N, D, **{"dtype": "float64", **options})
     decoder.build(IDS.shape, MEMORY.shape)
@@ -77,7 +77,7 @@ def _in_numpy(decoder, memory, mask, state):
 
 
 def test_the_decoder_computes_what_the_paper_says():
-    decoder = _made()
+    decoder = _make_decoder()
     found = decoder(
         IDS, MEMORY, initial_state=STATE, memory_mask=MASK, return_attention_scores=True
     )
@@ -91,14 +91,14 @@ def test_the_decoder_computes_what_the_paper_says():
     "make", [lambda **_: None, lambda **o: LuongAttention(**o), lambda **o: LocalAttention(3, **o)]
 )
 def test_steps_equal_the_full_call_with_padding_and_reordered_beams(policy, make):
-    decoder = _made(dtype=policy, attention=make(dtype=policy))
+    decoder = _make_decoder(dtype=policy, attention=make(dtype=policy))
     memory, mask = tf.constant(MEMORY, "float32"), tf.constant(MASK)
     check_decoder(decoder, IDS, memory, memory_mask=mask)
     check_decoder(decoder, IDS, memory, memory_mask=mask, initial_state=STATE)
 
 
 def test_keys_decide_where_and_values_what():
-    decoder = _made()
+    decoder = _make_decoder()
     other = np.random.RandomState(5).randn(*MEMORY.shape)
     logits, alignment = decoder(IDS, MEMORY, return_attention_scores=True)
     values_changed = np.concatenate([MEMORY[..., :K], other[..., K:]], axis=-1)
@@ -115,7 +115,7 @@ def test_keys_decide_where_and_values_what():
 
 
 def test_target_ids_change_nothing_and_a_search_runs():
-    decoder = _made(dtype="float32")
+    decoder = _make_decoder(dtype="float32")
     memory = tf.constant(MEMORY, "float32")
     np.testing.assert_array_equal(decoder(IDS, memory), decoder((IDS + 1) % V, memory))
     mask = tf.constant(MASK)
@@ -134,16 +134,16 @@ def test_target_ids_change_nothing_and_a_search_runs():
 
 
 def test_dropout_acts_in_training_only():
-    decoder = _made(dropout=0.5, seed=3)
+    decoder = _make_decoder(dropout=0.5, seed=3)
     np.testing.assert_array_equal(decoder(IDS, MEMORY), decoder(IDS, MEMORY, training=False))
     assert np.abs(decoder(IDS, MEMORY, training=True) - decoder(IDS, MEMORY)).max() > 1e-4
 
 
 def test_the_dropout_and_the_auxiliary_outputs_of_the_attention_are_used():
-    decoder = _made(attention=BahdanauAttention(N, dropout=0.5, seed=3, dtype="float64"))
+    decoder = _make_decoder(attention=BahdanauAttention(N, dropout=0.5, seed=3, dtype="float64"))
     np.testing.assert_array_equal(decoder(IDS, MEMORY), decoder(IDS, MEMORY, training=False))
     assert np.abs(decoder(IDS, MEMORY, training=True) - decoder(IDS, MEMORY)).max() > 1e-4
-    decoder = _made(attention=HardAttention(N, dtype="float64"))
+    decoder = _make_decoder(attention=HardAttention(N, dtype="float64"))
     _, auxiliary_outputs = decoder(IDS, MEMORY, training=True, return_auxiliary_outputs=True)
     shapes = {name: tuple(value.shape) for name, value in auxiliary_outputs.items()}
     assert shapes == {"log_alpha": (B, T), "entropy": (B, T)}
@@ -169,11 +169,13 @@ def test_a_memory_without_keys_is_refused():
     with pytest.raises(ValueError, match=message):
         decoder(IDS, MEMORY[..., :D])
     with pytest.raises(ValueError, match="`initial_state` of 2 tensor"):
-        _made()(IDS, MEMORY, initial_state=STATE[:1])
+        _make_decoder()(IDS, MEMORY, initial_state=STATE[:1])
 
 
 def test_a_reloaded_decoder_is_the_same():
-    decoder = _made(attention=LuongAttention("concat", units=3, dtype="float64"), dropout=0.25)
+    decoder = _make_decoder(
+        attention=LuongAttention("concat", units=3, dtype="float64"), dropout=0.25
+    )
     copy = KeyValueDecoder.from_config(decoder.get_config())
     copy.build(IDS.shape, MEMORY.shape)
     copy.set_weights(decoder.get_weights())

@@ -65,7 +65,7 @@ DECODERS = {
 PLAIN = ("bahdanau-current", "bahdanau-previous", "luong-stack", "luong-no-feeding")
 
 
-def _made(name, **options):
+def _make_decoder(name, **options):
     set_seed(1)
     decoder = DECODERS[name](**options)
     decoder.build(IDS.shape, MEMORY.shape)
@@ -74,7 +74,7 @@ def _made(name, **options):
 
 @pytest.fixture(params=DECODERS)
 def decoder(request):
-    return _made(request.param)
+    return _make_decoder(request.param)
 
 
 def _initial_state(decoder):
@@ -86,7 +86,7 @@ def _initial_state(decoder):
 @pytest.mark.parametrize("name", DECODERS)
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
 def test_steps_equal_the_full_call_with_padding_and_reordered_beams(name, policy):
-    decoder = _made(name, dtype=policy)
+    decoder = _make_decoder(name, dtype=policy)
     check_decoder(
         decoder,
         IDS,
@@ -128,7 +128,7 @@ def test_a_step_of_unknown_rows_runs_no_loop():
 @pytest.mark.parametrize("policy", ["float16", "mixed_float16", "mixed_bfloat16", "float64"])
 @pytest.mark.parametrize("name", PLAIN)
 def test_logits_and_alignment_are_float32_under_every_policy(name, policy):
-    decoder = _made(name, dtype=policy)
+    decoder = _make_decoder(name, dtype=policy)
     full = decoder(IDS, MEMORY, memory_mask=MASK, return_attention_scores=True)
     memory = decoder.prepare(tf.constant(MEMORY), tf.constant(MASK))
     logits, _, alignment = decoder.step(tf.constant(IDS[:, 0]), decoder.start(memory), memory)
@@ -195,7 +195,7 @@ def _bahdanau_in_numpy(decoder, ids, memory, mask, state):
 
 @pytest.mark.parametrize("readout_state", ["current", "previous"])
 def test_it_computes_what_the_paper_says(readout_state):
-    decoder = _made(f"bahdanau-{readout_state}")
+    decoder = _make_decoder(f"bahdanau-{readout_state}")
     for index, weight in enumerate(decoder.weights):  # no bias at zero, all weights of size 1
         weight.assign(0.5 * np.random.RandomState(index).randn(*weight.shape))
     state = _random(B, N)
@@ -208,7 +208,7 @@ def test_it_computes_what_the_paper_says(readout_state):
 
 
 def test_the_two_readouts_differ():
-    first, second = (_made(f"bahdanau-{form}") for form in ("current", "previous"))
+    first, second = (_make_decoder(f"bahdanau-{form}") for form in ("current", "previous"))
     second.set_weights([weight.numpy() for weight in first.weights])
     np.testing.assert_array_equal(first.prepare(MEMORY)["key"], second.prepare(MEMORY)["key"])
     assert not np.allclose(first(IDS, MEMORY), second(IDS, MEMORY), atol=1e-3)
@@ -228,7 +228,7 @@ def test_a_context_that_is_added_reaches_the_logits(readout_state):
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_a_mask_of_one_row_holds_for_every_row(name):
-    decoder, mask = _made(name), MASK[1:2]
+    decoder, mask = _make_decoder(name), MASK[1:2]
     memories = [decoder.prepare(MEMORY, memory_mask=m) for m in (mask, np.repeat(mask, B, axis=0))]
     for one, other in zip(*map(keras.tree.flatten, memories), strict=True):
         np.testing.assert_array_equal(np.array(one), np.array(other))
@@ -239,15 +239,15 @@ def test_a_mask_of_one_row_holds_for_every_row(name):
 
 
 def test_the_start_row_embeds_to_zero_unless_asked_otherwise():
-    zeroed = _made("bahdanau-current")
+    zeroed = _make_decoder("bahdanau-current")
     embedded = np.array(zeroed.embed(tf.constant(IDS)))
     assert np.all(embedded[:, 0] == 0) and np.all(np.any(embedded[:, 1:] != 0, axis=-1))
-    luong = _made("luong-stack")
+    luong = _make_decoder("luong-stack")
     assert np.all(np.any(np.array(luong.embed(tf.constant(IDS))) != 0, axis=-1))
 
 
 def test_uniform_attention_reads_the_mean_of_the_kept_annotations():
-    _, alignment = _made("bahdanau-uniform")(
+    _, alignment = _make_decoder("bahdanau-uniform")(
         IDS, MEMORY, memory_mask=MASK, return_attention_scores=True
     )
     expected = MASK / MASK.sum(axis=1, keepdims=True)
@@ -257,19 +257,19 @@ def test_uniform_attention_reads_the_mean_of_the_kept_annotations():
 @pytest.mark.parametrize("name", ["bahdanau-dropout", "bahdanau-previous-dropout", "luong-gru"])
 def test_dropout_acts_in_training_alone_and_follows_its_seed(name):
     def draws():
-        decoder = _made(name)
+        decoder = _make_decoder(name)
         return [np.array(decoder(IDS, MEMORY, training=True)) for _ in range(2)]
 
     (first, second), (again, _) = draws(), draws()
     np.testing.assert_array_equal(first, again)
     assert not np.allclose(first, second)
-    decoder = _made(name)
+    decoder = _make_decoder(name)
     np.testing.assert_array_equal(decoder(IDS, MEMORY), decoder(IDS, MEMORY, training=False))
     _, alignment = decoder(IDS, MEMORY, training=True, return_attention_scores=True)
     np.testing.assert_allclose(np.sum(alignment, axis=-1), 1, atol=1e-6)
 
 
-def _searched(decoder, rows, beam_width=3, max_length=6):
+def _search(decoder, rows, beam_width=3, max_length=6):
     memory = decoder.prepare(tf.constant(MEMORY[rows]), tf.constant(MASK[rows]))
     return beam_search(
         decoder.step,
@@ -280,17 +280,17 @@ def _searched(decoder, rows, beam_width=3, max_length=6):
     )
 
 
-def _sharpened(name):
+def _make_sharp_decoder(name):
     """A decoder whose choices depend on the source and end at different lengths."""
-    decoder = _made(name)
+    decoder = _make_decoder(name)
     decoder.logits.kernel.assign(4 * decoder.logits.kernel)
     return decoder
 
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_scores_are_those_of_scoring_the_ids_and_rows_alone_find_the_same(name):
-    decoder = _sharpened(name)
-    result = _searched(decoder, [0, 1, 2])
+    decoder = _make_sharp_decoder(name)
+    result = _search(decoder, [0, 1, 2])
     assert len({tuple(ids) for ids in np.array(result["ids"])[:, 0]}) > 1, "rows differ"
     memory = decoder.prepare(tf.constant(MEMORY), tf.constant(MASK))
     for beam in range(3):
@@ -300,12 +300,12 @@ def test_scores_are_those_of_scoring_the_ids_and_rows_alone_find_the_same(name):
         np.testing.assert_array_equal(result["lengths"][:, beam], scored["lengths"])
         np.testing.assert_allclose(result["alignments"][:, beam], scored["alignments"], atol=1e-5)
     for row in range(B):
-        alone = _searched(decoder, [row])
+        alone = _search(decoder, [row])
         np.testing.assert_array_equal(alone["ids"][0], result["ids"][row])
         np.testing.assert_allclose(alone["log_probs"][0], result["log_probs"][row], atol=1e-5)
 
 
-def _masked_memory():
+def _mask_memory():
     memory = tf.constant(MEMORY)
     memory._keras_mask = tf.constant(MASK)
     return memory
@@ -313,17 +313,17 @@ def _masked_memory():
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_a_mask_attached_to_the_encoder_outputs_is_read(name):
-    decoder = _made(name)
-    implicit = decoder(IDS, _masked_memory())
+    decoder = _make_decoder(name)
+    implicit = decoder(IDS, _mask_memory())
     np.testing.assert_array_equal(implicit, decoder(IDS, MEMORY, memory_mask=MASK))
     assert not np.allclose(implicit, decoder(IDS, MEMORY))
 
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_an_explicit_memory_mask_wins_over_an_attached_one(name):
-    decoder = _made(name)
+    decoder = _make_decoder(name)
     other = np.arange(S) < np.array([[2], [7], [4]])
-    both = decoder(IDS, _masked_memory(), memory_mask=other)
+    both = decoder(IDS, _mask_memory(), memory_mask=other)
     np.testing.assert_array_equal(both, decoder(IDS, MEMORY, memory_mask=other))
 
 
@@ -359,7 +359,7 @@ def _step(decoder, ids):
 @pytest.mark.parametrize("name", ["bahdanau-current", "bahdanau-previous", "luong-stack"])
 def test_bad_input_says_what_was_expected(name, run, message):
     with pytest.raises(ValueError, match=message):
-        run(_made(name))
+        run(_make_decoder(name))
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_with_no_token_true_it_is_free_running(kind):
 
 
 def test_predictions_are_those_of_decoding_whatever_training_adds():
-    """No dropout, and the likeliest location, though the full call has both at random."""
+    """No dropout, and the most probable location, though the full call has both at random."""
 
     class Recording(ScheduledSampling):
         def _mix_ids(self, *arguments):
@@ -147,7 +147,7 @@ def test_outside_of_training_it_is_the_decoder(training):
     assert int(layer.minibatches) == 0
 
 
-def _mixed(layer, rows=600, share=None):
+def _read_mixed_ids(layer, rows=600, share=None):
     """Returns true ids, and what the decoder read in their place."""
     ids = np.tile(IDS, (rows // B, 1))
     encoded = np.tile(MEMORY, (rows // B, 1, 1))
@@ -161,7 +161,7 @@ def test_each_position_tosses_its_own_coin_and_the_first_none():
     for weight in layer.decoder.logits.weights:
         weight.assign(tf.zeros_like(weight))
     layer.decoder.logits.bias.assign(100.0 * tf.one_hot(8, V))  # predicts 8, nowhere true
-    ids, mixed = _mixed(layer, share=0.7)
+    ids, mixed = _read_mixed_ids(layer, share=0.7)
     replaced = mixed != ids
     assert np.all(mixed[replaced] == 8) and not replaced[:, 0].any()
     shares = replaced[:, 1:].mean(axis=0)
@@ -176,7 +176,7 @@ def test_predictions_are_drawn_as_often_as_the_decoder_says():
         weight.assign(tf.zeros_like(weight))
     shares = np.random.RandomState(4).dirichlet(np.ones(V))
     layer.decoder.logits.bias.assign(np.log(shares))
-    _, mixed = _mixed(layer, rows=900, share=0.0)
+    _, mixed = _read_mixed_ids(layer, rows=900, share=0.0)
     found = np.bincount(mixed[:, 1:].ravel(), minlength=V) / mixed[:, 1:].size
     assert np.abs(found - shares).max() < 4.5 * 0.5 / np.sqrt(mixed[:, 1:].size)
 

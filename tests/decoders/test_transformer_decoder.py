@@ -21,7 +21,7 @@ MEMORY = np.random.RandomState(7).randn(B, S, M)
 KINDS = pytest.mark.parametrize("normalization", ["post", "pre"])
 
 
-def _made(seed=1, noise=0.3, **options):
+def _make_decoder(seed=1, noise=0.3, **options):
     set_seed(seed)
     options = {"dropout": 0.0, "dtype": "float64", **options}
     decoder = TransformerDecoder(V, D, 2, H, F, **options)
@@ -39,7 +39,7 @@ def _memory(decoder, **options):
 @KINDS
 @pytest.mark.parametrize("window", [None, 3])
 def test_it_is_the_decoder_of_the_paper(normalization, window):
-    decoder = _made(normalization=normalization, window=window)
+    decoder = _make_decoder(normalization=normalization, window=window)
     logits, alignment = decoder(IDS, MEMORY, memory_mask=MASK, return_attention_scores=True)
     rows = zip(IDS, MEMORY, MASK, strict=True)
     for index, (ids, memory, kept) in enumerate(rows):
@@ -70,7 +70,7 @@ def test_steps_equal_the_full_call_with_padding_and_reordered_beams(name, policy
         decoder = TransformerDecoder(V, 12, 2, 3, F, 0.0, **STEPPED[name], dtype=policy)
         decoder.build((None, None), (None, None, M))
     else:
-        decoder = _made(dtype=policy, **positions)
+        decoder = _make_decoder(dtype=policy, **positions)
     check_decoder(
         decoder, IDS, tf.constant(MEMORY, "float32"), memory_mask=tf.constant(MASK), num_padding=4
     )
@@ -79,11 +79,11 @@ def test_steps_equal_the_full_call_with_padding_and_reordered_beams(name, policy
 @pytest.mark.thorough
 @pytest.mark.parametrize("layer", ["last", "mean", 0, -2])
 def test_the_alignment_is_that_of_the_layer_asked_for(layer):
-    decoder = _made(alignment_layer=layer)
+    decoder = _make_decoder(alignment_layer=layer)
     _, alignment = decoder(IDS, MEMORY, memory_mask=MASK, return_attention_scores=True)
     layers = []
     for index in (0, 1):
-        other = _made(alignment_layer=index)
+        other = _make_decoder(alignment_layer=index)
         layers.append(np.array(other(IDS, MEMORY, None, MASK, return_attention_scores=True)[1]))
     expected = {"last": layers[1], "mean": (layers[0] + layers[1]) / 2}.get(layer, layers[0])
     np.testing.assert_allclose(alignment, expected, atol=1e-7)
@@ -97,7 +97,7 @@ def test_the_alignment_is_that_of_the_layer_asked_for(layer):
 @KINDS
 @pytest.mark.parametrize("time", range(T))
 def test_a_token_changes_nothing_before_it(normalization, time):
-    decoder = _made(normalization=normalization)
+    decoder = _make_decoder(normalization=normalization)
     ids = IDS.copy()
     ids[:, time] = (ids[:, time] + 1) % V
     moved = np.any(np.array(decoder(ids, MEMORY)) != np.array(decoder(IDS, MEMORY)), axis=(0, 2))
@@ -107,7 +107,7 @@ def test_a_token_changes_nothing_before_it(normalization, time):
 @pytest.mark.thorough
 @KINDS
 def test_gradients_equal_finite_differences(normalization):
-    decoder = _made(normalization=normalization, activation="gelu")
+    decoder = _make_decoder(normalization=normalization, activation="gelu")
     layer = decoder.stack[0]  # logits of the decoder are float32, too coarse for differences
     inputs, memory = tf.Variable(np.random.RandomState(3).randn(B, T, D)), tf.Variable(MEMORY)
     call = lambda: layer(inputs, memory, memory_mask=tf.constant(MASK))  # noqa: E731
@@ -115,7 +115,7 @@ def test_gradients_equal_finite_differences(normalization):
 
 
 def test_rows_without_a_source_are_finite_and_attend_to_nothing():
-    decoder, mask = _made(dtype="float32"), MASK.copy()
+    decoder, mask = _make_decoder(dtype="float32"), MASK.copy()
     mask[1] = False
     with tf.GradientTape() as tape:
         junk = np.where(mask[..., None], MEMORY, np.nan)
@@ -129,7 +129,7 @@ def test_rows_without_a_source_are_finite_and_attend_to_nothing():
 @pytest.mark.thorough
 def test_rows_may_stand_at_different_positions():
     # A server may let a new sentence in while others are half way.
-    decoder = _made(positions="learned", max_length=9)
+    decoder = _make_decoder(positions="learned", max_length=9)
     full = np.array(decoder(IDS, MEMORY, memory_mask=MASK))
     memory, state = _memory(decoder)
     for time in range(3):
@@ -155,7 +155,7 @@ def test_caches_that_stay_in_place_are_read_as_if_they_had_been_gathered(name, m
         decoder = TransformerDecoder(V, 12, 2, 3, F, 0.0, **STEPPED[name])
         decoder.build((None, None), (None, None, M))
     else:
-        decoder = _made(dtype="float32", noise=0.5, **STEPPED[name])
+        decoder = _make_decoder(dtype="float32", noise=0.5, **STEPPED[name])
     memory, state = _memory(decoder, max_length=7)
     spread = lambda leaf: tf.repeat(leaf, beams, axis=0)  # noqa: E731
     state = keras.tree.map_structure(spread, state)
@@ -178,7 +178,7 @@ def test_caches_that_stay_in_place_are_read_as_if_they_had_been_gathered(name, m
 @pytest.mark.parametrize("small_cache", [0, 2**17])
 def test_a_search_that_leaves_caches_in_place_finds_the_same(jit_compile, small_cache, monkeypatch):
     monkeypatch.setattr(_key_value_cache, "SMALL_CACHE", small_cache)
-    decoder, memory = _made(dtype="float32", noise=0.6), tf.constant(MEMORY, "float32")
+    decoder, memory = _make_decoder(dtype="float32", noise=0.6), tf.constant(MEMORY, "float32")
 
     def search(memory, mask, reorder_cache):
         prepared = decoder.prepare(memory, mask)
@@ -204,7 +204,7 @@ def test_a_search_that_leaves_caches_in_place_finds_the_same(jit_compile, small_
 
 @pytest.mark.thorough
 def test_a_compiled_search_returns_what_rescoring_says():
-    decoder, beam = _made(dtype="float32"), 3
+    decoder, beam = _make_decoder(dtype="float32"), 3
 
     @tf.function(jit_compile=True, autograph=False)
     def search(memory, mask):
@@ -220,7 +220,7 @@ def test_a_compiled_search_returns_what_rescoring_says():
 
 
 def test_learned_positions_bound_the_length():
-    decoder = _made(positions="learned", max_length=4)
+    decoder = _make_decoder(positions="learned", max_length=4)
     with pytest.raises(ValueError, match="learned 4 positions. .* Received: target=5"):
         decoder(IDS, MEMORY)
     memory = decoder.prepare(tf.constant(MEMORY))
@@ -229,7 +229,7 @@ def test_learned_positions_bound_the_length():
 
 
 def test_a_state_has_room_for_as_many_steps_as_asked_for():
-    decoder = _made(max_length=23)
+    decoder = _make_decoder(max_length=23)
     memory = decoder.prepare(tf.constant(MEMORY))
     for length, expected in ((None, 23), (5, 5)):
         state = decoder.start(memory, max_length=length)
@@ -240,7 +240,7 @@ def test_a_state_has_room_for_as_many_steps_as_asked_for():
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
 def test_a_step_without_room_is_refused(positions):
-    decoder = _made(positions=positions)
+    decoder = _make_decoder(positions=positions)
     memory = decoder.prepare(tf.constant(MEMORY))
     state, ids = decoder.start(memory, max_length=2), tf.constant([2, 5, 4])
     for _ in range(2):
@@ -251,7 +251,7 @@ def test_a_step_without_room_is_refused(positions):
 
 @pytest.mark.thorough
 def test_a_state_may_be_started_for_a_length_that_a_graph_does_not_know():
-    decoder = _made(window=3)
+    decoder = _make_decoder(window=3)
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
     def logits(ids):
@@ -294,7 +294,7 @@ def test_bad_arguments_are_refused(options, message):
 
 
 def test_bad_tensors_are_refused():
-    decoder = _made()
+    decoder = _make_decoder()
     with pytest.raises(ValueError, match=r"`target_ids` of shape \(batch, target\)"):
         decoder(IDS[0], MEMORY)
     with pytest.raises(ValueError, match="`target_ids` between 0 and 12.*Received: .* with 13"):

@@ -50,7 +50,7 @@ def with_gradients(function, query, key, vector, given):
     return [scores, *tape.gradient(total, inputs)]
 
 
-def compiled(run, function, *inputs):
+def run_function(run, function, *inputs):
     """Returns what the function makes of arrays, eagerly, in a graph or compiled by XLA."""
     if run == "eager":
         return function(*inputs)
@@ -127,7 +127,7 @@ def gpu(monkeypatch):
 @pytest.mark.parametrize("scale", [0.0, 1e-6, 1e-3, 0.1, 1.0, 5.0, 30.0, 1e3])
 def test_fused_sums_of_a_gpu_are_exact_at_every_size(gpu, scale):
     data = arrays(scale, "float32")
-    found = compiled("xla", with_gradients, blockwise, *data)
+    found = run_function("xla", with_gradients, blockwise, *data)
     assert_close(found, truth(data), 1e-5)
 
 
@@ -140,7 +140,7 @@ def test_fused_sums_are_exact_up_to_the_limit_of_the_quotient(gpu, sign):
     query[:, ::2] *= np.float32(0.99)
     key[:, ::3] = -key[:, ::3]
     data = (query, key, vector, given)
-    assert_close(compiled("xla", with_gradients, blockwise, *data), truth(data), 1e-5)
+    assert_close(run_function("xla", with_gradients, blockwise, *data), truth(data), 1e-5)
 
 
 def test_zeros_have_zero_scores_and_finite_gradients():
@@ -157,7 +157,7 @@ def test_zeros_have_zero_scores_and_finite_gradients():
         ("eager", 1),  # a query in a block
         ("eager", 13 * 19 * 4),  # a few queries
         ("graph", 13 * 19 * 4),
-        ("graph", 13 * 19 * 11 * 2),  # two batch rows, and one of zeros
+        ("graph", 13 * 19 * 11 * 2),  # two batch elements, and one of zeros
         ("xla", 13 * 19 * 11 * 2),
         pytest.param("xla", 13 * 19 * 11, marks=pytest.mark.thorough),  # a few units at a time
         ("graph", 2**20),  # everything
@@ -168,7 +168,7 @@ def test_every_size_of_a_block_gives_the_same_numbers(run, block, monkeypatch):
     monkeypatch.setattr(blocks, "EAGER_BLOCK_VALUES", block)
     monkeypatch.setattr(blocks, "MAX_EAGER_ITERATIONS", 2**20)
     data = arrays()
-    found = compiled(run, with_gradients, blockwise, *data)
+    found = run_function(run, with_gradients, blockwise, *data)
     assert_close(found, truth(data), 1e-12)
 
 

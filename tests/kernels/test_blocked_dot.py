@@ -47,7 +47,7 @@ CASES = {
 }
 
 
-def kept_pairs(case):
+def find_valid_pairs(case):
     """Returns the mask of a case, `(batch, query, key)`, pair by pair."""
     everything = {name: np.ones_like(mask) for name, mask in masks().items()}
     given, kept = {**everything, **case}, np.zeros((BATCH, QUERIES, KEYS), bool)
@@ -64,7 +64,7 @@ def kept_pairs(case):
 
 def dense(query, key, value, case):
     """Returns the contexts in NumPy, head by head and query by query."""
-    kept = kept_pairs(case)
+    kept = find_valid_pairs(case)
     context = np.zeros((*query.shape[:3], VALUE_DIM))
     for b, h, i in np.ndindex(*query.shape[:3]):
         if not kept[b, i].any():
@@ -115,7 +115,7 @@ def automatic(query, key, value, case):
     group = HEADS // KV_HEADS
     key, value = (tf.repeat(tensor, group, axis=1) for tensor in (key, value))
     scores = SCALE * tf.matmul(query, key, transpose_b=True)
-    kept = tf.constant(kept_pairs(case)[:, None])
+    kept = tf.constant(find_valid_pairs(case)[:, None])
     weights = tf.nn.softmax(tf.where(kept, scores, tf.constant(-1e9, scores.dtype)))
     return tf.matmul(tf.where(kept, weights, tf.zeros((), weights.dtype)), value)
 
@@ -200,7 +200,7 @@ def test_empty_rows_are_zero_and_extreme_scores_finite(dtype):
     context = call(query * 100, key, value, case)
     assert keras.backend.standardize_dtype(context.dtype) == dtype
     context = np.array(ops.cast(context, "float32"))
-    empty = np.broadcast_to(~kept_pairs(case).any(-1)[:, None], context.shape[:3])
+    empty = np.broadcast_to(~find_valid_pairs(case).any(-1)[:, None], context.shape[:3])
     assert empty.any() and np.all(context[empty] == 0) and np.all(np.isfinite(context))
     for gradient in tape_gradients(lambda *x: call(*x, case), (query * 100, key, value)):
         assert np.all(np.isfinite(np.array(ops.cast(gradient, "float32"))))

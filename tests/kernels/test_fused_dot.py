@@ -12,23 +12,23 @@ SIZES = (3, 11, 13, 8)  # batch, queries, keys, width
 
 
 @pytest.fixture
-def fused(monkeypatch):
+def use_fused_kernel(monkeypatch):
     """Takes the kernel for queries of any dtype, and counts its calls."""
     calls, attend = [], fused_dot.attend_fused
 
-    def counted(*arguments):
+    def count_call(*arguments):
         calls.append(1)
         return attend(*arguments)
 
     def choose(is_on):
         monkeypatch.setattr(blocked_dot, "has_fused_kernel", lambda query: is_on)
-        monkeypatch.setattr(blocked_dot, "attend_fused", counted)
+        monkeypatch.setattr(blocked_dot, "attend_fused", count_call)
         return calls
 
     return choose
 
 
-def masked_inputs(name):
+def make_inputs(name):
     batch, queries, keys, width = SIZES
     random = np.random.RandomState(1)
     query, value = (
@@ -64,19 +64,19 @@ NAMES = ("none", "source", "query", "pairs", "nothing left", "causal", "causal a
         lambda: MultiHeadAttention(4, 3, num_key_value_heads=2),
     ],
 )
-def test_contexts_are_those_of_the_plain_form(fused, make, name):
-    query, value, masks = masked_inputs(name)
+def test_contexts_are_those_of_the_plain_form(use_fused_kernel, make, name):
+    query, value, masks = make_inputs(name)
     layer = make()
-    fused(False)
+    use_fused_kernel(False)
     expected = np.array(layer(query, value, **masks))
-    calls = fused(True)
+    calls = use_fused_kernel(True)
     found = np.array(layer(query, value, **masks))
     assert calls
     assert np.all(np.isfinite(found))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_a_causal_square_without_masks_needs_no_mask(fused, monkeypatch):
+def test_a_causal_square_without_masks_needs_no_mask(use_fused_kernel, monkeypatch):
     given, plain = [], ops.dot_product_attention
 
     def seen(*tensors, **options):
@@ -84,15 +84,15 @@ def test_a_causal_square_without_masks_needs_no_mask(fused, monkeypatch):
         return plain(*tensors, **options)
 
     monkeypatch.setattr(ops, "dot_product_attention", seen)
-    fused(True)
+    use_fused_kernel(True)
     query = np.random.RandomState(1).randn(2, 7, 4).astype("float32")
     MultiHeadAttention(2, 4)(query, query, use_causal_mask=True)
     assert given[0]["is_causal"] is True and given[0]["mask"] is None
 
 
-def test_weights_are_given_where_they_are_asked_for(fused):
-    calls = fused(True)
-    query, value, _ = masked_inputs("none")
+def test_weights_are_given_where_they_are_asked_for(use_fused_kernel):
+    calls = use_fused_kernel(True)
+    query, value, _ = make_inputs("none")
     _, weights = MultiHeadAttention(2, 4)(query, value, return_attention_scores=True)
     assert weights.shape == (3, 2, 11, 13)
     assert not calls

@@ -15,27 +15,27 @@ INPUTS = RNG.normal(size=(2, 5, 7)).astype("float32")
 KERNEL = RNG.normal(size=(7, 11)).astype("float32")
 
 
-def rounded(array):
+def round_to_bfloat16(array):
     return np.asarray(tf.cast(tf.cast(array, tf.bfloat16), tf.float32))
 
 
-def compiled(function, precision="bfloat16"):
+def compile_function(function, precision="bfloat16"):
     @tf.function(jit_compile=True, autograph=False)
-    def traced(*arrays):
+    def call_function(*arrays):
         with matmul_precision(precision):
             return function(*arrays)
 
-    return traced
+    return call_function
 
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_operands_are_rounded_and_sums_are_not(transposed):
     kernel = KERNEL.T if transposed else KERNEL
-    expected = rounded(INPUTS) @ rounded(KERNEL)
+    expected = round_to_bfloat16(INPUTS) @ round_to_bfloat16(KERNEL)
     assert np.abs(expected - INPUTS @ KERNEL).max() > 1e-3
     with matmul_precision("bfloat16"):
         eager = kernel_matmul(tf.constant(INPUTS), tf.constant(kernel), transposed)
-    under_xla = compiled(lambda x, w: kernel_matmul(x, w, transposed))(INPUTS, kernel)
+    under_xla = compile_function(lambda x, w: kernel_matmul(x, w, transposed))(INPUTS, kernel)
     for found in (eager, under_xla):
         assert found.dtype == "float32"
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
@@ -63,7 +63,7 @@ def test_xla_is_given_the_product_it_has_hardware_for(dtype, precision, transpos
     """bfloat16 in and float32 out; what gives bfloat16 it computes in float32."""
     inputs = tf.cast(INPUTS, dtype)
     kernel = tf.cast(KERNEL.T if transposed else KERNEL, dtype)
-    traced = compiled(lambda x, w: kernel_matmul(x, w, transposed), precision)
+    traced = compile_function(lambda x, w: kernel_matmul(x, w, transposed), precision)
     program = traced.experimental_get_compiler_ir(inputs, kernel)(stage="hlo")
     (line,) = [line for line in program.splitlines() if " dot(" in line]
     result, operands = line.split(" dot(")
@@ -85,10 +85,10 @@ def test_gradients_are_those_of_the_rounded_operands(transposed, dtype):
         return tape.gradient(loss, [inputs, kernel])
 
     arrays = [tf.cast(array, dtype) for array in (INPUTS, kernel, given)]
-    found = compiled(gradients, "bfloat16" if dtype == "float32" else "float32")(*arrays)
-    inputs, given = rounded(INPUTS), rounded(given)
+    found = compile_function(gradients, "bfloat16" if dtype == "float32" else "float32")(*arrays)
+    inputs, given = round_to_bfloat16(INPUTS), round_to_bfloat16(given)
     to_kernel = np.einsum("bti,bto->io", inputs, given)
-    expected = (given @ rounded(KERNEL).T, to_kernel.T if transposed else to_kernel)
+    expected = (given @ round_to_bfloat16(KERNEL).T, to_kernel.T if transposed else to_kernel)
     for one, other, array in zip(found, expected, arrays, strict=False):
         assert one.dtype == array.dtype
         np.testing.assert_allclose(tf.cast(one, tf.float32), other, rtol=2e-2, atol=4e-2)
@@ -107,7 +107,7 @@ def test_gradients_of_gradients_exist():
 
     inputs, kernel = tf.constant(INPUTS), tf.constant(KERNEL)
     exact = np.asarray(second(inputs, kernel))
-    found = np.asarray(compiled(second)(inputs, kernel))
+    found = np.asarray(compile_function(second)(inputs, kernel))
     assert np.abs(found - exact).max() < 0.03 * np.abs(exact).max()
 
 
@@ -122,7 +122,7 @@ def test_dense_is_the_dense_of_keras():
 def test_a_float16_or_float64_layer_takes_no_notice():
     for dtype in ("float16", "float64"):
         inputs, kernel = (tf.cast(array, dtype) for array in (INPUTS, KERNEL))
-        found = compiled(lambda x, w: kernel_matmul(x, w))(inputs, kernel)
+        found = compile_function(lambda x, w: kernel_matmul(x, w))(inputs, kernel)
         tolerance = 1e-2 if dtype == "float16" else 1e-10
         np.testing.assert_allclose(
             found, ops.matmul(inputs, kernel), rtol=tolerance, atol=tolerance
@@ -135,7 +135,7 @@ def test_layers_multiply_as_they_are_told():
     exact = np.asarray(layer(inputs))
     with matmul_precision("bfloat16"):
         eager = np.asarray(layer(inputs))
-    under_xla = compiled(lambda x: layer(x))(inputs)
+    under_xla = compile_function(lambda x: layer(x))(inputs)
     assert 1e-4 < np.abs(eager - exact).max() < 0.1
     np.testing.assert_allclose(under_xla, eager, rtol=0.02, atol=0.02)
 

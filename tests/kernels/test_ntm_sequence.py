@@ -13,7 +13,7 @@ LSTM, DENSE = keras.layers.LSTMCell, keras.layers.Dense
 MASK = np.array([[1, 1, 1, 1], [0, 1, 0, 1], [1, 1, 0, 0]], bool)
 
 
-def stacked(*units, **options):
+def stack_cells(*units, **options):
     return keras.layers.StackedRNNCells(
         [LSTM(one, dtype="float64", **options) for one in units], dtype="float64"
     )
@@ -24,10 +24,10 @@ CASES = {
     "lstm": ((1, 1), lambda: LSTM(3, dtype="float64"), {}),
     "heads": ((2, 3), lambda: LSTM(3, dtype="float64"), {"shift": ka.ScalarShift(2)}),
     "previous": ((3, 2), lambda: LSTM(3, dtype="float64"), {"read_from": "previous"}),
-    "stack": ((2, 1), lambda: stacked(5, 3), {"shift": "scalar", "read_from": "previous"}),
+    "stack": ((2, 1), lambda: stack_cells(5, 3), {"shift": "scalar", "read_from": "previous"}),
     "bare": (
         (1, 2),
-        lambda: stacked(3, 5, use_bias=False),
+        lambda: stack_cells(3, 5, use_bias=False),
         {"head_activation": "linear", "shift": ka.SoftmaxShift(0)},
     ),
     "tanh": ((1, 1), lambda: DENSE(3, "tanh", dtype="float64"), {"shift": "scalar"}),
@@ -41,7 +41,7 @@ CASES = {
 }
 
 
-def made(case, scale=0.7):
+def make_layer(case, scale=0.7):
     """Returns a layer whose state is learned, built, every weight drawn."""
     heads, controller, options = CASES[case]
     cell = ka.NTMCell(
@@ -99,7 +99,7 @@ def gradients(layer, inputs, state=None, **options):
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_the_automatic_gradient(case, masked, monkeypatch):
     """Of outputs, of the history of weights and memory, and of the last state."""
-    layer, inputs = made(case), np.random.RandomState(2).randn(3, 4, 11)
+    layer, inputs = make_layer(case), np.random.RandomState(2).randn(3, 4, 11)
     options = {"inputs_mask": tf.constant(MASK)} if masked else {}
     results, found = gradients(layer, inputs, **options)
     automatic(monkeypatch)
@@ -112,7 +112,7 @@ def test_it_is_the_automatic_gradient(case, masked, monkeypatch):
 @pytest.mark.thorough
 @pytest.mark.parametrize("case", ["heads", "relu"])
 def test_it_reaches_a_state_that_is_handed_in(case, monkeypatch):
-    layer, random = made(case), np.random.RandomState(3)
+    layer, random = make_layer(case), np.random.RandomState(3)
     inputs, state = random.randn(3, 4, 11), layer.cell.start(3)
     _, state = layer(inputs, initial_state=state)  # of three rows that differ
     _, found = gradients(layer, inputs, state, inputs_mask=tf.constant(MASK))
@@ -124,7 +124,7 @@ def test_it_reaches_a_state_that_is_handed_in(case, monkeypatch):
 
 
 def test_beyond_the_limits_of_the_heads_it_is_0_as_well(monkeypatch):
-    layer, inputs = made("linear", scale=0.3), np.random.RandomState(2).randn(3, 4, 11)
+    layer, inputs = make_layer("linear", scale=0.3), np.random.RandomState(2).randn(3, 4, 11)
     cell = layer.cell
     bias = np.array(cell.head_bias)
     bias[::3], bias[1::3] = 50.0, -50.0
@@ -141,7 +141,7 @@ def test_beyond_the_limits_of_the_heads_it_is_0_as_well(monkeypatch):
 
 @pytest.mark.thorough
 def test_it_is_the_slope_of_the_outputs():
-    layer = made("heads")
+    layer = make_layer("heads")
     layer.return_state = False
     inputs = tf.Variable(np.random.RandomState(4).randn(3, 4, 11))
     call = tf.function(lambda: layer(inputs, inputs_mask=tf.constant(MASK)), autograph=False)
@@ -151,7 +151,7 @@ def test_it_is_the_slope_of_the_outputs():
 @pytest.mark.thorough
 def test_the_sum_of_losses_in_parts_has_the_sum_of_their_gradients():
     """Each result alone: what is not used has no gradient, and none is assumed."""
-    layer, inputs = made("tanh"), tf.constant(np.random.RandomState(5).randn(2, 3, 11))
+    layer, inputs = make_layer("tanh"), tf.constant(np.random.RandomState(5).randn(2, 3, 11))
     weights = [weight.value for weight in layer.trainable_weights]
     with tf.GradientTape(persistent=True) as tape:
         results = keras.tree.flatten(layer(inputs, return_auxiliary_outputs=True))
@@ -166,7 +166,7 @@ def test_the_sum_of_losses_in_parts_has_the_sum_of_their_gradients():
 
 @pytest.mark.thorough
 def test_xla_computes_the_gradients_of_a_graph():
-    layer = made("tanh", scale=0.3)
+    layer = make_layer("tanh", scale=0.3)
     weights = [weight.value for weight in layer.trainable_weights]
 
     def both(inputs, mask):

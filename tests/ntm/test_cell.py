@@ -16,7 +16,7 @@ SHIFTS = {
 }
 
 
-def made(heads=(1, 1), controller="lstm", **options):
+def make_cell(heads=(1, 1), controller="lstm", **options):
     """Returns a small cell in float64, built, every weight drawn."""
     set_seed(1)
     controller = LSTM(3, dtype="float64") if controller == "lstm" else controller
@@ -47,7 +47,7 @@ def rows(state):
 )
 def test_it_computes_what_the_paper_says(heads, read_from, shift, controller):
     activation = "linear" if read_from == "previous" else "tanh"
-    cell = made(
+    cell = make_cell(
         heads, controller, shift=SHIFTS[shift], read_from=read_from, head_activation=activation
     )
     inputs = np.random.RandomState(2).randn(2, 4, 11)
@@ -70,7 +70,7 @@ def test_it_computes_what_the_paper_says(heads, read_from, shift, controller):
 
 
 def test_numbers_of_the_heads_are_clipped():
-    cell = made(head_activation="linear")
+    cell = make_cell(head_activation="linear")
     cell.head_kernel.assign(1e3 * np.array(cell.head_kernel))
     inputs, before = np.random.RandomState(2).randn(2, 11), cell.start(2)
     output, state = cell.step(inputs, before)
@@ -154,7 +154,7 @@ def test_weights_of_one_shape_start_apart():
 
 
 def test_the_default_initial_state():
-    cell = made((2, 3))
+    cell = make_cell((2, 3))
     state = cell.start(4)
     assert {name: np.shape(part) for name, part in state.items() if name != "controller"} == {
         "memory": (4, 7, 5),
@@ -175,7 +175,7 @@ def test_the_default_initial_state():
 
 
 def test_the_other_initial_states():
-    cell = made(
+    cell = make_cell(
         initial_memory="learned",
         initial_reads="zeros",
         initial_weights="first",
@@ -194,7 +194,7 @@ def test_the_other_initial_states():
 @pytest.mark.parametrize("controller", ["lstm", "feed_forward"])
 @pytest.mark.parametrize("masked", [False, True])
 def test_keras_own_recurrent_layer_computes_what_ntm_does(controller, read_from, masked):
-    cell = made((2, 1), controller, read_from=read_from)
+    cell = make_cell((2, 1), controller, read_from=read_from)
     inputs = np.random.RandomState(3).randn(3, 5, 11)
     mask = np.array([[1, 1, 1, 1, 1], [0, 1, 0, 1, 0], [1, 1, 0, 0, 0]], bool)
     options = {"mask": keras.ops.convert_to_tensor(mask)} if masked else {}
@@ -229,7 +229,7 @@ def test_it_runs_in_a_stateful_recurrent_layer():
 
 
 def test_rows_start_one_by_one():
-    cell = made()
+    cell = make_cell()
     inputs = np.random.RandomState(4).randn(2, 11)
     _, states = cell(inputs, cell.get_initial_state(2))
     mixed = [np.array(state) * np.array([[1.0], [0.0]]) for state in states]
@@ -341,7 +341,7 @@ def test_inputs_without_a_known_width_are_refused():
 
 
 def test_a_state_of_another_structure_is_refused():
-    cell, inputs = made(), np.ones((2, 11))
+    cell, inputs = make_cell(), np.ones((2, 11))
     states = cell.get_initial_state(2)
     for wrong in (states[:-1], [*states, states[0]], states[::-1], states[0], [None] * 6):
         with pytest.raises(ValueError, match=r"sizes \[3, 3, 35, 5, 7, 7\].*Received: shapes="):
@@ -354,7 +354,7 @@ def test_a_state_of_another_structure_is_refused():
 def test_plain_methods_need_weights_and_values():
     with pytest.raises(ValueError, match="NTMCell has no weights yet"):
         ka.NTMCell(3).start(2)
-    cell = made()
+    cell = make_cell()
     with pytest.raises(ValueError, match="not on symbolic tensors"):
         cell.step(keras.KerasTensor((2, 11)), cell.start(2))
 
@@ -368,7 +368,7 @@ def test_dropout_that_keras_recurrent_layer_cannot_draw_is_refused():
 
 
 def test_outputs_have_the_activation_asked_for():
-    cell = made()
+    cell = make_cell()
     inputs, state = np.ones((2, 11)), cell.start(2)
     expected = np.array(cell.step(inputs, state)[0])
     cell.activation = keras.activations.linear

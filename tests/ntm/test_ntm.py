@@ -19,7 +19,7 @@ CONTROLLERS = {
 EACH = pytest.mark.parametrize("controller", CONTROLLERS)
 
 
-def made(controller="lstm", dtype="float64", layer=None, **options):
+def make_layer(controller="lstm", dtype="float64", layer=None, **options):
     """Returns a small layer in float64, with every weight drawn once it is built."""
     set_seed(1)
     controller = CONTROLLERS[controller](dtype=dtype)
@@ -27,7 +27,7 @@ def made(controller="lstm", dtype="float64", layer=None, **options):
     return ka.NTM(cell, dtype=dtype, **(layer or {}))
 
 
-def drawn(batch=4, time=5, seed=1):
+def draw_inputs(batch=4, time=5, seed=1):
     return np.random.RandomState(seed).randn(batch, time, 11)
 
 
@@ -40,7 +40,7 @@ def assert_close(one, other, atol=1e-12):
 @pytest.mark.parametrize("masked", [False, True], ids=["whole", "masked"])
 def test_it_does_the_steps_of_its_cell(controller, masked):
     """Outputs, weights, memory and state; a masked step copies the state and gives 0."""
-    layer, inputs = made(controller, layer={"return_state": True}), drawn()
+    layer, inputs = make_layer(controller, layer={"return_state": True}), draw_inputs()
     options = {"mask": keras.ops.convert_to_tensor(MASK)} if masked else {}
     outputs, history, state = layer(inputs, return_auxiliary_outputs=True, **options)
     now = layer.cell.start(4)
@@ -61,7 +61,7 @@ def test_it_does_the_steps_of_its_cell(controller, masked):
 
 @EACH
 def test_a_state_that_is_handed_on_joins_two_halves(controller):
-    layer, inputs = made(controller, layer={"return_state": True}), drawn()
+    layer, inputs = make_layer(controller, layer={"return_state": True}), draw_inputs()
     whole, state = layer(inputs)
     first, between = layer(inputs[:, :2])
     second, last = layer(inputs[:, 2:], initial_state=between)
@@ -74,7 +74,7 @@ def test_a_state_is_not_rounded_on_its_way(policy):
     """The memory begins at 1e-6, which half precision would not keep apart from 0."""
     set_seed(1)
     cell = ka.NTMCell(2, 7, 5, DENSE(3, "tanh", dtype=policy), dtype=policy)
-    layer, inputs = ka.NTM(cell, return_state=True, dtype=policy), drawn().astype("float32")
+    layer, inputs = ka.NTM(cell, return_state=True, dtype=policy), draw_inputs().astype("float32")
     whole, state = layer(inputs)
     first, between = layer(inputs[:, :2])
     second, last = layer(inputs[:, 2:], initial_state=between)
@@ -90,21 +90,21 @@ def test_a_state_is_not_rounded_on_its_way(policy):
 
 @EACH
 def test_the_last_output_is_that_of_the_last_step_kept(controller):
-    layer = made(controller)
-    all_outputs = np.array(layer(drawn(), mask=keras.ops.convert_to_tensor(MASK)))
+    layer = make_layer(controller)
+    all_outputs = np.array(layer(draw_inputs(), mask=keras.ops.convert_to_tensor(MASK)))
     one = ka.NTM(layer.cell, return_sequences=False, dtype="float64")
-    outputs = one(drawn(), mask=keras.ops.convert_to_tensor(MASK))
+    outputs = one(draw_inputs(), mask=keras.ops.convert_to_tensor(MASK))
     expected = [all_outputs[0, 4], all_outputs[1, 3], all_outputs[2, 1], np.zeros(2)]
     assert_close(outputs, np.array(expected))
-    assert_close(one(drawn()), layer(drawn())[:, -1])
+    assert_close(one(draw_inputs()), layer(draw_inputs())[:, -1])
     assert getattr(outputs, "_keras_mask", None) is None
 
 
 @pytest.mark.parametrize("controller", ["lstm", "gru"])
 def test_masked_steps_leave_no_trace_wherever_they_are(controller):
     """The same steps with gaps, of NaN, between them."""
-    layer = made(controller, layer={"return_state": True})
-    inputs = drawn(batch=2, time=3)
+    layer = make_layer(controller, layer={"return_state": True})
+    inputs = draw_inputs(batch=2, time=3)
     outputs, state = layer(inputs)
     spread = np.full((2, 6, 11), np.nan)
     spread[:, [1, 2, 4]] = inputs
@@ -115,7 +115,7 @@ def test_masked_steps_leave_no_trace_wherever_they_are(controller):
 
 
 def test_a_mask_of_whole_sequences_keeps_the_last_output():
-    layer, inputs = made(layer={"return_sequences": False}), drawn()
+    layer, inputs = make_layer(layer={"return_sequences": False}), draw_inputs()
     mask = np.array([[True], [False], [True], [True]])
     assert_close(layer(inputs, mask=mask), layer(inputs, mask=np.repeat(mask, 5, axis=1)))
 
@@ -123,28 +123,33 @@ def test_a_mask_of_whole_sequences_keeps_the_last_output():
 @EACH
 def test_a_mask_may_stand_for_all_rows(controller):
     mask = keras.ops.convert_to_tensor(MASK[1:2])
-    layer = made(controller)
-    assert_close(layer(drawn(), mask=mask), layer(drawn(), mask=keras.ops.repeat(mask, 4, 0)))
+    layer = make_layer(controller)
+    assert_close(
+        layer(draw_inputs(), mask=mask), layer(draw_inputs(), mask=keras.ops.repeat(mask, 4, 0))
+    )
 
 
 @EACH
 def test_no_rows_and_one_step(controller):
-    layer = made(controller, layer={"return_state": True})
-    outputs, history, state = layer(drawn(batch=0), return_auxiliary_outputs=True)
+    layer = make_layer(controller, layer={"return_state": True})
+    outputs, history, state = layer(draw_inputs(batch=0), return_auxiliary_outputs=True)
     assert outputs.shape == (0, 5, 2) and history["memory"].shape == (0, 5, 7, 5)
-    assert layer(drawn(time=1))[0].shape == (4, 1, 2)
+    assert layer(draw_inputs(time=1))[0].shape == (4, 1, 2)
 
 
 def test_integers_are_inputs_too():
-    layer, inputs = made(dtype="float32"), np.random.RandomState(1).randint(2, size=(3, 5, 11))
+    layer, inputs = (
+        make_layer(dtype="float32"),
+        np.random.RandomState(1).randint(2, size=(3, 5, 11)),
+    )
     assert_close(layer(inputs.astype("int32")), layer(inputs.astype("float32")), atol=0)
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e4])
 @pytest.mark.parametrize("controller", ["lstm", "gru"])
 def test_head_parameters_at_their_extremes_give_finite_gradients(controller, scale):
-    layer = made(controller, dtype="float32", layer={"return_state": True})
-    inputs = tf.constant(drawn().astype("float32"))
+    layer = make_layer(controller, dtype="float32", layer={"return_state": True})
+    inputs = tf.constant(draw_inputs().astype("float32"))
     layer(inputs)
     for name in ("head_kernel", "head_bias"):
         weight = getattr(layer.cell, name)
@@ -164,14 +169,14 @@ def test_head_parameters_at_their_extremes_give_finite_gradients(controller, sca
 @EACH
 def test_a_saved_model_computes_the_same(controller, tmp_path):
     set_seed(1)
-    layer = made(
+    layer = make_layer(
         controller, "float32", {"return_state": True}, shift=ka.ScalarShift(2), activation=None
     )
     inputs = keras.Input((None, 11))
     model = keras.Model(inputs, layer(inputs, return_auxiliary_outputs=True))
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
-    data = drawn().astype("float32")
+    data = draw_inputs().astype("float32")
     assert_close(again(data), model(data), atol=0)
     model.save_weights(tmp_path / "model.weights.h5")
     for weight in again.weights:
@@ -182,8 +187,8 @@ def test_a_saved_model_computes_the_same(controller, tmp_path):
 
 def test_symbols_have_the_shapes_and_dtypes_of_values():
     for controller in ("lstm", "gru"):
-        layer = made(controller, "mixed_float16", {"return_state": True})
-        values = layer(drawn().astype("float32"), return_auxiliary_outputs=True)
+        layer = make_layer(controller, "mixed_float16", {"return_state": True})
+        values = layer(draw_inputs().astype("float32"), return_auxiliary_outputs=True)
         symbols = layer(keras.Input((None, 11)), return_auxiliary_outputs=True)
         keras.tree.assert_same_structure(values, symbols)
         for value, symbol in zip(*map(keras.tree.flatten, (values, symbols)), strict=True):
@@ -243,7 +248,7 @@ def test_dropout_of_the_controller_is_drawn_once_a_call():
     ],
 )
 def test_inputs_are_checked(shape, message):
-    layer = made()
+    layer = make_layer()
     layer.build((None, None, 11))
     with pytest.raises(ValueError, match=message):
         layer(np.ones(shape))
@@ -254,7 +259,7 @@ def test_inputs_of_unknown_width_are_refused():
         with pytest.raises(
             ValueError, match=r"with a known input_dim, .*Received: inputs.shape=\("
         ):
-            made().build(shape)
+            make_layer().build(shape)
 
 
 def test_a_cell_of_another_kind_is_refused():
@@ -266,8 +271,8 @@ def test_a_cell_of_another_kind_is_refused():
 
 
 def test_a_state_of_another_structure_is_refused():
-    layer = made(layer={"return_state": True})
-    _, state = layer(drawn())
+    layer = make_layer(layer={"return_state": True})
+    _, state = layer(draw_inputs())
     wrong = [
         {name: part for name, part in state.items() if name != "reads"},
         state | {"controller": state["controller"][:1]},
@@ -278,10 +283,10 @@ def test_a_state_of_another_structure_is_refused():
     ]
     for one in wrong:
         with pytest.raises(ValueError, match=r"dict as `NTMCell.start` returns it.*Received: "):
-            layer(drawn(), initial_state=one)
+            layer(draw_inputs(), initial_state=one)
 
 
 def test_a_mask_of_another_shape_is_refused():
     mask = keras.ops.convert_to_tensor(MASK[:, :3])
     with pytest.raises(ValueError, match=r"`mask` of shape \(batch, time\).*Received: mask.shape="):
-        made()(drawn(), mask=mask)
+        make_layer()(draw_inputs(), mask=mask)

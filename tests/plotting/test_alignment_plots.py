@@ -268,7 +268,7 @@ def test_vector_formats_can_be_saved(tmp_path, form):
             WEIGHTS * np.nan,
             SOURCE,
             TARGET,
-            r"finite numbers.*not finite, the first weights\[0, .*0\]=nan",
+            r"finite numbers.*not finite, the first\ weights\[0, .*0\]=nan",
         ),
         (WEIGHTS - 0.5, SOURCE, TARGET, "not scores. Received: numbers from -0.5 to 0.375"),
         (WEIGHTS * 3, SOURCE, TARGET, "not scores. Received: numbers from 0.0 to 2.625"),

@@ -142,7 +142,7 @@ def test_a_tap_shows_a_token_and_another_tap_the_next(show):
     assert numbers_of(browser, "Source") == ["", "0.25", "0.75"]
 
 
-def focused(browser):
+def read_focus(browser):
     return browser.run(
         "document.activeElement.firstChild?.textContent ?? document.activeElement.type"
     )
@@ -153,12 +153,16 @@ def test_the_keyboard_reaches_every_token(show):
     found = []
     for _ in range(4):
         browser.press("Tab")
-        found.append(focused(browser))
+        found.append(read_focus(browser))
     assert found == ["range", "checkbox", "das", "the"], "a list of tokens is one stop"
     browser.press("ArrowRight")
-    assert focused(browser) == "house" and numbers_of(browser, "Source") == ["", "0.25", "0.75"]
+    assert read_focus(browser) == "house" and numbers_of(browser, "Source") == ["", "0.25", "0.75"]
     browser.press("Enter", "Home")
-    assert focused(browser) == "the" and numbers_of(browser, "Source") == ["0.75", "0.15", "0.10"]
+    assert read_focus(browser) == "the" and numbers_of(browser, "Source") == [
+        "0.75",
+        "0.15",
+        "0.10",
+    ]
     assert browser.run("document.querySelector('[aria-selected=true] bdi').textContent") == "house"
 
 
@@ -170,7 +174,7 @@ def test_arrows_follow_the_direction_of_the_script(show):
     )
     assert places == sorted(places, reverse=True), "the first Arabic token is the rightmost"
     browser.press("Tab", "Tab", "Tab", "ArrowLeft")
-    assert focused(browser) == ARABIC[1]
+    assert read_focus(browser) == ARABIC[1]
 
 
 def test_another_pair_is_chosen_by_its_title(show):
@@ -207,7 +211,7 @@ def test_a_head_opens_its_lines_and_closes_again(show):
     browser = show(PAGES["heads"]())
     assert browser.run("document.querySelectorAll('canvas.map').length") == 4
     browser.move_to('[aria-label="Layer 2, head 1"]', click=True)
-    assert focused(browser) == "Back to all heads"
+    assert read_focus(browser) == "Back to all heads"
     assert count_painted(browser, "canvas.all") > 0 == count_painted(browser, "canvas.some")
     browser.move_to(option("Queries", 3))
     assert numbers_of(browser, "Keys") == [

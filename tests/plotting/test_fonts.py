@@ -35,7 +35,7 @@ def make_font(path, family, characters):
 
 
 @pytest.fixture
-def packaged(monkeypatch):
+def package_fonts(monkeypatch):
     """A machine that has the fonts of matplotlib and of Python packages, and no others."""
     manager = font_manager.fontManager
     own = [entry for entry in manager.ttflist if "mpl-data" in str(entry.fname)]
@@ -47,10 +47,10 @@ def packaged(monkeypatch):
 
 
 @pytest.fixture
-def bare(packaged, monkeypatch):
+def bare(package_fonts, monkeypatch):
     """A machine on which only the fonts that come with matplotlib are installed."""
     monkeypatch.setattr(_fonts, "PACKAGES", ())
-    return packaged
+    return package_fonts
 
 
 def test_latin_greek_and_cyrillic_need_no_second_font(bare):
@@ -121,7 +121,7 @@ def test_a_process_is_advised_once_of_each_font(monkeypatch):
 SCRIPTS = "年月日 こんにちは カタカナ 한국어 中文 漢字 हिन्दी বাংলা தமிழ் ภาษาไทย አማርኛ"
 
 
-def test_the_extra_of_fonts_holds_the_scripts_it_promises(packaged):
+def test_the_extra_of_fonts_holds_the_scripts_it_promises(package_fonts):
     assert _fonts.choose_families([SCRIPTS])[1] == set()
     named = {_fonts._get_first_word(char) for char in SCRIPTS if unicodedata.category(char) == "Lo"}
     assert named - {"CJK", "HIRAGANA", "KATAKANA", "HANGUL"} == set(_fonts.PACKAGED_NAMES) - {

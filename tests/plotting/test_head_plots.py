@@ -292,7 +292,7 @@ def test_pictures_are_saved_and_pyplot_is_left_alone(function, form, tmp_path):
             LAYER * np.nan,
             QUERIES,
             KEYS,
-            r"finite numbers.*not finite, the first weights\[0, .*0\]=nan",
+            r"finite numbers.*not finite, the first\ weights\[0, .*0\]=nan",
         ),
         (LAYER - 1, QUERIES, KEYS, "not scores. Received: numbers from -"),
         (LAYER * 9, QUERIES, KEYS, "not scores. Received: numbers from 0"),

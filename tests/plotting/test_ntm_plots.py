@@ -25,7 +25,7 @@ def on_slots(*heads, steps=STEPS, slots=SLOTS):
 DIAGONAL = on_slots(range(2, 2 + STEPS))
 
 
-def drawn(axes):
+def read_image(axes):
     return np.asarray(axes.images[0].get_array())
 
 
@@ -49,8 +49,8 @@ def test_targets_stand_above_outputs_with_time_from_left_to_right():
     targets = GENERATOR.integers(0, 2, (STEPS, BITS))
     figure = plot_bits([targets], [OUTPUTS], titles=["seven"])
     above, below, bar = figure.axes
-    np.testing.assert_array_equal(drawn(above), targets.T)
-    np.testing.assert_allclose(drawn(below), OUTPUTS.T, rtol=1e-6)
+    np.testing.assert_array_equal(read_image(above), targets.T)
+    np.testing.assert_allclose(read_image(below), OUTPUTS.T, rtol=1e-6)
     assert [above.get_ylabel(), below.get_ylabel()] == ["targets", "outputs"]
     assert above.get_position().y0 > below.get_position().y1
     assert above.yaxis_inverted() and not above.xaxis_inverted()
@@ -72,9 +72,9 @@ def test_lengths_in_a_column_share_one_size_of_cell():
     bits = [GENERATOR.integers(0, 2, (length, 8)) for length in lengths]
     figure = plot_bits(bits, bits, titles=[f"length {length}" for length in lengths])
     panels = bit_panels(figure)
-    assert [drawn(ax).shape[1] for ax in panels] == [10, 10, 20, 20, 120, 120]
-    across = [ax.get_window_extent().width / drawn(ax).shape[1] for ax in panels]
-    down = [ax.get_window_extent().height / drawn(ax).shape[0] for ax in panels]
+    assert [read_image(ax).shape[1] for ax in panels] == [10, 10, 20, 20, 120, 120]
+    across = [ax.get_window_extent().width / read_image(ax).shape[1] for ax in panels]
+    down = [ax.get_window_extent().height / read_image(ax).shape[0] for ax in panels]
     np.testing.assert_allclose(across + down, across[0], rtol=1e-3)
     assert across[0] >= 0.08 * figure.dpi, "a cell of 120 steps can be told from the next"
     lefts = [ax.get_window_extent().x0 for ax in panels]
@@ -95,7 +95,7 @@ def test_panels_and_their_color_bar_never_overlap(titles):
 
 def test_a_single_step_of_a_single_bit_is_drawn():
     figure = plot_bits([[[1]]], [[[0.5]]])
-    assert [drawn(ax).tolist() for ax in bit_panels(figure)] == [[[1.0]], [[0.5]]]
+    assert [read_image(ax).tolist() for ax in bit_panels(figure)] == [[[1.0]], [[0.5]]]
     assert_inside(figure)
 
 
@@ -104,10 +104,10 @@ def test_half_precision_tensors_are_drawn():
 
     half = keras.ops.cast(OUTPUTS, "bfloat16")
     figure = plot_bits([np.round(OUTPUTS).astype("float16")], [half])
-    np.testing.assert_allclose(drawn(figure.axes[1]), OUTPUTS.T, atol=4e-3)
+    np.testing.assert_allclose(read_image(figure.axes[1]), OUTPUTS.T, atol=4e-3)
     weights = DIAGONAL.astype("float16")
     figure = plot_memory_use(INPUTS.astype("float16"), half, weights, weights)
-    np.testing.assert_array_equal(drawn(figure.axes[2]), DIAGONAL[:, 0, 2:9].T)
+    np.testing.assert_array_equal(read_image(figure.axes[2]), DIAGONAL[:, 0, 2:9].T)
 
 
 def test_titles_of_any_script_are_drawn_and_missing_fonts_named_once(monkeypatch):
@@ -132,10 +132,10 @@ def test_heads_stand_below_inputs_and_outputs_on_one_time_axis():
     figure = plot_memory_use(INPUTS, OUTPUTS, DIAGONAL, reading, title="Copy")
     ends, heads = figure.axes[:2], figure.axes[2:4]
     assert titles(figure)[:4] == ["inputs", "outputs", "write weights", "read weights"]
-    np.testing.assert_array_equal(drawn(ends[0]), INPUTS.T)
-    np.testing.assert_allclose(drawn(ends[1]), OUTPUTS.T, rtol=1e-6)
-    np.testing.assert_array_equal(drawn(heads[0]), np.eye(7))
-    np.testing.assert_array_equal(drawn(heads[1])[[0, 6]], [[0] + [1] * 6, [1] + [0] * 6])
+    np.testing.assert_array_equal(read_image(ends[0]), INPUTS.T)
+    np.testing.assert_allclose(read_image(ends[1]), OUTPUTS.T, rtol=1e-6)
+    np.testing.assert_array_equal(read_image(heads[0]), np.eye(7))
+    np.testing.assert_array_equal(read_image(heads[1])[[0, 6]], [[0] + [1] * 6, [1] + [0] * 6])
     for end, head in zip(ends, heads, strict=True):
         above, below = end.get_window_extent(), head.get_window_extent()
         assert above.y0 > below.y1
@@ -150,18 +150,18 @@ def test_only_the_slots_in_use_are_drawn_and_named():
     weights = on_slots([5, 6, 8], steps=3) * 0.9 + 0.1 / 12  # 0.1 is spread over all the others
     figure = plot_memory_use(INPUTS[:3], OUTPUTS[:3], weights, weights)
     for ax in figure.axes[2:4]:
-        assert drawn(ax).shape == (4, 3), "slot 7 lies between two that are in use"
+        assert read_image(ax).shape == (4, 3), "slot 7 lies between two that are in use"
         assert ax.get_ylabel() == "slots\n5 to 8 of 11"
         shown = zip(ax.get_yticks(), texts(ax.get_yticklabels()), strict=True)
         assert all(int(text) == 5 + place for place, text in shown)
-    np.testing.assert_allclose(drawn(figure.axes[2]), weights[:, 0, 5:9].T, rtol=1e-6)
+    np.testing.assert_allclose(read_image(figure.axes[2]), weights[:, 0, 5:9].T, rtol=1e-6)
 
 
 def test_slots_in_use_on_both_sides_of_the_rings_end_stay_together():
     weights = on_slots(np.arange(9, 9 + 4) % SLOTS, steps=4)
     figure = plot_memory_use(INPUTS[:4], OUTPUTS[:4], weights, weights)
     ax = figure.axes[2]
-    np.testing.assert_array_equal(drawn(ax), np.eye(4))
+    np.testing.assert_array_equal(read_image(ax), np.eye(4))
     assert ax.get_ylabel() == "slots\n9 to 10,\n0 to 1 of 11"
     shown = dict(zip(ax.get_yticks(), texts(ax.get_yticklabels()), strict=True))
     assert all(int(text) == (9 + place) % SLOTS for place, text in shown.items())
@@ -172,7 +172,7 @@ def test_all_slots_are_drawn_in_order_when_all_or_none_are_in_use(used):
     weights = np.zeros((5, 1, 5))
     weights[used, 0, used] = 1.0
     figure = plot_memory_use(INPUTS[:5], OUTPUTS[:5], weights, weights)
-    np.testing.assert_array_equal(drawn(figure.axes[2]), weights[:, 0].T)
+    np.testing.assert_array_equal(read_image(figure.axes[2]), weights[:, 0].T)
     assert figure.axes[2].get_ylabel() == "all 5 slots"
     assert_inside(figure)
 
@@ -180,7 +180,7 @@ def test_all_slots_are_drawn_in_order_when_all_or_none_are_in_use(used):
 def test_one_slot_in_use_is_drawn_alone():
     weights = on_slots([4] * STEPS)
     figure = plot_memory_use(INPUTS, OUTPUTS, weights, weights)
-    np.testing.assert_array_equal(drawn(figure.axes[3]), np.ones((1, STEPS)))
+    np.testing.assert_array_equal(read_image(figure.axes[3]), np.ones((1, STEPS)))
     assert figure.axes[3].get_ylabel() == "slots\n4 to 4 of 11"
 
 
@@ -198,7 +198,7 @@ def test_several_heads_stand_one_below_the_other():
     ]
     together = np.concatenate([writing, reading], axis=1)[:, :, 1:9]
     for number, ax in enumerate(heads):
-        np.testing.assert_array_equal(drawn(ax), together[:, number].T)
+        np.testing.assert_array_equal(read_image(ax), together[:, number].T)
     tops = [ax.get_window_extent().y1 for ax in heads]
     assert tops[0] > tops[1] > tops[2] and tops[3:] == pytest.approx(tops[:2])
     assert_inside(figure)
@@ -208,7 +208,7 @@ def test_the_memory_stands_beside_the_weights_row_by_row():
     memory_matrix = GENERATOR.normal(size=(SLOTS, SLOT_DIM)) * 3
     figure = plot_memory_use(INPUTS, OUTPUTS, DIAGONAL, DIAGONAL, memory_matrix=memory_matrix)
     reading, ax = figure.axes[3], figure.axes[5]
-    np.testing.assert_allclose(drawn(ax), memory_matrix[2:9], rtol=1e-6)
+    np.testing.assert_allclose(read_image(ax), memory_matrix[2:9], rtol=1e-6)
     low, high = ax.images[0].get_clim()
     assert high == pytest.approx(np.abs(memory_matrix[2:9]).max()) and low == -high, "0 is white"
     beside, box = reading.get_window_extent(), ax.get_window_extent()

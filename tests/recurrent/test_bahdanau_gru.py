@@ -17,7 +17,7 @@ def _random(*shape, dtype="float32"):
     return np.random.RandomState(sum(shape)).randn(*shape).astype(dtype)
 
 
-def worked_weights(sign=1):
+def make_weights(sign=1):
     """SPEC 23, GRU step: kernels and recurrent kernels of update (times `sign`), reset, new."""
     update, update_state = np.array([[0.1, 0.2], [0.3, -0.1]]), 0.2 * np.eye(2)
     reset, reset_state = np.array([[0.3, 0.1], [0, 0.2]]), np.array([[0.1, 0.1], [-0.1, 0.3]])
@@ -28,7 +28,7 @@ def worked_weights(sign=1):
     ]
 
 
-def worked_step(cell, weights):
+def run_step(cell, weights):
     cell.build((1, 2))
     cell.set_weights(weights)
     state, _ = cell(np.array([[1.0, -1.0]]), [np.array([[0.5, -0.25]])])
@@ -37,9 +37,7 @@ def worked_step(cell, weights):
 
 def test_one_step_is_the_one_worked_by_hand():
     cell = BahdanauGRUCell(2, use_bias=False, dtype="float64")
-    np.testing.assert_allclose(
-        worked_step(cell, worked_weights()), [0.648481, -0.018107], atol=1e-6
-    )
+    np.testing.assert_allclose(run_step(cell, make_weights()), [0.648481, -0.018107], atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +46,7 @@ def test_one_step_is_the_one_worked_by_hand():
 def test_keras_unit_with_its_update_gate_negated_is_ours_or_that_of_yang(reset_after, expected):
     """What `forward_gru` and HAN rest on: the blends differ in the sign of one gate."""
     cell = keras.layers.GRUCell(2, use_bias=False, reset_after=reset_after, dtype="float64")
-    np.testing.assert_allclose(worked_step(cell, worked_weights(sign=-1)), expected, atol=1e-6)
+    np.testing.assert_allclose(run_step(cell, make_weights(sign=-1)), expected, atol=1e-6)
 
 
 def test_the_layer_equals_the_cell_in_keras_loop_with_masks():

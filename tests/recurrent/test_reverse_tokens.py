@@ -12,12 +12,12 @@ TOKENS = np.random.RandomState(0).randn(B, T, D)
 MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [0, 1, 0, 1, 1], [0, 0, 0, 0, 0]], bool)
 
 
-def _reversed(tokens, mask):
+def _reverse(tokens, mask):
     return np.array(ReverseTokens(dtype="float64")(tokens, mask=mask))
 
 
 def test_real_tokens_are_reversed_and_padding_stays():
-    result = _reversed(TOKENS, MASK)
+    result = _reverse(TOKENS, MASK)
     for row in range(B):
         np.testing.assert_array_equal(result[row, MASK[row]], TOKENS[row, MASK[row]][::-1])
         assert np.all(result[row, ~MASK[row]] == 0)
@@ -29,16 +29,16 @@ def test_it_is_what_tensorflow_does_to_padded_rows():
     mask = np.arange(T) < lengths[:, None]
     tokens = np.where(mask[:, :, None], TOKENS, 0)
     expected = tf.reverse_sequence(tokens, lengths, seq_axis=1)
-    np.testing.assert_array_equal(_reversed(tokens, mask), expected)
+    np.testing.assert_array_equal(_reverse(tokens, mask), expected)
 
 
 def test_reversed_twice_the_tokens_are_in_order_again():
     expected = np.where(MASK[:, :, None], TOKENS, 0)
-    np.testing.assert_array_equal(_reversed(_reversed(TOKENS, MASK), MASK), expected)
+    np.testing.assert_array_equal(_reverse(_reverse(TOKENS, MASK), MASK), expected)
 
 
 def test_without_a_mask_all_is_reversed():
-    np.testing.assert_array_equal(_reversed(TOKENS, None), TOKENS[:, ::-1])
+    np.testing.assert_array_equal(_reverse(TOKENS, None), TOKENS[:, ::-1])
 
 
 def test_the_gradient_goes_to_the_place_its_token_came_from():
@@ -46,7 +46,7 @@ def test_the_gradient_goes_to_the_place_its_token_came_from():
     with tf.GradientTape() as tape:
         tape.watch(tokens)
         cost = tf.reduce_sum(asked * ReverseTokens(dtype="float64")(tokens, mask=MASK))
-    np.testing.assert_array_equal(tape.gradient(cost, tokens), _reversed(asked, MASK))
+    np.testing.assert_array_equal(tape.gradient(cost, tokens), _reverse(asked, MASK))
 
 
 def test_an_encoder_reads_a_padded_source_from_its_last_token():

@@ -14,7 +14,7 @@ def linear_in_numpy(layer):
     return kernel, weights["bias"]
 
 
-def gated_in_numpy(z, kernel, bias, k, causal):
+def gate_in_numpy(z, kernel, bias, k, causal):
     """GLU of the convolution of `(time, dim)`, one position after another."""
     outputs = []
     for i in range(len(z)):

@@ -12,7 +12,7 @@ def softmax(scores, kept):
     return weights
 
 
-def turned(vector, position, base=10000.0):
+def rotate(vector, position, base=10000.0):
     """Returns the vector with pair i turned by `position * base^(-2i/d)`."""
     result = np.zeros_like(vector)
     for i in range(len(vector) // 2):
@@ -53,8 +53,8 @@ def multi_head(layer, query, value, key=None, kept=None, bias=None, rotary=False
                 one = q[i, h * width : (h + 1) * width]
                 others = k[:, g * width : (g + 1) * width]
                 if rotary:
-                    one = turned(one, position + i)
-                    others = np.array([turned(other, j) for j, other in enumerate(others)])
+                    one = rotate(one, position + i)
+                    others = np.array([rotate(other, j) for j, other in enumerate(others)])
                 scores = np.array([one @ other for other in others]) / np.sqrt(width)
                 scores = scores if bias is None else scores + bias[b, h, i]
                 weights[b, h, i] = softmax(scores, kept[b, i])

@@ -11,7 +11,7 @@ PRIME = 10007
 
 
 class HashModel:
-    """Logits and alignment depend on a hash of every token so far, and on the batch row.
+    """Logits and alignment depend on a hash of every token so far, and on the batch element.
 
     Whatever a search mixes up (parents, rows, beams, steps) changes the hash, and with it
     all that follows. The state is nested, with leaves of several ranks and dtypes.
@@ -27,7 +27,7 @@ class HashModel:
         self.offsets = draw.integers(0, PRIME, size=batch).astype("int32")
 
     def rows(self, rows):
-        """The same model with only some batch rows, in that order."""
+        """The same model with only some batch elements, in that order."""
         other = object.__new__(HashModel)
         other.__dict__.update(self.__dict__, batch=len(rows), offsets=self.offsets[list(rows)])
         return other

@@ -17,7 +17,7 @@ def score(log_prob, coverage, length, gnmt=None, average=False, beta=0.0):
     return log_prob / penalty + beta * np.log(np.minimum(coverage, 1.0)).sum()
 
 
-def permitted(tokens, vocabulary, min_length=0, banned=(), ngram=None, prefix=(), ends=(END,)):
+def list_permitted(tokens, vocabulary, min_length=0, banned=(), ngram=None, prefix=(), ends=(END,)):
     """Returns the ids that may follow `tokens`."""
     if len(tokens) < len(prefix):
         return [prefix[len(tokens)]]
@@ -36,14 +36,14 @@ def all_hypotheses(model, row, max_length, min_length=0, limits=None, **rule):
     limits = {"min_length": min_length, "ends": (END,), **(limits or {})}
     growing, found = [()], []
     for length in range(1, max_length + 1):
-        longer = [(*t, n) for t in growing for n in permitted(t, model.vocabulary, **limits)]
+        longer = [(*t, n) for t in growing for n in list_permitted(t, model.vocabulary, **limits)]
         growing = [t for t in longer if t[-1] not in limits["ends"]]
         found += [t for t in longer if t[-1] in limits["ends"] or length == max_length]
-    found = [scored(model, row, tokens, **rule) for tokens in found]
+    found = [score_ids(model, row, tokens, **rule) for tokens in found]
     return sorted(found, key=lambda hypothesis: -hypothesis[0])
 
 
-def scored(model, row, ids, **rule):
+def score_ids(model, row, ids, **rule):
     """Returns (score, log p, ids) of one sequence, stepping the model token by token."""
     total, coverage = 0.0, np.zeros(model.source)
     for position, token in enumerate(ids):
@@ -69,8 +69,8 @@ def beam_search(
         candidates.sort(key=lambda candidate: -candidate[1])
         if shrinking:
             candidates = candidates[: beam - len(finished)]
-        alive, ended = chosen(candidates, beam, length == max_length, ends=limits["ends"])
-        finished += [scored(model, row, tokens, **rule) for tokens, _ in ended]
+        alive, ended = choose(candidates, beam, length == max_length, ends=limits["ends"])
+        finished += [score_ids(model, row, tokens, **rule) for tokens, _ in ended]
         finished = sorted(finished, key=lambda hypothesis: -hypothesis[0])[:beam]
         if stop is not None and (not alive or stop(finished, alive, length)):
             break
@@ -82,12 +82,12 @@ def continuations(model, row, alive, limits):
     found = []
     for tokens, total in alive:
         log_probs, _ = model.reference(row, tokens)
-        ids = permitted(tokens, model.vocabulary, **limits)
+        ids = list_permitted(tokens, model.vocabulary, **limits)
         found += [((*tokens, t), total + log_probs[t]) for t in ids if log_probs[t] > -5e8]
     return found
 
 
-def chosen(candidates, beam, at_limit, again=(), reach=1, ends=(END,)):
+def choose(candidates, beam, at_limit, again=(), reach=1, ends=(END,)):
     """Returns which of the candidates, best first, live on and which have finished.
 
     One that ends has finished if it is among the best `reach * beam`.
@@ -130,13 +130,13 @@ def diverse_search(
             if shrinking:
                 new = [c for c in candidates if c[0] not in again]
                 candidates = new[: width - len(finished[group])]
-            growing, ended = chosen(
+            growing, ended = choose(
                 candidates, width, length == max_length, again, reach, limits["ends"]
             )
             alive = [*alive[:group], growing, *alive[group + 1 :]]
             taken += [tokens[-1] for tokens, _ in growing]
             again += [tokens for tokens, _ in ended]
-            finished[group] += [scored(model, row, tokens, **rule) for tokens, _ in ended]
+            finished[group] += [score_ids(model, row, tokens, **rule) for tokens, _ in ended]
             finished[group] = sorted(finished[group], key=lambda h: -h[0])[:width]
     found = [hypothesis for pool in finished for hypothesis in pool]
     return sorted(found, key=lambda hypothesis: -hypothesis[0])

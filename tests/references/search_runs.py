@@ -76,7 +76,7 @@ def search(model, **options):
 
 
 def hypotheses(result, row):
-    """The hypotheses of a row that are not fillers, as tuples of ids."""
+    """The hypotheses of a row that are not padding, as tuples of ids."""
     pairs = zip(result["ids"][row], result["lengths"][row], strict=True)
     return [tuple(ids[:length].tolist()) for ids, length in pairs if length >= 0]
 
@@ -115,7 +115,7 @@ def assert_same(one, other, tolerance=1e-5):
             np.testing.assert_allclose(one[name], other[name], rtol=tolerance, atol=tolerance)
 
 
-def compiled(function, model, jit_compile, **tensors):
+def compile_search(function, model, jit_compile, **tensors):
     """Returns `function(step, state, memory, **tensors)` of a HashModel, run with unknown batch.
 
     The result is called with offsets and the tensors, so that one graph serves several batches.
@@ -148,7 +148,7 @@ def assert_compiled_alike(function, model, jit_compile=True, rows=(1,), **tensor
             **{name: tf.constant(value) for name, value in tensors.items()},
         )
     )
-    graph = compiled(function, model, False, **tensors)
+    graph = compile_search(function, model, False, **tensors)
     given = {name: tf.constant(value) for name, value in tensors.items()}
     assert_same(arrays(graph(tf.constant(model.offsets), given)), eager)
     few = {name: tf.constant(value[list(rows)]) for name, value in tensors.items()}
@@ -158,5 +158,5 @@ def assert_compiled_alike(function, model, jit_compile=True, rows=(1,), **tensor
     for name, value in graph(tf.zeros([0], tf.int32), none).items():  # as a server may send
         assert value.shape == (0, *eager[name].shape[1:])
     if jit_compile:
-        xla = compiled(function, model, True, **tensors)
+        xla = compile_search(function, model, True, **tensors)
         assert_same(arrays(xla(tf.constant(model.offsets), given)), eager)

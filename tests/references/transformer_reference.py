@@ -7,15 +7,15 @@ def array(variable):
     return np.array(variable).astype("float64")
 
 
-def normalized(x, layer, epsilon=1e-5):
+def normalize(x, layer, epsilon=1e-5):
     """LN(x) of one vector."""
     centered = x - x.mean()
     scaled = centered / np.sqrt((centered**2).mean() + epsilon)
     return scaled * array(layer.gamma) + array(layer.beta)
 
 
-def attended(layer, x, memory, may_read):
-    """MultiHead(x, memory, memory) of one batch row; `may_read[i]` are the positions i reads."""
+def attend(layer, x, memory, may_read):
+    """MultiHead(x, memory, memory) of one batch element; `may_read[i]` are what i reads."""
     wq, wk, wv = (array(d.kernel) for d in (layer.query_dense, layer.key_dense, layer.value_dense))
     wo, size = array(layer.output_dense.kernel), layer.key_dim
     outputs, weights = np.zeros_like(x), np.zeros((layer.num_heads, len(x), len(memory)))
@@ -36,8 +36,8 @@ def attended(layer, x, memory, may_read):
     return outputs, weights
 
 
-def fed_forward(layer, x):
-    """FFN(x) of one batch row."""
+def feed_forward(layer, x):
+    """FFN(x) of one batch element."""
     hidden = np.maximum(
         0, x @ array(layer.intermediate_dense.kernel) + array(layer.intermediate_dense.bias)
     )
@@ -49,39 +49,39 @@ def fed_forward(layer, x):
 def sublayer(layer, name, x, branch):
     """LN(x + branch(x)), or x + branch(LN(x))."""
     norm = getattr(layer, f"{name}_normalization")
-    rows = lambda values: np.array([normalized(value, norm) for value in values])  # noqa: E731
+    rows = lambda values: np.array([normalize(value, norm) for value in values])  # noqa: E731
     if layer.normalization == "pre":
         return x + branch(rows(x))
     return rows(x + branch(x))
 
 
 def encoder_layer(layer, x, kept):
-    """One batch row: x `(length, dim)`, `kept` a boolean a position."""
+    """One batch element: x `(length, dim)`, `kept` a boolean a position."""
     radius = len(x) if layer.window is None else layer.window // 2
     places = range(len(x))
     may_read = [[j for j in places if kept[j] and kept[i] and abs(i - j) <= radius] for i in places]
     x = np.where(kept[:, None], x, 0)
-    x = sublayer(layer, "attention", x, lambda x: attended(layer.attention, x, x, may_read)[0])
-    x = sublayer(layer, "feed_forward", x, lambda x: fed_forward(layer, x))
+    x = sublayer(layer, "attention", x, lambda x: attend(layer.attention, x, x, may_read)[0])
+    x = sublayer(layer, "feed_forward", x, lambda x: feed_forward(layer, x))
     return np.where(kept[:, None], x, 0)
 
 
 def decoder_layer(layer, x, memory, kept):
-    """One batch row: outputs and the weights over the memory `(heads, target, source)`."""
+    """One batch element: outputs and the weights over the memory `(heads, target, source)`."""
     radius = len(x) if layer.window is None else layer.window // 2
     earlier = [[j for j in range(i + 1) if i - j <= radius] for i in range(len(x))]
     source = [[j for j in range(len(memory)) if kept[j]]] * len(x)
     weights = []
 
     def cross(x):
-        context, found = attended(layer.cross_attention, x, memory, source)
+        context, found = attend(layer.cross_attention, x, memory, source)
         weights.append(found)
         return context
 
     attention = layer.self_attention
-    x = sublayer(layer, "self_attention", x, lambda x: attended(attention, x, x, earlier)[0])
+    x = sublayer(layer, "self_attention", x, lambda x: attend(attention, x, x, earlier)[0])
     x = sublayer(layer, "cross_attention", x, cross)
-    x = sublayer(layer, "feed_forward", x, lambda x: fed_forward(layer, x))
+    x = sublayer(layer, "feed_forward", x, lambda x: feed_forward(layer, x))
     return x, weights[0]
 
 
@@ -96,11 +96,11 @@ def positions(length, dim):
 
 
 def decoder(layer, ids, memory, kept):
-    """One batch row of a `TransformerDecoder` with tied logits: logits and last alignment."""
+    """One batch element of a `TransformerDecoder` with tied logits: logits and last alignment."""
     table = array(layer.embed.table.embeddings)
     x = np.sqrt(layer.dim) * table[ids] + positions(len(ids), layer.dim)
     for one in layer.stack:
         x, weights = decoder_layer(one, x, memory, kept)
     if layer.normalization == "pre":
-        x = np.array([normalized(row, layer.final_normalization) for row in x])
+        x = np.array([normalize(row, layer.final_normalization) for row in x])
     return x @ table.T, weights.mean(axis=0)

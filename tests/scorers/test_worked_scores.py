@@ -107,7 +107,7 @@ WORKED = {
 
 
 @pytest.fixture(params=WORKED)
-def worked(request):
+def case(request):
     scorer_class, arguments, weights, *numbers = WORKED[request.param]
     scorer = scorer_class(**arguments, dtype="float64")
     scorer.build(QUERY.shape, KEYS.shape)
@@ -115,8 +115,8 @@ def worked(request):
     return scorer, *numbers
 
 
-def test_scores_weights_and_context_are_those_worked_by_hand(worked):
-    scorer, scores, weights, context = worked
+def test_scores_weights_and_context_are_those_worked_by_hand(case):
+    scorer, scores, weights, context = case
     np.testing.assert_allclose(np.array(scorer(QUERY, KEYS))[0, 0], scores, atol=1e-6)
     attention = Attention(scorer, dtype="float64")
     read, attended = attention(QUERY, VALUES, KEYS, return_attention_scores=True)

@@ -41,7 +41,7 @@ def test_wide_beam_finds_every_sequence_in_order(rule):
         expected = all_hypotheses(model, row, 4, **reference)
         assert len(expected) == 121  # 1 + 3 + 9 + 27 that end, 81 that fill the limit
         assert_found(result, row, expected)
-        # Ten places are left over, and are said to be fillers.
+        # Ten places are left over, and are marked as padding.
         assert (result["lengths"][row, 121:] == -1).all()
         assert (result["ids"][row, 121:] == 0).all()
         assert (result["scores"][row, 121:] == -1e9).all()
@@ -349,7 +349,7 @@ def test_hypotheses_are_distinct_sorted_and_free_of_padding_and_start():
 
 
 def test_start_id_may_be_the_end_id():
-    # Sutskever et al. start from the end mark; it must still end hypotheses.
+    # Sutskever et al. start from the EOS token; it must still end hypotheses.
     tables = np.full((1, 6, 6), -1e9)
     tables[0, :, [END, START, 4]] = np.log([[0.5], [0.2], [0.3]])
     result = search(TableModel(tables), beam_width=3, max_length=3, start_id=END)
@@ -396,7 +396,7 @@ def test_nothing_the_loop_carries_is_ever_infinite(monkeypatch):
     tables[0, :, [5, END]] = np.log(0.5)
     tables[1, START, 6] = 0.0  # then nothing at all is possible
 
-    def checked_loop(condition, body, loop_vars):
+    def check_loop(condition, body, loop_vars):
         steps = 0
         while condition(*loop_vars):
             loop_vars = body(*loop_vars)
@@ -407,7 +407,7 @@ def test_nothing_the_loop_carries_is_ever_infinite(monkeypatch):
         assert steps > 0
         return loop_vars
 
-    monkeypatch.setattr(_beam_loop.ops, "while_loop", checked_loop)
+    monkeypatch.setattr(_beam_loop.ops, "while_loop", check_loop)
     options = {"stopping": "limit", "length_penalty": GNMTLengthPenalty(-2.0)}
     result = search(TableModel(tables), beam_width=3, max_length=9, **options)
     assert hypotheses(result, 0)[0] == (END,)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
 from search_models import END, HashModel, TableModel
-from search_reference import all_hypotheses, permitted, scored
+from search_reference import all_hypotheses, list_permitted, score_ids
 from search_reference import beam_search as reference_search
 from search_runs import (
     RULES,
@@ -88,9 +88,11 @@ def test_greedy_is_a_beam_of_one_and_sampling_without_temperature(name):
         ids = []
         while len(ids) < 7 and END not in ids:
             log_probs, _ = model.reference(row, ids)
-            ids.append(max(permitted(ids, 13, **limits[row]), key=lambda t: log_probs[t]))
+            ids.append(max(list_permitted(ids, 13, **limits[row]), key=lambda t: log_probs[t]))
         assert greedy["ids"][row].tolist() == ids + [0] * (7 - len(ids))
-        np.testing.assert_allclose(greedy["log_probs"][row], scored(model, row, ids)[1], rtol=1e-5)
+        np.testing.assert_allclose(
+            greedy["log_probs"][row], score_ids(model, row, ids)[1], rtol=1e-5
+        )
     cold = run(sample_cold, model, max_length=7, **options)
     assert (cold.pop("sample_log_probs") == 0).all()
     assert_same(greedy, cold)
@@ -104,8 +106,8 @@ def test_samples_keep_the_constraints(name):
     assert_teacher_forced(model, result)
     for row, length in enumerate(result["lengths"]):
         ids = tuple(result["ids"][row][:length].tolist())
-        assert all(ids[i] in permitted(ids[:i], 7, **limits[row]) for i in range(length))
-        assert length == 7 or ids[-1] == END or not permitted(ids, 7, **limits[row])
+        assert all(ids[i] in list_permitted(ids[:i], 7, **limits[row]) for i in range(length))
+        assert length == 7 or ids[-1] == END or not list_permitted(ids, 7, **limits[row])
 
 
 @settings(max_examples=15, deadline=None)
@@ -170,7 +172,7 @@ def test_repetitions_are_those_of_the_definition():
             )
             for row in range(5):
                 tokens = seen[row, :time].tolist()
-                forbidden = set(range(1, 9)) - set(permitted(tokens, 9, ngram=ngram)) - {2}
+                forbidden = set(range(1, 9)) - set(list_permitted(tokens, 9, ngram=ngram)) - {2}
                 assert set(found[row].tolist()) - {-1} == forbidden
 
 
@@ -199,8 +201,8 @@ def test_a_row_that_may_go_on_with_nothing_stops_there():
         assert (result["alignments"][:, 1:] == 0).all()
         nothing = run(function, model, **{**options, "suppress_ids": [1, 3, 4, 5]})
         assert (nothing["lengths"] == 0).all() and (nothing["log_probs"] == 0).all()
-    fillers = search(model, beam_width=2, **options)
-    assert (fillers["lengths"] == -1).all() and (fillers["ids"] == 0).all()
+    padding = search(model, beam_width=2, **options)
+    assert (padding["lengths"] == -1).all() and (padding["ids"] == 0).all()
 
 
 def test_prefix_lengths_say_how_much_is_forced():
@@ -263,10 +265,10 @@ def test_in_a_graph_a_prefix_that_the_step_forbids_has_no_result(name):
     model = TableModel(FORBIDDING)
 
     @tf.function(autograph=False)
-    def found(prefix):
+    def search_prefixes(prefix):
         return call(SEARCHES[name], model.step, {}, model.memory(), max_length=3, prefix=prefix)
 
-    result = arrays(found(tf.constant([[5, 4], [5, 4], [5, 4]])))
+    result = arrays(search_prefixes(tf.constant([[5, 4], [5, 4], [5, 4]])))
     lengths = result["lengths"].reshape(3, -1)
     if "beam_width" in getattr(SEARCHES[name], "keywords", {}):
         assert (lengths[0] == -1).all() and (result["token_log_probs"][0] == 0).all()
@@ -310,7 +312,7 @@ def test_what_a_graph_cannot_refuse_it_cuts():
     model = HashModel(seed=70, batch=3, vocabulary=7)
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
-    def found(prefix):
+    def search_prefixes(prefix):
         return beam_search(
             model.step,
             model.state(),
@@ -320,10 +322,10 @@ def test_what_a_graph_cannot_refuse_it_cuts():
             constraints=Constraints(prefix=prefix),
         )
 
-    wrong = found(tf.constant([[5, END, 4], [4, 99, 4], [-1, 4, 0]]))
+    wrong = search_prefixes(tf.constant([[5, END, 4], [4, 99, 4], [-1, 4, 0]]))
     right = search(model, beam_width=2, max_length=5, prefix=np.array([[5], [4], [0]]))
     assert_same({name: value.numpy() for name, value in wrong.items()}, right)
-    none = found(tf.zeros((3, 0), tf.int32))
+    none = search_prefixes(tf.zeros((3, 0), tf.int32))
     assert_same(
         {name: value.numpy() for name, value in none.items()},
         search(model, beam_width=2, max_length=5),

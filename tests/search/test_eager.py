@@ -37,7 +37,7 @@ def run(name, length):
 
 
 @pytest.fixture
-def warned():
+def eager_warnings():
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         yield found
@@ -48,9 +48,9 @@ def kinds(found):
 
 
 @each_search
-def test_a_long_eager_search_warns_at_the_line_of_the_user(name, warned):
+def test_a_long_eager_search_warns_at_the_line_of_the_user(name, eager_warnings):
     run(name, LONG)
-    (warning,) = warned
+    (warning,) = eager_warnings
     assert warning.category is EagerSearchWarning
     assert warning.filename == __file__
     text = rf"{name} runs eagerly, .*`@tf.function\(autograph=False, jit_compile=True\)`.*11 steps"
@@ -69,18 +69,18 @@ def test_python_shows_the_warning_once_for_each_line():
 
 
 @each_search
-def test_a_few_eager_steps_warn_of_nothing(name, warned):
+def test_a_few_eager_steps_warn_of_nothing(name, eager_warnings):
     run(name, LONG - 1)
-    assert not warned
+    assert not eager_warnings
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_the_remedy_silences_the_warning(jit_compile, warned):
+def test_the_remedy_silences_the_warning(jit_compile, eager_warnings):
     compiled = tf.function(
         lambda: run("greedy_search", LONG), autograph=False, jit_compile=jit_compile
     )
     compiled()
-    assert not warned
+    assert not eager_warnings
 
 
 def test_it_warns_while_the_search_is_running():
@@ -98,12 +98,12 @@ def test_it_warns_while_the_search_is_running():
 
 
 @pytest.mark.thorough
-def test_checks_that_search_eagerly_on_purpose_are_silent(warned):
+def test_checks_that_search_eagerly_on_purpose_are_silent(eager_warnings):
     given = MODEL.step, MODEL.state(), MODEL.memory()
     check_beam_search(*given, beam_width=1, max_length=LONG)
-    assert not warned
+    assert not eager_warnings
     run("greedy_search", LONG)  # what the check kept silent is still told
-    assert kinds(warned) == [EagerSearchWarning]
+    assert kinds(eager_warnings) == [EagerSearchWarning]
 
 
 def test_a_user_may_turn_it_off():

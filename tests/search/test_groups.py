@@ -136,7 +136,7 @@ def test_a_second_group_says_something_else():
     )  # above log 2
     assert hypotheses(same, 0) == [(a, END)]
     assert hypotheses(other, 0) == [(a, END), (b, END)]
-    # The end mark was taken twice and cost nothing.
+    # The EOS token was taken twice and cost nothing.
     np.testing.assert_allclose(np.exp(other["log_probs"]), [[2 / 3, 1 / 3]], rtol=1e-6)
 
 

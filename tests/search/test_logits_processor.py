@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from keras import ops
 from search_models import END, HashModel, TableModel, log_softmax
-from search_reference import all_hypotheses, diverse_search, permitted
+from search_reference import all_hypotheses, diverse_search, list_permitted
 from search_reference import beam_search as reference_search
 from search_runs import (
     assert_compiled_alike,
@@ -134,7 +134,7 @@ def test_greedy_search_is_that_of_the_rule_and_of_a_beam_of_one(case):
         ids, by_token = [], []
         while len(ids) < 7 and END not in ids:
             log_probs, _ = reference.reference(row, ids)
-            ids.append(max(permitted(ids, 13), key=lambda t: log_probs[t]))
+            ids.append(max(list_permitted(ids, 13), key=lambda t: log_probs[t]))
             by_token.append(log_probs[ids[-1]])
         assert greedy["ids"][row].tolist() == ids + [0] * (7 - len(ids))
         np.testing.assert_allclose(
@@ -207,11 +207,15 @@ def test_a_search_that_asks_for_neither_stores_no_ids_and_has_no_operation_more(
     def count(**options):
         constraints = Constraints(**options)
 
-        def found():
+        def search_greedily():
             arguments = (model.step, model.state(), model.memory())
             return greedy_search(*arguments, max_length=5, constraints=constraints)
 
-        graph = tf.function(found, autograph=False).get_concrete_function().graph.as_graph_def()
+        graph = (
+            tf.function(search_greedily, autograph=False)
+            .get_concrete_function()
+            .graph.as_graph_def()
+        )
         return len(graph.node) + sum(len(f.node_def) for f in graph.library.function)
 
     plain = count()

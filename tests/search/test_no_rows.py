@@ -49,13 +49,13 @@ def test_no_rows_have_no_hypotheses(name):
 
 @pytest.mark.parametrize("options", [{}, {"suppress_ids": (7,)}, {"min_length": 3}])
 def test_logits_that_are_no_numbers_have_no_greedy_answer(options):
-    def nothing(ids, state, memory):
+    def return_nan(ids, state, memory):
         logits, *rest = step(ids, state, memory)
         return logits * np.nan, *rest
 
     found = arrays(
         greedy_search(
-            nothing,
+            return_nan,
             {"rows": ops.zeros((2, 1))},
             None,
             max_length=LENGTH,

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from search_models import END, HashModel, TableModel
 from search_reference import (
     all_hypotheses,
-    chosen,
+    choose,
     contains,
     continuations,
     pad,
-    scored,
+    score_ids,
 )
 from search_runs import (
     RULES,
@@ -21,7 +21,7 @@ from search_runs import (
     assert_found,
     assert_same,
     assert_teacher_forced,
-    compiled,
+    compile_search,
     hypotheses,
     run,
     search,
@@ -72,9 +72,9 @@ def reference_search(model, row, beam, max_length, phrases, **rule):
                 keys[ids] = (left > room, ranks[left] // max(1, beam // (total + 1)), left)
             return sorted(candidates, key=lambda one: keys[one[0]])
 
-        _, ended = chosen(order(found), beam, length == max_length)
+        _, ended = choose(order(found), beam, length == max_length)
         alive = order([c for c in found if c[0][-1] != END])[:beam]
-        finished += [scored(model, row, ids, **rule) for ids, _ in ended]
+        finished += [score_ids(model, row, ids, **rule) for ids, _ in ended]
         finished = sorted(finished, key=lambda one: -one[0])[:beam]
     return finished
 
@@ -197,7 +197,7 @@ def test_in_a_graph_phrases_may_fit_by_overlap_and_impossible_ones_have_no_resul
     model = HashModel(seed=74, batch=5, vocabulary=6, end_bias=0.5)
     phrases = [[(4, 5), (5, 1), (1, 4)], [(9,)], [(4,), (2,)], [(4, -1)], []]
     function = functools.partial(beam_search, beam_width=364, max_length=5)
-    found = compiled(function, model, False, phrases=pad(phrases))
+    found = compile_search(function, model, False, phrases=pad(phrases))
     result = found(tf.constant(model.offsets), {"phrases": tf.constant(pad(phrases))})
     result = {name: value.numpy() for name, value in result.items()}
     for row in (0, 4):

@@ -249,7 +249,7 @@ def test_the_first_step_expands_one_hypothesis():
 
 
 def test_the_end_mark_counts_once_and_for_all():
-    # A finished score is the same whatever is searched afterwards, and counts its end mark.
+    # A finished score is the same whatever is searched afterwards, and counts its EOS token.
     tables = np.full((1, 6, 6), -1e9)
     tables[0, START, [4, 5]] = np.log([0.6, 0.4])
     tables[0, 4, END] = 0.0

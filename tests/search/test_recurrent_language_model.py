@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 from search_models import START, HashModel, log_softmax
-from search_reference import permitted
+from search_reference import list_permitted
 from search_runs import run
 from tf_or_skip import tf
 
@@ -94,7 +94,7 @@ def test_a_fused_search_finds_the_best_of_all_sequences(recurrent):
     every = [
         ids
         for length in (1, 2, 3)
-        for ids in itertools.product(permitted((), VOCABULARY), repeat=length)
+        for ids in itertools.product(list_permitted((), VOCABULARY), repeat=length)
         if 3 not in ids[:-1] and (ids[-1] == 3 or length == 3)
     ]
     padded = np.array([[START, *ids, *[0] * (3 - len(ids))] for ids in every])

@@ -11,7 +11,7 @@ from keras_attention._utils.flat_beams import gather_beams
 from keras_attention.search import beam_search
 
 
-def counting(ids, state, memory):
+def count_reorders(ids, state, memory):
     """Says `5 + times` with most, `times` being how often the state was reordered, else 4."""
     logits = ops.one_hot(5 + state["times"], 11) + 0.5 * ops.one_hot(ops.zeros_like(ids) + 4, 11)
     return 9.0 * logits, state, ops.zeros_like(logits[:, :1])
@@ -32,7 +32,7 @@ def test_results_come_from_the_users_reorder(compiled, num_groups):
             "max_length": 5,
             "reorder_cache": once_more,
         }
-        return beam_search(counting, {"times": times}, None, **build_arguments(**given))
+        return beam_search(count_reorders, {"times": times}, None, **build_arguments(**given))
 
     run = tf.function(run, autograph=False) if compiled else run
     result = arrays(run(ops.zeros((3,), "int32")))

@@ -35,7 +35,7 @@ def test_log_probs_and_alignments_are_those_of_the_ids():
         assert_teacher_forced(model, result)
 
 
-def kept_of(logits, temperature, top_k, top_p):
+def keep_probabilities(logits, temperature, top_k, top_p):
     """Returns the probabilities of drawing each token, with loops."""
     log_probs = log_softmax(np.asarray(logits, "float64") / temperature)
     order = sorted(range(len(logits)), key=lambda token: -log_probs[token])[:top_k]
@@ -66,7 +66,9 @@ def kept_of(logits, temperature, top_k, top_p):
 def test_tokens_are_drawn_as_often_as_they_are_probable(options):
     # One step, the same logits in each row, seeds that follow one another.
     logits = np.array([-1e9, 0.3, -1e9, 1.1, 0.9, -0.5, 0.1, 2.0, -2.0], "float32")
-    expected = kept_of(logits, **{"temperature": 1.0, "top_k": None, "top_p": None, **options})
+    expected = keep_probabilities(
+        logits, **{"temperature": 1.0, "top_k": None, "top_p": None, **options}
+    )
 
     def step(ids, state, memory):
         rows = ops.ones_like(state["rows"])[:, None]

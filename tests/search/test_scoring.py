@@ -9,10 +9,10 @@ from keras_attention.search import check_beam_search, score_sequences
 
 IDS = np.array(
     [
-        [4, 6, 1, 5, 6],  # no end mark
+        [4, 6, 1, 5, 6],  # no EOS token
         [5, END, 0, 0, 0],
         [END, 0, 0, 0, 0],
-        [4, 4, END, 6, 5],  # junk after the end mark
+        [4, 4, END, 6, 5],  # junk after the EOS token
         [6, 0, 4, END, 0],  # junk after padding
     ]
 )
@@ -43,7 +43,7 @@ def test_scores_are_sums_over_the_tokens_up_to_the_end():
 
 
 def test_probabilities_of_all_sequences_sum_to_one():
-    # With two tokens and the end mark, those that end or fill three places are everything.
+    # With two other tokens and the EOS token, those that end or fill three places are everything.
     model = HashModel(seed=42, batch=1, vocabulary=6)
     model.logits[:, [0, 2, 5]] = -1e9
     sequences = [[END, 0, 0]]

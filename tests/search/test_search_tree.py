@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 from search_models import END, HashModel
-from search_reference import permitted, scored
+from search_reference import list_permitted, score_ids
 from search_runs import assert_compiled_alike, hypotheses, search
 
 from keras_attention import plotting
@@ -15,7 +15,7 @@ NAMES = ("tree_ids", "tree_parents", "tree_log_probs")
 LENGTH, WIDTH = 6, 3
 
 
-def drawn(batch=3, vocabulary=7):
+def make_model(batch=3, vocabulary=7):
     return HashModel(seed=41, batch=batch, vocabulary=vocabulary, end_bias=0.5)
 
 
@@ -35,14 +35,14 @@ def spell(result, row):
 
 def log_prob(model, row, ids):
     """The log-probability of ids, which are fed one by one."""
-    return scored(model, row, ids)[1]
+    return score_ids(model, row, ids)[1]
 
 
 def grow(model, row):
     """Returns the alive hypotheses after each step of a plain beam search, best first."""
     alive, steps = [()], []
     for _ in range(LENGTH):
-        tokens = permitted((), model.vocabulary)
+        tokens = list_permitted((), model.vocabulary)
         grown = [(*ids, token) for ids in alive for token in tokens if token != END]
         grown.sort(key=lambda ids: -log_prob(model, row, ids))
         alive = grown[:WIDTH]
@@ -53,7 +53,7 @@ def grow(model, row):
 @pytest.mark.thorough
 @pytest.mark.parametrize("stopping", ["exact", "first", "limit"])
 def test_each_step_has_the_best_continuations(stopping):
-    model = drawn()
+    model = make_model()
     options = {"beam_width": WIDTH, "max_length": LENGTH, "stopping": stopping}
     plain, result = search(model, **options), search(model, return_tree=True, **options)
     assert set(result) - set(plain) == set(NAMES)
@@ -79,11 +79,11 @@ def test_each_step_has_the_best_continuations(stopping):
 @pytest.mark.thorough
 def test_a_compiled_search_has_the_same_tree():
     options = {"beam_width": WIDTH, "max_length": LENGTH, "return_tree": True}
-    assert_compiled_alike(functools.partial(beam_search, **options), drawn())
+    assert_compiled_alike(functools.partial(beam_search, **options), make_model())
 
 
 def test_the_explorer_shows_the_tree():
-    result = search(drawn(), beam_width=WIDTH, max_length=LENGTH, return_tree=True)
+    result = search(make_model(), beam_width=WIDTH, max_length=LENGTH, return_tree=True)
     ids, parents, log_probs = (result[name][0] for name in NAMES)
     count = int((log_probs.max(axis=1) > -5e8).sum())
     tokens = [["</s>" if one == END else str(one) for one in row] for row in ids[:count]]

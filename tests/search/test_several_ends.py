@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from keras import ops
 from search_models import HashModel, TableModel
-from search_reference import all_hypotheses, diverse_search, permitted, scored
+from search_reference import all_hypotheses, diverse_search, list_permitted, score_ids
 from search_reference import beam_search as reference_search
 from search_runs import (
     RULES,
@@ -46,7 +46,7 @@ LIMITS = {
 each_limit = pytest.mark.parametrize("limit", list(LIMITS))
 
 
-def drawn(seed, vocabulary=11):
+def make_model(seed, vocabulary=11):
     """A model that often ends, in any of the ways."""
     model = HashModel(seed=seed, batch=3, vocabulary=vocabulary)
     model.logits[:, ENDS] += 0.7
@@ -55,7 +55,7 @@ def drawn(seed, vocabulary=11):
 
 @pytest.mark.parametrize("ends", [ENDS, [6, 2, 3], {5}])
 def test_a_wide_beam_finds_every_sequence_in_order(ends):
-    model = drawn(31, vocabulary=7)
+    model = make_model(31, vocabulary=7)
     result = search(model, beam_width=127, max_length=3, end_id=ends, **RULES["both"][0])
     for row in range(3):
         expected = all_hypotheses(model, row, 3, limits={"ends": tuple(ends)}, **RULES["both"][1])
@@ -66,7 +66,7 @@ def test_a_wide_beam_finds_every_sequence_in_order(ends):
 @pytest.mark.parametrize("width, num_groups", [(1, 1), (3, 1), (2, 3)])
 @pytest.mark.parametrize("stopping", ["exact", "shrinking"])
 def test_narrow_beams_equal_the_reference(limit, width, num_groups, stopping):
-    model, (options, limits) = drawn(32), LIMITS[limit]
+    model, (options, limits) = make_model(32), LIMITS[limit]
     shrinking, limits = stopping == "shrinking", {**limits, "ends": ENDS}
     options = {"max_length": 4, "end_id": ENDS, "stopping": stopping, **options}
     result = search(model, beam_width=width * num_groups, num_groups=num_groups, **options)
@@ -82,7 +82,7 @@ def test_narrow_beams_equal_the_reference(limit, width, num_groups, stopping):
 
 @pytest.mark.parametrize("num_groups", [1, 2])
 def test_all_finished_candidates_are_those_of_the_reference(num_groups):
-    model = drawn(33)
+    model = make_model(33)
     options = {"max_length": 4, "end_id": ENDS, "finished_candidates": "all"}
     result = search(model, beam_width=4, num_groups=num_groups, **options)
     for row in range(3):
@@ -104,26 +104,32 @@ def test_the_beam_stays_full_where_all_its_hypotheses_may_end_in_every_way():
 
 @each_limit
 def test_greedy_search_and_samples_stop_at_any_end(limit):
-    model, (options, limits) = drawn(34), LIMITS[limit]
+    model, (options, limits) = make_model(34), LIMITS[limit]
     options = {"max_length": 7, "end_id": ENDS, **options}
     greedy = run(greedy_search, model, **options)
     for row in range(3):
         ids = []
         while len(ids) < 7 and not {*ENDS} & {*ids}:
             log_probs, _ = model.reference(row, ids)
-            ids.append(max(permitted(ids, 11, ends=ENDS, **limits), key=lambda t: log_probs[t]))
+            ids.append(
+                max(list_permitted(ids, 11, ends=ENDS, **limits), key=lambda t: log_probs[t])
+            )
         assert greedy["ids"][row].tolist() == ids + [0] * (7 - len(ids))
-        np.testing.assert_allclose(greedy["log_probs"][row], scored(model, row, ids)[1], rtol=1e-5)
+        np.testing.assert_allclose(
+            greedy["log_probs"][row], score_ids(model, row, ids)[1], rtol=1e-5
+        )
     beam = search(model, beam_width=1, **options)
     assert_same({**greedy, "scores": beam["scores"][:, 0]}, {k: v[:, 0] for k, v in beam.items()})
     hot = run(sample_search, model, seed=np.array([3, 5, 7]), temperature=3.0, **options)
     for ids, length in zip(hot["ids"].tolist(), hot["lengths"], strict=True):
-        assert all(ids[i] in permitted(ids[:i], 11, ends=ENDS, **limits) for i in range(length))
+        assert all(
+            ids[i] in list_permitted(ids[:i], 11, ends=ENDS, **limits) for i in range(length)
+        )
         assert not {*ENDS} & {*ids[: length - 1]} and (length == 7 or ids[length - 1] in ENDS)
 
 
 def test_scores_are_those_of_the_search_up_to_the_first_end():
-    model = drawn(35)
+    model = make_model(35)
     result = search(model, beam_width=3, max_length=5, end_id=ENDS)
     assert {*ENDS} <= {ids[-1] for row in range(3) for ids in hypotheses(result, row)}
     for place in range(3):
@@ -137,13 +143,13 @@ def test_scores_are_those_of_the_search_up_to_the_first_end():
 
 @pytest.mark.thorough
 def test_check_beam_search_knows_all_ends():
-    model = drawn(36, vocabulary=7)
+    model = make_model(36, vocabulary=7)
     arguments = (model.step, model.state(), model.memory())
     assert check_beam_search(*arguments, special_ids=SpecialIds(end_id=ENDS), max_length=3) < 1e-5
 
 
 def test_check_beam_search_finds_other_ends():
-    model = drawn(36, vocabulary=7)
+    model = make_model(36, vocabulary=7)
     found = search(model, beam_width=3, max_length=4, end_id=ENDS)
     invariants = _beam_search_invariants.BeamSearchInvariants(
         model.step, SpecialIds(), 1e-4, max_length=4
@@ -154,7 +160,7 @@ def test_check_beam_search_finds_other_ends():
 
 @pytest.mark.thorough
 def test_eager_graph_and_xla_agree():
-    model = drawn(37)
+    model = make_model(37)
     options = {"max_length": 5, "min_length": 2, "end_id": ENDS}
     assert_compiled_alike(functools.partial(beam_search, beam_width=3, **options), model)
     assert_compiled_alike(functools.partial(greedy_search, **options), model)
@@ -163,14 +169,14 @@ def test_eager_graph_and_xla_agree():
 
 
 def test_a_compiled_prefix_is_cut_before_any_end():
-    model = drawn(38)
+    model = make_model(38)
 
     @tf.function(autograph=False)
-    def found(prefix):
+    def search_prefixes(prefix):
         arguments = build_arguments(end_id=ENDS, prefix=prefix)
         return greedy_search(model.step, model.state(), model.memory(), max_length=5, **arguments)
 
-    cut = arrays(found(tf.constant([[4, 5], [6, 4], [4, 4]])))
+    cut = arrays(search_prefixes(tf.constant([[4, 5], [6, 4], [4, 4]])))
     right = run(greedy_search, model, max_length=5, end_id=ENDS, prefix=[[4, 0], [0, 0], [4, 4]])
     assert_same(cut, right)
     with pytest.raises(ValueError, match=r"without EOS.*prefix\[0, 1\]=6, end_id=\(3, 5, 6\)"):
@@ -202,4 +208,4 @@ def test_ends_must_be_ids(end_id, text):
 @pytest.mark.parametrize("function", [greedy_search, beam_search])
 def test_ends_must_be_in_the_vocabulary(function):
     with pytest.raises(ValueError, match=r"largest special id.*end_id=\(3, 11\)"):
-        run(function, drawn(39), max_length=3, end_id=[3, 11])
+        run(function, make_model(39), max_length=3, end_id=[3, 11])

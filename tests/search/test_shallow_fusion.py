@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 from search_models import HashModel, TableModel
-from search_reference import all_hypotheses, contains, diverse_search, pad, scored
+from search_reference import all_hypotheses, contains, diverse_search, pad, score_ids
 from search_reference import beam_search as reference_search
 from search_runs import (
     RULES,
@@ -46,7 +46,7 @@ class Fused:
 
     def separate(self, row, expected):
         """Returns hypotheses of the sum with the log-probability of the model."""
-        return [(score, scored(self.model, row, ids)[1], ids) for score, _, ids in expected]
+        return [(score, score_ids(self.model, row, ids)[1], ids) for score, _, ids in expected]
 
     def search(self, **options):
         return search(self.model, fusion=self.fusion, **options)
@@ -193,15 +193,15 @@ def test_eager_graph_and_xla_agree_with_an_unknown_batch(function):
 def test_low_precision_logits_are_ranked_in_float32(dtype):
     fused = Fused(319, 0.6)
 
-    def rounded(step):
+    def cast_step(step):
         def low(ids, state, memory):
             logits, state, alignment = step(ids, state, memory)
             return ops.cast(logits, dtype), state, ops.cast(alignment, dtype)
 
         return low
 
-    given = types.SimpleNamespace(start=fused.start, step=rounded(fused.language_model.step))
-    inputs = rounded(fused.model.step), fused.model.state(), fused.model.memory()
+    given = types.SimpleNamespace(start=fused.start, step=cast_step(fused.language_model.step))
+    inputs = cast_step(fused.model.step), fused.model.state(), fused.model.memory()
     found = beam_search(*inputs, beam_width=3, max_length=4, fusion=ShallowFusion(given, 0.6))
     exact = fused.search(beam_width=3, max_length=4)
     assert found["scores"].dtype == "float32"

@@ -21,7 +21,7 @@ def _random(*shape):
 INPUTS = _random(B, T, D)
 
 
-def _made(*arguments, seed=1, dtype="float64", **options):
+def _make_layer(*arguments, seed=1, dtype="float64", **options):
     set_seed(seed)
     layer = TransformerEncoderLayer(H, F, *arguments, dtype=dtype, **options)
     layer.build((None, None, D))
@@ -33,7 +33,7 @@ def _made(*arguments, seed=1, dtype="float64", **options):
 @KINDS
 @pytest.mark.parametrize("window", [None, 3])
 def test_it_is_the_layer_of_the_paper(normalization, window):
-    layer = _made(0.0, normalization, window=window)
+    layer = _make_layer(0.0, normalization, window=window)
     outputs = layer(INPUTS, mask=MASK)
     expected = [encoder_layer(layer, *row) for row in zip(INPUTS, MASK, strict=True)]
     np.testing.assert_allclose(outputs, expected, atol=1e-10)
@@ -41,11 +41,11 @@ def test_it_is_the_layer_of_the_paper(normalization, window):
 
 @KINDS
 def test_a_wide_window_reads_all_and_a_narrow_one_its_neighborhood(normalization):
-    whole = np.array(_made(0.0, normalization)(INPUTS, mask=MASK))
-    wide = _made(0.0, normalization, window=2 * T - 1)
+    whole = np.array(_make_layer(0.0, normalization)(INPUTS, mask=MASK))
+    wide = _make_layer(0.0, normalization, window=2 * T - 1)
     np.testing.assert_array_equal(wide(INPUTS, mask=MASK), whole)
     radius = 2
-    narrow = _made(0.0, normalization, window=2 * radius + 1)
+    narrow = _make_layer(0.0, normalization, window=2 * radius + 1)
     before = np.array(narrow(INPUTS))
     changed = INPUTS.copy()
     changed[:, 5] += 1.0
@@ -57,7 +57,7 @@ def test_a_wide_window_reads_all_and_a_narrow_one_its_neighborhood(normalization
 @KINDS
 @pytest.mark.parametrize("options", [{}, {"use_bias": True, "window": 3}])
 def test_gradients_equal_finite_differences(normalization, options):
-    layer = _made(0.0, normalization, "gelu", **options)
+    layer = _make_layer(0.0, normalization, "gelu", **options)
     inputs = tf.Variable(INPUTS)
     call = lambda: layer(inputs, mask=tf.constant(MASK))  # noqa: E731
     assert_gradients_are_right(call, [inputs, *layer.trainable_weights], samples=3)
@@ -94,7 +94,7 @@ def test_parameters_are_those_of_the_paper():
     ],
 )
 def test_positions_distinguish_a_sequence_from_its_reverse(name, piece):
-    plain, positioned = _made(0.0), _made(0.0, **{name: piece(dtype="float64")})
+    plain, positioned = _make_layer(0.0), _make_layer(0.0, **{name: piece(dtype="float64")})
     backwards = INPUTS[:, ::-1]
     np.testing.assert_allclose(plain(backwards), plain(INPUTS)[:, ::-1], atol=1e-10)
     difference = np.array(positioned(backwards)) - np.array(positioned(INPUTS))[:, ::-1]
@@ -102,13 +102,13 @@ def test_positions_distinguish_a_sequence_from_its_reverse(name, piece):
 
 
 def test_dropout_acts_on_what_each_sublayer_adds_in_training_only():
-    layer = _made(0.5, seed=3)
+    layer = _make_layer(0.5, seed=3)
     np.testing.assert_array_equal(layer(INPUTS), layer(INPUTS, training=False))
     assert np.abs(np.array(layer(INPUTS, training=True)) - np.array(layer(INPUTS))).max() > 1e-3
 
 
 def test_the_weights_are_those_of_the_attention():
-    layer = _made(0.0)
+    layer = _make_layer(0.0)
     outputs, weights = layer(INPUTS, mask=MASK, return_attention_scores=True)
     np.testing.assert_array_equal(outputs, layer(INPUTS, mask=MASK))
     sums = np.sum(weights, axis=-1)

@@ -43,7 +43,7 @@ def test_a_drawn_vector_has_a_length_of_about_one():
     assert 0.95 < lengths.mean() < 1.05
 
 
-def _shared(table):
+def _share_table(table):
     """Returns a model with one table inside of a nested model and in the decoder."""
     source = keras.Input([None], dtype="int32")
     embedded = TransformerEmbedding(V, D, dropout=0.0, embedding=table, name="embed")(source)
@@ -55,7 +55,7 @@ def _shared(table):
 
 @pytest.mark.thorough
 def test_a_shared_table_is_one_variable_before_and_after_a_file(tmp_path):
-    model = _shared(keras.layers.Embedding(V, D))
+    model = _share_table(keras.layers.Embedding(V, D))
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
     for one in (model, again):
@@ -75,7 +75,7 @@ def test_a_shared_table_is_one_variable_before_and_after_a_file(tmp_path):
 
 
 def test_tables_that_are_not_shared_stay_apart(tmp_path):
-    model = _shared(None)
+    model = _share_table(None)
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
     assert len([w for w in again.trainable_weights if w.shape == (V, D)]) == 2
@@ -84,7 +84,7 @@ def test_tables_that_are_not_shared_stay_apart(tmp_path):
 
 
 def test_both_sides_give_the_shared_table_its_gradient():
-    model = _shared(keras.layers.Embedding(V, D))
+    model = _share_table(keras.layers.Embedding(V, D))
     table = next(w for w in model.trainable_weights if w.shape == (V, D))
     source, target = np.full((1, 2), 7), np.full((1, 2), 9)
     with tf.GradientTape() as tape:

@@ -13,7 +13,7 @@ DRAWS = pytest.mark.parametrize(
 )
 
 
-def _drawn(draw, seed=1, shape=SHAPE):
+def _draw_values(draw, seed=1, shape=SHAPE):
     return np.array(draw(shape, keras.random.SeedGenerator(seed)))
 
 
@@ -39,7 +39,7 @@ def _normal_below(x):
     ],
 )
 def test_the_distribution_is_the_one_named(draw, below):
-    values = np.sort(_drawn(draw).ravel()).astype("float64")
+    values = np.sort(_draw_values(draw).ravel()).astype("float64")
     shares = (np.arange(values.size) + 0.5) / values.size
     # Kolmogorov and Smirnov: the largest distance exceeds 1.95 / sqrt(n) once in 1000 draws.
     assert np.abs(below(values) - shares).max() < 1.95 / np.sqrt(values.size)
@@ -47,8 +47,8 @@ def test_the_distribution_is_the_one_named(draw, below):
 
 @DRAWS
 def test_neighbors_and_seeds_are_uncorrelated(draw):
-    values = _drawn(draw).ravel().astype("float64")
-    other = _drawn(draw, seed=2).ravel().astype("float64")
+    values = _draw_values(draw).ravel().astype("float64")
+    other = _draw_values(draw, seed=2).ravel().astype("float64")
     centered, bound = values - values.mean(), 4 / np.sqrt(values.size)
     for lag in (1, 2, 53, 37 * 53, 4096):
         assert abs(np.mean(centered[lag:] * centered[:-lag])) < bound * values.var(), lag

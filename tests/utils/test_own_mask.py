@@ -36,7 +36,7 @@ def _inputs(mask, kept=True):
     return ops.convert_to_tensor(np.where(np.broadcast_to(kept, mask.shape)[..., None], inputs, 0))
 
 
-def _attached(inputs):
+def _attach_mask(inputs):
     """Returns the inputs with a mask attached that keeps what is not 0."""
     return keras.layers.Masking(dtype="float64")(inputs)
 
@@ -48,7 +48,7 @@ def test_an_explicit_mask_of_either_name_wins_over_an_attached_one(make, name, m
     expected = np.array(layer(_inputs(mask), mask=mask))
     assert not np.allclose(layer(_inputs(mask)), expected)
     for given in ("mask", f"{name}_mask"):
-        found = layer(_attached(_inputs(mask)), **{given: ops.convert_to_tensor(mask)})
+        found = layer(_attach_mask(_inputs(mask)), **{given: ops.convert_to_tensor(mask)})
         np.testing.assert_array_equal(found, expected)
 
 
@@ -59,7 +59,7 @@ def test_an_attached_mask_arrives_alone_and_beside_another_tensor(make, name, ma
     beside = {key: ops.convert_to_tensor(array) for key, array in beside.items()}
     for options in ({}, beside):
         expected = layer(_inputs(mask, mask), mask=mask, **options)
-        found = layer(_attached(_inputs(mask, mask)), **options)
+        found = layer(_attach_mask(_inputs(mask, mask)), **options)
         np.testing.assert_array_equal(found, expected)
         assert not np.allclose(layer(_inputs(mask, mask), **options), expected)
 
