@@ -29,7 +29,7 @@ HOOKS = {
 class RecurrentDecoder(Decoder):
     """A target embedding, a recurrence such as `AttentionRNN` and a readout; abstract.
 
-    A subclass sets `self.recurrence`, an `AttentionRNN` or a `RNNWithoutAttention`, and defines
+    A subclass sets `self.recurrence`, an `AttentionRNN` or an `RNNWithoutAttention`, and defines
     `build_readout` and `readout`. The methods are those of every `Decoder`.
 
     Call arguments: see `Decoder`. `initial_state` is the state of the cell before the first
