@@ -28,6 +28,7 @@ def build(
     weight_tying: Literal["adjacent", "layer-wise"] = "adjacent",
     encoding: Literal["bag", "paper", "centered"] = "centered",
     empty_memory_rate: Fraction = 0.1,
+    pad_to_max_memories: bool = True,
     seed: int | None = None,
     dtype=None,
 ) -> keras.Model:
@@ -44,6 +45,8 @@ def build(
         encoding: How words make a sentence: a bag, or by position as in the paper or its authors'
             code (centered).
         empty_memory_rate: Fraction of empty memories drawn while training, 0 for none.
+        pad_to_max_memories: Whether every story is filled up to the most sentences with empty
+            memories, as in the authors' code, so that a question can read nothing.
         seed: Seed of the weights and of the noise.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
 
@@ -63,6 +66,7 @@ def build(
         empty_memory_rate,
         linear_start,
         seed=seed,
+        pad_to_max_memories=pad_to_max_memories,
         dtype=dtype,
         name="reader",
     )

@@ -14,6 +14,7 @@ from keras_attention import NTM, NTMCell, ScalarShift, SoftmaxShift
 
 TITLE = "Neural Turing Machine: a controller with an external memory"
 REFERENCE = "Graves et al. 2014, arXiv 1410.5401"
+EMPTY = 1e-6  # of every element of a memory that starts constant, the cell's default
 SHIFTS = {"softmax": SoftmaxShift, "scalar": ScalarShift}
 
 
@@ -31,6 +32,7 @@ def build(
     max_shift: int = 1,
     read_from: Literal["written", "previous"] = "written",
     initial_weights: Literal["first", "learned"] = "first",
+    initial_memory: Literal["constant", "learned"] = "constant",
     initial_controller: Literal["zeros", "learned"] = "zeros",
     dtype=None,
 ) -> keras.Model:
@@ -50,6 +52,8 @@ def build(
         max_shift: Slots a head can move in a step.
         read_from: Whether a step reads what it has written, or the memory before; see `NTMCell`.
         initial_weights: Where the heads start, on the first slot or where it is learned.
+        initial_memory: What the slots hold at first: the same small number, or what is learned,
+            so that a head can find a slot that nothing was written to.
         initial_controller: First state of the controller.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
     """
@@ -64,6 +68,7 @@ def build(
         read_from,
         activation=None,
         initial_weights=initial_weights,
+        initial_memory="learned" if initial_memory == "learned" else EMPTY,
         initial_controller=initial_controller,
         dtype=dtype,
         name="cell",

@@ -81,6 +81,9 @@ class MemoryHops(Layer):
         embeddings_initializer: Initializer of all tables; None is the paper's, a normal
             distribution with standard deviation 0.1.
         seed: Optional int, the seed of the noise.
+        pad_to_max_memories: Whether a story of fewer sentences than `max_memories` is filled up
+            with empty memories, as in the authors' code. Their keys and values are 0, and they
+            take part in the softmax: a question can read nothing where no sentence fits.
 
     Call arguments:
         story_ids: Int tensor `(batch, memories, words)`, oldest first, or `(batch, memories)`
@@ -97,9 +100,9 @@ class MemoryHops(Layer):
         empty memories the weights sum to less than 1: the empty memories have the rest.
 
     Raises:
-        ValueError: If an argument is out of range, `empty_memory_rate` is passed without
-            `max_memories`, logits are requested with layer-wise tying, or the tensors do not fit
-            together.
+        ValueError: If an argument is out of range, `empty_memory_rate` or `pad_to_max_memories` is
+            passed without `max_memories`, logits are requested with layer-wise tying, or the
+            tensors do not fit together.
 
     Masking: by ids: 0 is padding. A story without a word gives context 0. No mask is propagated.
 
@@ -128,6 +131,7 @@ class MemoryHops(Layer):
         normalizer: str | Normalizer | Config = "softmax",
         embeddings_initializer: Initializer | None = None,
         seed: int | None = None,
+        pad_to_max_memories: bool = False,
         **kwargs: Unpack[LayerOptions],
     ) -> None:
         super().__init__(**kwargs)
@@ -156,6 +160,12 @@ class MemoryHops(Layer):
                 "`max_memories` with `empty_memory_rate`. Received: "
                 f"empty_memory_rate={empty_memory_rate}, max_memories=None"
             )
+        if pad_to_max_memories and max_memories is None:
+            raise ValueError(
+                f"{owner} pads stories to `max_memories` and expects it with "
+                "`pad_to_max_memories`. Received: pad_to_max_memories=True, max_memories=None"
+            )
+        self.pad_to_max_memories = pad_to_max_memories
         self.linear_start = linear_start
         self.activation: ActivationFunction = (
             None if activation is None else activations.get(activation)
@@ -270,7 +280,7 @@ class MemoryHops(Layer):
 
     def _hop(self, state, key, value, mask, training):
         scores = ops.einsum("bd,bmd->bm", state, key)
-        weights = self.normalizer(scores, mask=mask, training=training)
+        weights = self._normalize(scores, mask, training)
         linear = ops.convert_to_tensor(self.linear)
         # Masked memories are zeros, and so are their scores.
         weights = ops.where(linear, scores, ops.cast(weights, scores.dtype))
@@ -278,6 +288,17 @@ class MemoryHops(Layer):
             state = ops.einsum("bd,de->be", state, self._cast(self.hop_kernel))
         state = state + ops.einsum("bm,bmd->bd", weights, value)
         return state if self.activation is None else self.activation(state), weights
+
+    def _normalize(self, scores, mask, training):
+        """Returns the weights of the memories, beside the empty ones that fill up the rest."""
+        if not self.pad_to_max_memories:
+            return self.normalizer(scores, mask=mask, training=training)
+        batch, memories = get_shape(scores)
+        taken = ops.sum(ops.cast(mask, "int32"), axis=1, keepdims=True)
+        empty = ops.arange(self.max_memories, dtype="int32") >= taken
+        scores = ops.concatenate([scores, ops.zeros((batch, self.max_memories), scores.dtype)], 1)
+        mask = ops.concatenate([mask, empty], axis=1)
+        return self.normalizer(scores, mask=mask, training=training)[:, :memories]
 
     def _logits(self, state):
         """Returns `C^K u`: the null word's row is 0, as in the story."""
@@ -355,4 +376,5 @@ class MemoryHops(Layer):
             "normalizer": serialize(self.normalizer),
             "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
             "seed": self.seed,
+            "pad_to_max_memories": self.pad_to_max_memories,
         }

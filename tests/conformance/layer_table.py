@@ -352,7 +352,14 @@ TABLE = [
     Row(
         ka.MemoryHops,
         lambda **o: ka.MemoryHops(
-            VOCABULARY, 5, 2, "layer_wise", "centered", activation=ka.half_relu, **o
+            VOCABULARY,
+            5,
+            2,
+            "layer_wise",
+            "centered",
+            activation=ka.half_relu,
+            pad_to_max_memories=True,
+            **o,
         ),
         {"story_ids": ("batch", "key")},
         flags=WITH_WEIGHTS,

@@ -60,16 +60,19 @@ def _answer(reader, row, linear=False):
         m, c = (memories(hop), memories(hop + 1)) if adjacent else (memories(0), memories(1))
         p = m @ u
         if not linear and there:
-            p = np.exp(p - p.max()) / np.exp(p - p.max()).sum()
+            empty = reader.max_memories - len(there) if reader.pad_to_max_memories else 0
+            p = np.exp(p) / (np.exp(p).sum() + empty)  # the score of an empty memory is 0
         weights[hop, there] = p
         u = (u if adjacent else named["hop_kernel"].T @ u) + p @ c
     return u, weights
 
 
-@pytest.mark.parametrize("max_memories", [11, None])
+@pytest.mark.parametrize(
+    ("max_memories", "pad"), [(11, False), (11, True), (7, True), (None, False)]
+)
 @pytest.mark.parametrize("weight_tying", ["adjacent", "layer_wise"])
-def test_it_is_the_papers_arithmetic(weight_tying, max_memories):
-    reader = _reader(weight_tying=weight_tying, max_memories=max_memories)
+def test_it_is_the_papers_arithmetic(weight_tying, max_memories, pad):
+    reader = _reader(weight_tying=weight_tying, max_memories=max_memories, pad_to_max_memories=pad)
     state, weights = reader(STORY, QUESTION, return_attention_scores=True)
     for row in range(B):
         expected, num_hops = _answer(reader, row)
@@ -102,9 +105,9 @@ def test_one_hop_with_one_hot_weights_gives_u_plus_c_exactly():
         np.testing.assert_allclose(state[row], expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("encoding", ["paper", "bag"])
-def test_padding_changes_nothing_wherever_it_stands(encoding):
-    reader = _reader(position_encoding=encoding)
+@pytest.mark.parametrize(("encoding", "pad"), [("paper", False), ("paper", True), ("bag", False)])
+def test_padding_changes_nothing_wherever_it_stands(encoding, pad):
+    reader = _reader(position_encoding=encoding, pad_to_max_memories=pad)
     expected, weights = reader(STORY, QUESTION, return_attention_scores=True)
     longer = np.pad(STORY, ((0, 0), (2, 3), (0, 2)))
     state, moved = reader(longer, np.pad(QUESTION, ((0, 0), (0, 1))), return_attention_scores=True)
@@ -113,15 +116,17 @@ def test_padding_changes_nothing_wherever_it_stands(encoding):
     assert not np.array(moved)[:, :, :2].any() and not np.array(moved)[:, :, -3:].any()
 
 
-def test_a_story_without_a_word_leaves_the_question():
-    reader = _reader()
+@pytest.mark.parametrize("pad", [False, True])
+def test_a_story_without_a_word_leaves_the_question(pad):
+    reader = _reader(pad_to_max_memories=pad)
     state = np.array(reader(STORY, QUESTION))[2]
     table = np.array(reader.trainable_weights[0])
     np.testing.assert_allclose(state, _sentence(table, QUESTION[2]), atol=1e-12)
 
 
-def test_of_a_longer_story_the_most_recent_sentences_are_read():
-    reader = _reader(max_memories=2)
+@pytest.mark.parametrize("pad", [False, True])
+def test_of_a_longer_story_the_most_recent_sentences_are_read(pad):
+    reader = _reader(max_memories=2, pad_to_max_memories=pad)
     state, weights = reader(STORY, QUESTION, return_attention_scores=True)
     assert np.array_equal(
         np.array(weights)[:, 0] > 0, [[0, 0, 0, 0, 1, 0, 1], [0, 0, 1, 1, 0, 0, 0], [0] * 7]
@@ -164,8 +169,9 @@ def test_logits_are_those_of_the_last_table():
     assert symbols.shape == (None, D)
 
 
-def test_without_the_softmax_the_weights_are_the_scores():
-    reader = _reader(linear_start=True)
+@pytest.mark.parametrize("pad", [False, True])
+def test_without_the_softmax_the_weights_are_the_scores(pad):
+    reader = _reader(linear_start=True, pad_to_max_memories=pad)
     assert reader.is_linear()
     state, weights = reader(STORY, QUESTION, return_attention_scores=True)
     for row in range(2):
@@ -203,6 +209,16 @@ def test_noise_takes_weight_while_training_only():
     assert np.any(np.array(weights).sum(-1)[:2] < 0.99)
     other = reader(STORY, QUESTION, training=True)
     assert not np.allclose(np.array(state), np.array(other))
+
+
+def test_noise_leaves_fewer_memories_empty():
+    reader = _reader(empty_memory_rate=0.9, seed=3, pad_to_max_memories=True)
+    for weight in reader.trainable_weights:
+        weight.assign(keras.ops.zeros(weight.shape))  # every score is 0
+    _, weights = reader(STORY, QUESTION, training=True, return_attention_scores=True)
+    there = STORY.any(-1)
+    expected = np.where(there, 1 / 11, 0)[:, None].repeat(3, 1)  # of 11, whatever was inserted
+    np.testing.assert_allclose(np.array(weights), expected, atol=1e-12)
 
 
 def test_a_language_model_asks_with_a_constant_over_single_words():
@@ -247,6 +263,10 @@ def test_tables_start_apart():
         (
             lambda: MemoryHops(V, D, empty_memory_rate=0.1, max_memories=None),
             "`max_memories` with",
+        ),
+        (
+            lambda: MemoryHops(V, D, pad_to_max_memories=True, max_memories=None),
+            "pads stories to `max_memories`.*max_memories=None",
         ),
         (lambda: MemoryHops(V, D).set_linear(True), "needs a built layer"),
         (lambda: MemoryHops(V, D)(STORY[None], QUESTION), "`story_ids` of shape"),
