@@ -32,7 +32,8 @@ DESCRIPTIONS = {
     "answer_id": "its number in the run's `vocabulary`",
     "probability": "its probability",
     "probabilities": "those of all words",
-    "attention": "how much each reading attended to each sentence, 0 where it is not read",
+    "attention": "how much each reading attended to each sentence, 0 where it is not read; "
+    "what is missing to a sum of 1 went to no sentence",
 }
 
 
@@ -216,7 +217,8 @@ class Babi(BabiTraining):
 
         Writes story_1.png, story_2.png, ...: the sentences from the oldest to the most recent, a
         column a hop. A + stands before the sentences that the question needs, where the data says
-        so. Sentences and words that the model cuts off are counted; the sentences have no weight.
+        so. What is missing to a sum of 1 in a column went to no sentence. Sentences and words that
+        the model cuts off are counted; the sentences have no weight.
 
         Args:
             stories: Folder or archive of the bAbI tasks, ARCHIVE:FOLDER for a folder of it, or
