@@ -100,7 +100,7 @@ class Option:
         if default is not None and default is not REQUIRED and default != []:
             options["help"] += " (default: %(default)s)"
         if typing.get_origin(kind) is list and reader is None:
-            options |= {"nargs": "+", "action": "extend"}
+            options |= {"nargs": "+", "action": _Extend}
             (kind,) = typing.get_args(kind)
         if typing.get_origin(kind) is typing.Literal:
             options["choices"] = typing.get_args(kind)
@@ -108,6 +108,17 @@ class Option:
             options["type"] = reader or READERS[kind]
             options["metavar"] = self.metavar
         group.add_argument(self.flag, **options)
+
+
+class _Extend(argparse.Action):
+    """Adds to what was given before; what is given first replaces the default.
+
+    The action "extend" adds to the default, which is the list of the run where one goes on.
+    """
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        before = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, values if before is self.default else [*before, *values])
 
 
 def options_of(target: Callable, skip: Iterable[str] = (), required: bool = True) -> list[Option]:
