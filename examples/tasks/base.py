@@ -82,6 +82,7 @@ class Task(abc.ABC):
         sizes: Dict from the name of a size to its range (low, high), both included; those the
             paper trains on.
         smallest: Dict, the least value of a size where it is more than 1.
+        at_most: Dict from a size to the one that it never exceeds: of ranges, that limits it.
         paper: Dict from "feed_forward" and "lstm" to the paper's settings with that controller:
             `heads` (as many that read and as many that write), `units` (a tuple, a number a
             layer), `memory_size`, `word_size` and `learning_rate`.
@@ -98,6 +99,7 @@ class Task(abc.ABC):
     output_dim: int
     sizes: dict[str, tuple[int, int]]
     smallest: dict[str, int] = {}
+    at_most: dict[str, str] = {}
     paper: dict[str, dict]
     published_parameters: dict[str, int]
     baseline: dict
@@ -128,6 +130,7 @@ class Task(abc.ABC):
         """
         validation.check_positive_int(type(self).__name__, "batch_size", batch_size)
         ranges = self.ranges(**sizes)
+        self.check(ranges)
         chosen = {
             key: int(generator.integers(*ends, endpoint=True)) for key, ends in ranges.items()
         }
@@ -144,6 +147,19 @@ class Task(abc.ABC):
             )
         given = {key: self._range(key, value) for key, value in sizes.items()}
         return {**self.sizes, **given}
+
+    def check(self, ranges: dict[str, tuple[int, int]]) -> None:
+        """Refuses ranges of all sizes if not even the lowest fit each other.
+
+        Raises:
+            ValueError: The sizes that do not.
+        """
+        for smaller, larger in self.at_most.items():
+            if ranges[smaller][0] > ranges[larger][0]:
+                raise ValueError(
+                    f"The task {self.name} expects `{smaller}` to be at most `{larger}`. Received: "
+                    f"{smaller}={ranges[smaller][0]}, {larger}={ranges[larger][0]}"
+                )
 
     def _range(self, key, value):
         pair = (value, value) if isinstance(value, numbers.Integral) else value

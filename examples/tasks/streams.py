@@ -93,6 +93,7 @@ class Stream:
         validation.check_number_in_range(owner, "seed", seed, 0, 2**64, exclude_high=True)
         self.curriculum = curriculum
         self.ranges = task.ranges(**sizes)
+        task.check(self.ranges)
         self._num_batches = validation.check_positive_int(
             owner, "batches_per_epoch", batches_per_epoch
         )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from examples.tasks.priority_sort import PrioritySort, sort_example
+from examples.tasks.streams import LinearCurriculum, Stream
 
 
 def test_three_vectors_of_which_two_come_out():
@@ -51,3 +52,15 @@ def test_priorities_are_uniform():
 def test_no_more_come_out_than_go_in():
     with pytest.raises(ValueError, match="at most `length`.*outputs=16, length=7"):
         PrioritySort().draw(np.random.default_rng(1), batch_size=2, length=7)
+
+
+def test_of_short_sequences_all_come_out():
+    task, generator = PrioritySort(), np.random.default_rng(1)
+    sizes = {"length": (1, 20), "outputs": (1, 16)}
+    drawn = [task.draw(generator, batch_size=2, **sizes) for _ in range(300)]
+    found = {(example.inputs[0].any(axis=1).sum(), int(example.due[0].sum())) for example in drawn}
+    assert all(1 <= outputs <= min(length, 16) for length, outputs in found)
+    assert {length for length, _ in found} == {*range(1, 21)}
+    stream = Stream(task, 2, 50, 1, LinearCurriculum(4), 3, **sizes)
+    assert stream.example(0, 7).due.shape == (2, 2)  # one vector, which comes out
+    assert max(stream.example(4, batch).due.shape[1] for batch in range(50)) > 30
