@@ -13,12 +13,18 @@ QUESTION = np.array([[10, 11, 0], [12, 0, 0]])
 @pytest.mark.parametrize("weight_tying", ["adjacent", "layer-wise"])
 @pytest.mark.parametrize("encoding", ["bag", "paper", "centered"])
 def test_every_tying_and_encoding_answers_with_weights_over_the_story(weight_tying, encoding):
-    model = memory_network.build(**SIZES, weight_tying=weight_tying, encoding=encoding, seed=1)
-    outputs = model.predict_on_batch({"story": STORY, "question": QUESTION})
-    assert outputs["logits"].shape == (2, 13)
-    assert outputs["weights"].shape == (2, 2, 3)
-    np.testing.assert_allclose(outputs["weights"].sum(axis=2), 1.0, rtol=1e-5)
-    np.testing.assert_array_equal(outputs["weights"][1, :, 1:], 0.0)  # there is one sentence
+    options = {"weight_tying": weight_tying, "encoding": encoding, "seed": 1}
+    for pad in (False, True):
+        model = memory_network.build(**SIZES, **options, pad_to_max_memories=pad)
+        outputs = model.predict_on_batch({"story": STORY, "question": QUESTION})
+        assert outputs["logits"].shape == (2, 13)
+        assert outputs["weights"].shape == (2, 2, 3)
+        read = outputs["weights"].sum(axis=2)
+        if pad:  # of seven memories, whose scores are nearly equal before training
+            np.testing.assert_allclose(read, [[3 / 7] * 2, [1 / 7] * 2], rtol=0.2)
+        else:
+            np.testing.assert_allclose(read, 1.0, rtol=1e-5)
+        np.testing.assert_array_equal(outputs["weights"][1, :, 1:], 0.0)  # there is one sentence
 
 
 def test_the_order_of_words_counts_but_for_a_bag():
