@@ -186,7 +186,10 @@ def test_the_export_answers_as_the_model_does(command, stories_run, tmp_path):
     assert answers["answer"].numpy().tolist() == [b"shed", b"park"]
     assert [recipe.vocabulary[number] for number in answers["answer_id"]] == ["shed", "park"]
     assert answers["attention"].shape == (2, 2, 3)
-    np.testing.assert_allclose(answers["attention"][1], [[1, 0, 0]] * 2, atol=1e-6)
+    attention = answers["attention"].numpy()
+    np.testing.assert_array_equal(attention[1, :, 1:], 0)  # there is one sentence
+    assert attention[1, :, 0].max() > 0.9  # and one of the hops reads it, the other may read none
+    assert attention.sum(axis=2).max() < 1 + 1e-5
     card = (tmp_path / "served" / "1" / "assets.extra" / "model_card.md").read_text()
     assert "the last 50 are read, and of each the first 5 words" in card
     assert "of which the first 5 words are read" in card
