@@ -49,10 +49,13 @@ def feed_forward(layer, x):
 def sublayer(layer, name, x, branch):
     """LN(x + branch(x)), or x + branch(LN(x))."""
     norm = getattr(layer, f"{name}_normalization")
-    rows = lambda values: np.array([normalize(value, norm) for value in values])  # noqa: E731
+
+    def normalize_rows(values):
+        return np.array([normalize(value, norm) for value in values])
+
     if layer.normalization == "pre":
-        return x + branch(rows(x))
-    return rows(x + branch(x))
+        return x + branch(normalize_rows(x))
+    return normalize_rows(x + branch(x))
 
 
 def encoder_layer(layer, x, kept):
