@@ -290,17 +290,11 @@ class Algorithms(Recipe):
 
     def _choose_sizes(self):
         """The sizes to draw: the largest of training, and larger ones."""
-        found = []
-        for factor in BEYOND:
-            sizes = {
-                name: (round(high * factor),) * 2 for name, (_, high) in self._get_ranges().items()
-            }
-            try:
-                self._task.time(**{name: ends[0] for name, ends in sizes.items()})
-            except ValueError:
-                continue
-            found.append(sizes)
-        return found
+        largest = self._task.cap({name: high for name, (_, high) in self._get_ranges().items()})
+        return [
+            {name: (round(high * factor),) * 2 for name, high in largest.items()}
+            for factor in BEYOND
+        ]
 
     def _draw_example(self, sizes) -> Example:
         return Stream(self._task, 1, 1, TEST_SEED, **sizes).example(1, 0)

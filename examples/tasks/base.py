@@ -106,11 +106,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def time(self, **sizes: int) -> int:
-        """Returns the number of steps of a sequence of these sizes, all given as ints.
-
-        Raises:
-            ValueError: If the sizes do not fit each other.
-        """
+        """Returns the number of steps of a sequence of these sizes, all given as ints."""
 
     @abc.abstractmethod
     def generate(self, generator: np.random.Generator, batch_size: int, **sizes: int) -> Example:
@@ -126,7 +122,8 @@ class Task(abc.ABC):
                 task's own range.
 
         Raises:
-            ValueError: If an argument lies outside its range, or the task has no such size.
+            ValueError: If an argument lies outside its range, the task has no such size, or sizes
+                do not fit each other.
         """
         validation.check_positive_int(type(self).__name__, "batch_size", batch_size)
         ranges = self.ranges(**sizes)
@@ -134,8 +131,7 @@ class Task(abc.ABC):
         chosen = {
             key: int(generator.integers(*ends, endpoint=True)) for key, ends in ranges.items()
         }
-        self.time(**chosen)  # sizes that do not fit each other
-        return self.generate(generator, batch_size, **chosen)
+        return self.generate(generator, batch_size, **self.cap(chosen))
 
     def ranges(self, **sizes) -> dict[str, tuple[int, int]]:
         """Returns (low, high) of every size: the task's own, but for the `sizes` given."""
@@ -147,6 +143,12 @@ class Task(abc.ABC):
             )
         given = {key: self._range(key, value) for key, value in sizes.items()}
         return {**self.sizes, **given}
+
+    def cap(self, sizes: dict[str, int]) -> dict[str, int]:
+        """Returns sizes of which none exceeds the one that limits it, see `at_most`."""
+        return {
+            name: min(size, sizes[self.at_most.get(name, name)]) for name, size in sizes.items()
+        }
 
     def check(self, ranges: dict[str, tuple[int, int]]) -> None:
         """Refuses ranges of all sizes if not even the lowest fit each other.

@@ -173,7 +173,7 @@ class Stream:
         spans = [range(low, high + 1) for low, high in self.ranges.values()]
         times = np.array(
             [
-                self.task.time(**dict(zip(self.ranges, sizes, strict=True)))
+                self.task.time(**self.task.cap(dict(zip(self.ranges, sizes, strict=True))))
                 for sizes in itertools.product(*spans)
             ]
         )

@@ -54,6 +54,11 @@ def test_no_more_come_out_than_go_in():
         PrioritySort().draw(np.random.default_rng(1), batch_size=2, length=7)
 
 
+def test_what_comes_out_is_capped_by_what_goes_in():
+    assert PrioritySort().cap({"length": 5, "outputs": 16}) == {"length": 5, "outputs": 5}
+    assert PrioritySort().cap({"length": 20, "outputs": 16}) == {"length": 20, "outputs": 16}
+
+
 def test_of_short_sequences_all_come_out():
     task, generator = PrioritySort(), np.random.default_rng(1)
     sizes = {"length": (1, 20), "outputs": (1, 16)}
