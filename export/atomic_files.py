@@ -87,6 +87,31 @@ def create_directory(
         _flush(path.parent)
 
 
+@contextlib.contextmanager
+def lock_directory(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Locks a directory until the context or the process ends.
+
+    A directory that cannot be locked, because of its owner or its file system, is left unlocked.
+
+    Args:
+        path: The directory.
+
+    Raises:
+        BlockingIOError: If it is locked already, by this process or another one.
+    """
+    descriptor = None
+    try:
+        descriptor = _lock(os.path.realpath(path))
+    except BlockingIOError:
+        raise
+    except OSError:
+        pass
+    try:
+        yield
+    finally:
+        _close_descriptor(descriptor)
+
+
 def remove_abandoned_parts(directory: str | os.PathLike[str]) -> None:
     """Removes the folders of killed writers in `directory`; those of running writers stay.
 

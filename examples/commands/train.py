@@ -17,6 +17,7 @@ from examples.memory import keep_freed_memory
 from examples.recipes.base import Recipe
 from examples.training.fitting import train
 from examples.training.workers import Workers, make_strategy
+from keras_attention.export import atomic_files
 
 SUMMARY = "train a model, on the data made for it or on your own"
 EPILOG = """\
@@ -56,8 +57,8 @@ def run(arguments: argparse.Namespace) -> None:
         )
     again = f"Start all workers again with --resume; what is in {arguments.run} stays."
     workers = Workers(make_strategy(arguments.strategy), again)
-    with workers.quiet(), workers.end_if_worker_is_lost():
-        _run(arguments, workers)
+    with workers.quiet(), workers.end_if_worker_is_lost(), contextlib.ExitStack() as locks:
+        _run(arguments, workers, locks)
 
 
 def make_recipe(name: str, arguments: argparse.Namespace) -> Recipe:
@@ -75,7 +76,7 @@ def make_recipe(name: str, arguments: argparse.Namespace) -> Recipe:
     return recipe
 
 
-def _run(arguments, workers):
+def _run(arguments, workers, locks):
     workers.check_same("options", resuming.plain(arguments))
     directory = pathlib.Path(arguments.run)
     was_there = directory.exists()
@@ -83,9 +84,11 @@ def _run(arguments, workers):
     recipe = make_recipe(model.name, arguments)
     written_first = {f"{name}.tokenizer" for name in recipe.tokenizer_names}
     # The chief claims the directory first; the others are told what it found.
-    record = workers.broadcast(
-        _claim(directory, arguments, written_first) if workers.is_chief else None
-    )
+    record = None
+    if workers.is_chief:
+        record = _claim(directory, arguments, written_first)
+        _lock(directory, locks)
+    record = workers.broadcast(record)
     if record is not None:
         begun = resuming.has_backup(directory)
         if begun or "finished" in record:
@@ -165,6 +168,17 @@ def _train(directory, plan, workers):
     if warning:
         print(warning)
     return result
+
+
+def _lock(directory, locks):
+    """Keeps other processes from training the run until `locks` is closed."""
+    try:
+        locks.enter_context(atomic_files.lock_directory(directory))
+    except BlockingIOError:
+        raise ValueError(
+            f"Another process is training the run in {directory}. Wait until it has ended, or name "
+            "another directory with --run."
+        ) from None
 
 
 def _claim(directory, arguments, written_first):

@@ -186,7 +186,25 @@ def test_where_there_are_no_locks_nothing_is_taken_for_dead(tmp_path, monkeypatc
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(atomic_files.fcntl, "flock", fail_to_lock)
-    with atomic_files.create_directory(tmp_path / "7") as one:
+    with (
+        atomic_files.create_directory(tmp_path / "7") as one,
+        atomic_files.lock_directory(tmp_path),
+        atomic_files.lock_directory(tmp_path),
+    ):
         atomic_files.write_bytes(tmp_path / "a.json", b"x")
         assert one.is_dir()
     assert sorted(os.listdir(tmp_path)) == ["7", "a.json"]
+
+
+def test_a_directory_is_locked_once_by_any_of_its_names(tmp_path):
+    folder, link = tmp_path / "run", tmp_path / "link"
+    folder.mkdir()
+    link.symlink_to(folder)
+    for first, second in ((folder, link), (link, folder)):
+        with (
+            atomic_files.lock_directory(first),
+            pytest.raises(BlockingIOError),
+            atomic_files.lock_directory(second),
+        ):
+            raise AssertionError("locked twice")
+    assert os.listdir(folder) == []

@@ -12,6 +12,8 @@ import time
 
 import pytest
 
+from keras_attention.export import atomic_files
+
 pytestmark = pytest.mark.thorough
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -45,6 +47,17 @@ def test_a_finished_run_says_so_and_stays_as_it_is(command, copy_of_run):
     status, _, err = command("train", "rnnsearch", "--run", copy_of_run, "--resume", "--units", 17)
     assert (status, "was started with --units" in err) == (1, True)
     assert contents(copy_of_run) == before
+
+
+def test_one_process_trains_a_run_at_a_time(command, copy_of_run):
+    before = contents(copy_of_run)
+    resume = ("train", "rnnsearch", "--run", copy_of_run, "--resume", "--epochs", 2)
+    with atomic_files.lock_directory(copy_of_run):
+        status, _, err = command(*resume)
+    assert (status, contents(copy_of_run)) == (1, before)
+    assert f"Another process is training the run in {copy_of_run}. Wait until" in err
+    status, out, err = command(*resume)
+    assert (status, err, "Resumed in epoch 2" in out) == (0, "", True)
 
 
 def test_a_longer_run_goes_on_with_the_options_it_began_with(
