@@ -84,11 +84,9 @@ def _run(arguments, workers, locks):
     recipe = make_recipe(model.name, arguments)
     written_first = {f"{name}.tokenizer" for name in recipe.tokenizer_names}
     # The chief claims the directory first; the others are told what it found.
-    record = None
-    if workers.is_chief:
-        record = _claim(directory, arguments, written_first)
-        _lock(directory, locks)
-    record = workers.broadcast(record)
+    record = workers.broadcast(
+        _claim(directory, arguments, written_first, locks) if workers.is_chief else None
+    )
     if record is not None:
         begun = resuming.has_backup(directory)
         if begun or "finished" in record:
@@ -170,25 +168,18 @@ def _train(directory, plan, workers):
     return result
 
 
-def _lock(directory, locks):
-    """Keeps other processes from training the run until `locks` is closed."""
-    try:
-        locks.enter_context(atomic_files.lock_directory(directory))
-    except BlockingIOError:
-        raise ValueError(
-            f"Another process is training the run in {directory}. Wait until it has ended, or name "
-            "another directory with --run."
-        ) from None
-
-
-def _claim(directory, arguments, written_first):
-    """Makes the run directory; returns the record of the run to resume, or None.
+def _claim(directory, arguments, written_first, locks):
+    """Makes and locks the run directory; returns the record of the run to resume, or None.
 
     Raises if another run is there, or none to resume. `written_first` are the names that a run
     of this recipe may hold before it has a record.
     """
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is a file. Name a directory for the run.")
+    if not arguments.resume:
+        directory.mkdir(parents=True, exist_ok=True)
+    if directory.is_dir():
+        _lock(directory, locks)
     holds = directory.is_dir() and any(directory.iterdir())
     if holds and not arguments.resume:
         raise ValueError(
@@ -209,5 +200,15 @@ def _claim(directory, arguments, written_first):
             f"{directory} holds files, but no run to resume. Name the directory of a run, or "
             "start one in an empty directory without --resume."
         )
-    directory.mkdir(parents=True, exist_ok=True)
     return record
+
+
+def _lock(directory, locks):
+    """Keeps other processes from training the run until `locks` is closed."""
+    try:
+        locks.enter_context(atomic_files.lock_directory(directory))
+    except BlockingIOError:
+        raise ValueError(
+            f"Another process is training the run in {directory}. Wait until it has ended, or name "
+            "another directory with --run."
+        ) from None

@@ -51,11 +51,13 @@ def test_a_finished_run_says_so_and_stays_as_it_is(command, copy_of_run):
 
 def test_one_process_trains_a_run_at_a_time(command, copy_of_run):
     before = contents(copy_of_run)
-    resume = ("train", "rnnsearch", "--run", copy_of_run, "--resume", "--epochs", 2)
+    begin = ("train", "rnnsearch", "--run", copy_of_run)
+    resume = (*begin, "--resume", "--epochs", 2)
     with atomic_files.lock_directory(copy_of_run):
-        status, _, err = command(*resume)
-    assert (status, contents(copy_of_run)) == (1, before)
-    assert f"Another process is training the run in {copy_of_run}. Wait until" in err
+        for line in (begin, resume):
+            status, _, err = command(*line)
+            assert (status, contents(copy_of_run)) == (1, before)
+            assert f"Another process is training the run in {copy_of_run}. Wait until" in err
     status, out, err = command(*resume)
     assert (status, err, "Resumed in epoch 2" in out) == (0, "", True)
 
