@@ -2,14 +2,15 @@
 
     g_t = relu(W_2 relu(W_1 rho(x, l_t)) + V_2 relu(V_1 l_t))     the glimpse network, figure 1
     h_t = relu(W_h h_{t-1} + W_g g_t)                             the core network, section 4
-    l_{t+1} ~ Normal(tanh(W_l stop(h_t)), std)                    the location network
+    l_{t+1} ~ Normal(tanh(W_l stop(h_t) + d_t), std)              the location network
     b_t = w_b . stop(h_t)                                         the baseline, equation 4
     p(digit) = softmax(W_a h_T)                                   the action network
 
 Code name -> paper name: `image` -> x, `location` -> l, `retina` -> rho, `baseline` -> b. A few
 glimpses are few layers: the recurrence is written out. What is random comes in: `start` is the
 first location, `noise` what the others differ by from their means, in standard deviations. With
-zeros for both the model looks where it means to.
+zeros for both the model looks where it means to. The paper has one bias d for all glimpses; with
+`bias_per_glimpse` each has its own, so that where to look may depend on how often it has looked.
 """
 
 import keras
@@ -32,6 +33,7 @@ def build(
     units: int = 256,
     glimpse_units: int = 128,
     deviation: PositiveFloat = 0.1,
+    bias_per_glimpse: bool = False,
     dtype=None,
 ) -> keras.Model:
     """Returns a functional model from an image to a digit, and to where it looked.
@@ -45,6 +47,7 @@ def build(
         units: Size of the state, and of a glimpse's features.
         glimpse_units: Size of the features of patches and of locations.
         deviation: Standard deviation of a location, in halves of the image.
+        bias_per_glimpse: Whether the location network has a bias for each glimpse, not one for all.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
 
     Returns:
@@ -68,7 +71,12 @@ def build(
         if step + 1 == glimpses:
             break
         seen = ops.stop_gradient(state)  # where to look is learned from the reward alone
-        mean = locator(seen)
+        known = seen
+        if bias_per_glimpse:  # a row of the kernel is the bias of a glimpse
+            number = ops.full_like(start[:, 0], step, dtype="int32")
+            number = ops.one_hot(number, glimpses - 1, dtype=seen.dtype)
+            known = ops.concatenate([seen, number], axis=-1)
+        mean = locator(known)
         drawn = ops.stop_gradient(mean + deviation * noise[:, step])
         log_pi.append(-0.5 * ops.sum(ops.square((drawn - mean) / deviation), axis=-1))
         baselines.append(baseline(seen)[:, 0])

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import keras
 
 from examples.commands.arguments import UsageError
-from examples.commands.options import Directory
+from examples.commands.options import Directory, PositiveFloat
 from examples.data.digit_batches import DrawnBatches, read_rows
 from examples.data.idx import SIDE
 from examples.data.order import pick_evenly
@@ -17,6 +17,7 @@ from examples.recipes.base import Recipe
 from examples.recipes.digit_losses import OutputsTrainer
 from examples.training.fitting import evaluate
 from examples.training.recorder import Plateau
+from examples.training.schedules import cool_down
 
 Part = Literal["test", "validation", "train"]
 #: Of `evaluate`, whatever the run was trained with: what is drawn depends on it.
@@ -32,9 +33,11 @@ class Digits(Recipe):
         max_examples: Take the first N images of each part; all by default.
         batch_size: Images in a batch.
         plateau: Halve the learning rate after N epochs without a new best; never by default.
+        decay_epochs: The last epochs of --epochs, in which the rate falls to nothing in a line;
+            let nothing else stop the run then; none by default.
     """
 
-    training_fields: ClassVar = ("monitor", "plateau")
+    training_fields: ClassVar = ("monitor", "plateau", "decay_epochs")
     quick_training: ClassVar = "--max-examples 200 --epochs 1 --no-xla"
     quick_evaluation: ClassVar = "--max-examples 100"
     float_format: ClassVar = ".4g"
@@ -44,6 +47,16 @@ class Digits(Recipe):
     max_examples: int | None = None
     batch_size: int = 100
     plateau: int | None = None
+    decay_epochs: PositiveFloat | None = None
+
+    def check(self) -> None:
+        decay = self.decay_epochs
+        if decay is not None and (self.plateau is not None or decay > self.epochs):
+            plateau = "" if self.plateau is None else f" --plateau {self.plateau}"
+            raise UsageError(
+                "--decay-epochs takes its epochs from the end of --epochs, and is not for "
+                f"--plateau. Received: --decay-epochs {decay:g} --epochs {self.epochs}{plateau}"
+            )
 
     def make_draw(self, is_training: bool) -> Callable:
         """Returns what `DrawnBatches` draws."""
@@ -64,6 +77,12 @@ class Digits(Recipe):
 
     def get_sizes(self) -> tuple[int, ...]:
         return SIDE, SIDE
+
+    def make_optimizer(self, model: keras.Model, batches: DrawnBatches) -> keras.optimizers.Adam:
+        rate = cool_down(
+            self.learning_rate, self.epochs, self.decay_epochs, batches.batches_per_epoch()
+        )
+        return keras.optimizers.Adam(rate, **self.get_optimizer_options())
 
     def make_callbacks(self, directory: pathlib.Path) -> tuple[keras.callbacks.Callback, ...]:
         if self.plateau is None:

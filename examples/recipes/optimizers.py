@@ -122,8 +122,4 @@ class OptimizedRecipe(Recipe):
         elif self.schedule == "halving":
             start, every = self.lr_decay_start or 5.0, self.lr_decay_every or 1.0
             rate = schedules.halve_after_epoch(rate, start, batches_per_epoch, every)
-        if self.decay_epochs is None:
-            return rate
-        epochs = (self.epochs, self.decay_epochs)
-        total, decay = (max(1, round(number * batches_per_epoch)) for number in epochs)
-        return schedules.CoolDownSchedule(rate, total, decay)
+        return schedules.cool_down(rate, self.epochs, self.decay_epochs, batches_per_epoch)

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from examples.commands.arguments import UsageError
 from examples.commands.options import Directory, NonNegativeFloat
 from examples.data.digit_batches import scale_image
 from examples.recipes.base import Served
@@ -36,17 +37,31 @@ class Recognition(Digits):
       python -m examples train {0} --mnist mnist --run runs/digits
       fewer glimpses, of two scales:
         python -m examples train {0} --mnist mnist --glimpses 3 --scales 2 --run runs/three
+      where it looks is learned from what tells eight draws of an image's locations apart:
+        python -m examples train {0} --mnist mnist --draws 8 --batch-size 16 --bias-per-glimpse \
+            --reward-weight 1 --run runs/draws
 
     Attributes:
         monitor: What decides which weights are best on the validation images.
         reward_weight: Weight of the reward, from which it learns where to look.
+        draws: Draws of the locations of each image in a batch, each as dear as an image more; of
+            several the reward of one is weighed against those of the others.
     """
 
-    training_fields: ClassVar = (*Digits.training_fields, "reward_weight")
+    training_fields: ClassVar = (*Digits.training_fields, "reward_weight", "draws")
 
     epochs: int = 60
     monitor: Literal["accuracy", "crossentropy"] = "accuracy"
     reward_weight: NonNegativeFloat = 0.01
+    draws: int = 1
+
+    def check(self) -> None:
+        super().check()
+        if self.draws > 1 and self.strategy is not None:
+            raise UsageError(
+                "Several draws of an image stay on one device. Leave out --strategy, or --draws. "
+                f"Received: --draws {self.draws} --strategy {self.strategy}"
+            )
 
     @property
     def num_glimpses(self) -> int:
@@ -61,7 +76,7 @@ class Recognition(Digits):
         return self.model.get_layer("retina")
 
     def make_draw(self, is_training: bool) -> Callable:
-        return draw_locations(self.num_glimpses, is_training)
+        return draw_locations(self.num_glimpses, is_training, self.draws)
 
     def make_loss(self) -> RecognitionLoss:
         return RecognitionLoss(self.reward_weight)
@@ -181,22 +196,27 @@ class Recognition(Digits):
         return [make_cells(self.retina, *one) for one in each]
 
 
-def draw_locations(num_glimpses: int, is_training: bool) -> Callable:
+def draw_locations(num_glimpses: int, is_training: bool, draws: int = 1) -> Callable:
     """Returns what `DrawnBatches` draws: where to look first, and how the rest vary.
 
-    In training both are random. Otherwise nothing is: the first glimpse is of the middle, the
-    others are where the model means to look.
+    In training both are random, and of several draws of an image the first glimpse is the same;
+    they follow each other, `(batch * draws, ...)`, and the digits are `(batch, draws)`. Otherwise
+    nothing is drawn: the first glimpse is of the middle, the others are where the model means to
+    look.
     """
 
     def add_noise(inputs, digit, seed):
-        image = inputs["image"]
+        image = scale_image(inputs["image"])
         batch = tf.shape(image)[0]
         start, noise = tf.zeros((batch, 2)), tf.zeros((batch, num_glimpses - 1, 2))
         if is_training:
             seeds = tf.random.split(seed, 2)
             start = tf.random.stateless_uniform((batch, 2), seeds[0], -1.0, 1.0)
-            noise = tf.random.stateless_normal((batch, num_glimpses - 1, 2), seeds[1])
-        return {"image": scale_image(image), "start": start, "noise": noise}, digit
+            noise = tf.random.stateless_normal((batch * draws, num_glimpses - 1, 2), seeds[1])
+            if draws > 1:
+                image, start = (tf.repeat(each, draws, axis=0) for each in (image, start))
+                digit = tf.repeat(digit[:, None], draws, axis=1)
+        return {"image": image, "start": start, "noise": noise}, digit
 
     return add_noise
 

@@ -138,3 +138,18 @@ class CoolDownSchedule(keras.optimizers.schedules.LearningRateSchedule):
         if isinstance(base, dict):
             base = keras.saving.deserialize_keras_object(base)
         return cls(**{**config, "base": base})
+
+
+def cool_down(rate, epochs: float, decay_epochs: float | None, batches_per_epoch: int):
+    """Returns `rate`, a float or a schedule, that falls in the last `decay_epochs` of `epochs`.
+
+    Example:
+
+    >>> schedule = cool_down(0.7, epochs=3, decay_epochs=1.5, batches_per_epoch=100)
+    >>> schedule.total, schedule.cooling, cool_down(0.7, 3, None, 100)
+    (300, 150, 0.7)
+    """
+    if decay_epochs is None:
+        return rate
+    total, decay = (max(1, round(number * batches_per_epoch)) for number in (epochs, decay_epochs))
+    return CoolDownSchedule(rate, total, decay)

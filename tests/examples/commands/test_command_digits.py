@@ -68,6 +68,16 @@ def test_unseen_digits_are_recognized(command, ram_run, tmp_path):
     assert "error" in out
 
 
+def test_several_draws_train_a_model_that_is_measured_by_one(command, mnist, tmp_path):
+    several = ["--draws", 3, "--bias-per-glimpse", "--decay-epochs", 2, "--ema-decay", 0.9]
+    train_run(tmp_path / "run", "ram", mnist, [*LOOKING, *several])
+    status, _, err = command("evaluate", tmp_path / "run", "--json", tmp_path / "numbers.json")
+    assert (status, err) == (0, "")
+    numbers = json.loads((tmp_path / "numbers.json").read_text())
+    assert numbers["images"] == 40
+    assert numbers["error"] < 30  # chance is 75
+
+
 def test_pictures_show_each_glimpse(command, ram_run, tmp_path):
     status, _, err = command("plot", ram_run, "--output-dir", tmp_path, "--count", 2)
     assert (status, err) == (0, "")
@@ -122,7 +132,11 @@ def test_the_export_draws_what_the_noise_says(command, draw_run, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "options"), [("ram", LOOKING), ("draw", DRAWING)])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("ram", LOOKING), ("ram", [*LOOKING, "--draws", 2]), ("draw", DRAWING)],
+    ids=["ram", "draws", "draw"],
+)
 def test_a_run_goes_on_to_the_same_numbers(command, mnist, tmp_path, name, options):
     whole, half = tmp_path / "whole", tmp_path / "half"
     train_run(whole, name, mnist, [*options, "--epochs", 3])

@@ -63,7 +63,8 @@ def by_hand(model, image, start, noise):
         state = np.maximum(dense("core", np.concatenate([state, glimpse])), 0)
         if step == 2:
             break
-        mean = np.tanh(dense("locator", state))
+        known = np.concatenate([state, np.eye(2)[step]])  # one for each location that it chooses
+        mean = np.tanh(dense("locator", known[: len(weights["locator"][0])]))
         told["log_pi"].append(-0.5 * np.sum(np.square(noise[step])))
         told["baselines"].append(dense("baseline", state)[0])
         location = np.clip(mean + 0.2 * noise[step], -1, 1)
@@ -71,7 +72,11 @@ def by_hand(model, image, start, noise):
     return {**told, "logits": dense("output", state)}
 
 
-def test_the_model_is_the_equations_of_the_paper(model, inputs):
+@pytest.mark.parametrize("bias_per_glimpse", [False, True])
+def test_the_model_is_the_equations_of_the_paper(inputs, bias_per_glimpse):
+    set_seed(1)
+    model = ram.build(**SIZES, bias_per_glimpse=bias_per_glimpse)
+    assert model.get_layer("locator").kernel.shape == (5 + 2 * bias_per_glimpse, 2)
     outputs = answers(model, inputs)
     for row in range(2):
         expected = by_hand(model, *(inputs[name][row] for name in ("image", "start", "noise")))

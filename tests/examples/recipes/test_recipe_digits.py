@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from examples.commands.arguments import UsageError
 from examples.data.digit_batches import DrawnBatches
 from examples.data.rows import RowBatches
 from examples.recipes.digit_losses import RecognitionLoss
@@ -110,6 +111,82 @@ def test_looking_is_rewarded_where_the_digit_is_right():
     np.testing.assert_allclose(gradients["logits"][:3], softmax[:3], rtol=1e-4)
     for gradient in gradients.values():
         assert not gradient.numpy()[3].any()
+
+
+def test_draws_of_an_image_are_weighed_against_each_other():
+    random = np.random.default_rng(4)
+    rows, draws, weight = 2, 3, 0.3
+    shapes = {"logits": (6, 10), "log_pi": (6, 2), "baselines": (6, 2)}
+    outputs = {name: random.normal(size=shape) for name, shape in shapes.items()}
+    outputs = {name: tf.constant(value.astype("float32")) for name, value in outputs.items()}
+    logits, b = outputs["logits"].numpy(), outputs["baselines"].numpy()
+    best = logits.argmax(axis=1)
+    digits = np.repeat(best[[1, 3]], draws).reshape(rows, draws)
+    reward = (best == digits.ravel()).astype("float32")
+    assert 0 < reward.sum() < 6
+    with tf.GradientTape() as tape:
+        tape.watch(outputs)
+        each = RecognitionLoss(weight).call(digits, outputs)
+        loss = tf.reduce_sum(each)
+    gradients = tape.gradient(loss, outputs)
+    left = (reward[:, None] - b).reshape(rows, draws, 2)
+    for image in range(rows):
+        for draw in range(draws):
+            others = [left[image, other] for other in range(draws) if other != draw]
+            expected = -weight * (left[image, draw] - np.mean(others, axis=0)) / draws
+            found = gradients["log_pi"][image * draws + draw]
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-7)
+    crossentropy = -tf.nn.log_softmax(logits).numpy()[np.arange(6), digits.ravel()]
+    terms = crossentropy + np.mean(left.reshape(6, 2) ** 2, axis=1)
+    terms += np.sum(gradients["log_pi"] * outputs["log_pi"], axis=1) * draws
+    np.testing.assert_allclose(each, terms.reshape(rows, draws).mean(axis=1), rtol=1e-5)
+    np.testing.assert_allclose(gradients["baselines"], (b - reward[:, None]) / draws, rtol=1e-5)
+
+
+def test_draws_of_an_image_follow_each_other_and_begin_alike():
+    found = arrays(batches(draw_locations(3, True, draws=2), is_training=False).epoch(0))
+    alone = arrays(batches(draw_locations(3, True), is_training=False).epoch(0))
+    assert len(np.unique(noise_of(found))) == 9 * 2 * 2 * 2
+    for (inputs, digit, weights), (of_one, one_digit, one_weights) in zip(
+        found, alone, strict=True
+    ):
+        for name in ("image", "start"):
+            np.testing.assert_array_equal(inputs[name], np.repeat(of_one[name], 2, axis=0))
+        np.testing.assert_array_equal(digit, np.stack([one_digit] * 2, axis=1))
+        np.testing.assert_array_equal(weights, one_weights)
+    inputs, digit, _ = arrays(batches(draw_locations(3, False, draws=2)).epoch(0))[0]
+    assert inputs["noise"].shape == (3, 2, 2)
+    assert digit.shape == (3,)
+
+
+def test_several_draws_are_measured_like_one():
+    outputs, digits, weights = outputs_digits_and_weights()
+    twice = {name: np.repeat(value, 2, axis=0) for name, value in outputs.items()}
+    rows = tf.data.Dataset.from_tensors((twice, np.stack([digits] * 2, axis=1), weights))
+    alone = tf.data.Dataset.from_tensors((outputs, digits, weights))
+    recipe = Recognition(mnist=None)
+    found, expected = (measure(recipe, outputs, batch) for batch in (rows, alone))
+    for name in ("accuracy", "crossentropy"):
+        assert found[name] == pytest.approx(expected[name], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"decay_epochs": 2, "plateau": 3}, "not for --plateau. .* --plateau 3"),
+        ({"decay_epochs": 3, "epochs": 2}, "from the end of --epochs, .* --decay-epochs 3"),
+        ({"draws": 2, "strategy": "mirrored"}, "Received: --draws 2 --strategy mirrored"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options, told):
+    with pytest.raises(UsageError, match=told):
+        Recognition(mnist=None, **options).check()
+
+
+def test_the_rate_falls_to_nothing_in_the_last_epochs():
+    recipe = Recognition(mnist=None, learning_rate=0.4, epochs=3, decay_epochs=2)
+    rate = recipe.make_optimizer(None, batches(draw_locations(3, True), count=6))._learning_rate
+    assert [float(rate(step)) for step in range(6)] == pytest.approx([0.4] * 3 + [0.3, 0.2, 0.1])
 
 
 def test_measured_are_cross_entropy_and_error_alone():
