@@ -38,7 +38,7 @@ class Recognition(Digits):
       fewer glimpses, of two scales:
         python -m examples train {0} --mnist mnist --glimpses 3 --scales 2 --run runs/three
       where it looks is learned from what tells eight draws of an image's locations apart:
-        python -m examples train {0} --mnist mnist --draws 8 --batch-size 16 --bias-per-glimpse \
+        python -m examples train {0} --mnist mnist --draws 8 --batch-size 16 --bias-per-glimpse \\
             --reward-weight 1 --run runs/draws
 
     Attributes:
