@@ -453,8 +453,8 @@ _TABLE = (
         "digits-ram",
         "MNIST",
         "ram",
-        "--mnist {data}/mnist --reward-weight 1 --ema-decay 0.999 --monitor crossentropy"
-        " --plateau 15 --epochs 250",
+        "--mnist {data}/mnist --draws 8 --batch-size 16 --bias-per-glimpse --reward-weight 1"
+        " --ema-decay 0.999 --monitor crossentropy --epochs 50 --decay-epochs 50",
         "",
         60,
         (Goal("error", at_most=1.3),),
