@@ -21,6 +21,7 @@ from keras import ops
 
 from examples.commands.options import Fraction, NonNegativeFloat
 from examples.models.encoders import image_encoder
+from examples.models.encoders.image_encoder import Convolutions
 from keras_attention import (
     DoublyStochasticLoss,
     HardAttention,
@@ -46,6 +47,7 @@ def build(
     backbone_weights: str | None = None,
     backbone_size: int = 224,
     train_backbone: bool = False,
+    convolutions: Convolutions = 4,
     gate: bool = True,
     doubly_stochastic: NonNegativeFloat = 0.0,
     reinforce: NonNegativeFloat = 0.1,
@@ -72,6 +74,8 @@ def build(
             default.
         backbone_size: Side that images are scaled to for it.
         train_backbone: Train it along.
+        convolutions: Those of the small network, of which three halve the image; with 6 it sees
+            more and takes about twice as long.
         gate: Let the decoder turn its attention down.
         doubly_stochastic: Soft: lambda of a caption's penalty, beside the mean loss of a word; the
             paper's 1, for 196 locations, is beside the sum over a caption's words: here 1 / their
@@ -106,6 +110,7 @@ def build(
         backbone_weights,
         backbone_size,
         train_backbone,
+        convolutions,
         dtype=dtype,
     )
     encoder = keras.Model(image, {"memory": memory}, name="encoder")

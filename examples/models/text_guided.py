@@ -15,6 +15,7 @@ import keras
 
 from examples.commands.options import Fraction, NonNegativeFloat
 from examples.models.encoders import image_encoder
+from examples.models.encoders.image_encoder import Convolutions
 from keras_attention import (
     LearnedPositionalEmbedding,
     ShowTellDecoder,
@@ -38,6 +39,7 @@ def build(
     backbone_weights: str | None = None,
     backbone_size: int = 224,
     train_backbone: bool = False,
+    convolutions: Convolutions = 4,
     entropy: NonNegativeFloat = 0.002,
     dropout: Fraction = 0.0,
     seed: int | None = None,
@@ -60,6 +62,8 @@ def build(
             default.
         backbone_size: Side that images are scaled to for it.
         train_backbone: Train it along.
+        convolutions: Those of the small network, of which three halve the image; with 6 it sees
+            more and takes about twice as long.
         entropy: Bonus for looking around, times the entropy of a caption's one look, beside the
             mean loss of a word; the number is the paper's.
         dropout: Fraction dropped from embedding and output.
@@ -90,6 +94,7 @@ def build(
         backbone_weights,
         backbone_size,
         train_backbone,
+        convolutions,
         dtype=dtype,
     )
     # Not normalized: were an empty place as large as a digit, the weights would go to what is

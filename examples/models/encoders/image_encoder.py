@@ -9,14 +9,18 @@ else would tell where a location is.
 import contextlib
 import importlib
 import inspect
+import typing
 
 import keras
 import numpy as np
 
-from keras_attention import LearnedPositionalEmbedding
+from examples.commands import arguments
+from keras_attention import LearnedPositionalEmbedding, validation
 
 STRIDE = 8
 """Points between two locations of the small network."""
+HALVINGS = 3
+Convolutions = typing.Annotated[int, arguments.int_at_least(HALVINGS)]
 
 
 def annotations(
@@ -26,6 +30,7 @@ def annotations(
     backbone_weights: str | None = None,
     backbone_size: int = 224,
     train_backbone: bool = False,
+    convolutions: int = 4,
     dtype=None,
 ):
     """Returns the annotations of images and how many rows and columns of locations there are.
@@ -37,6 +42,7 @@ def annotations(
         backbone_weights: None, or a file of weights for it.
         backbone_size: Side that images are scaled to for it.
         train_backbone: Whether it is trained.
+        convolutions: Int of at least 3, those of the small network.
         dtype: Optional dtype policy.
 
     Returns:
@@ -46,7 +52,7 @@ def annotations(
         ValueError: If there is no such backbone, or its file does not fit.
     """
     if backbone is None:
-        found = _small(image, annotation_dim, dtype)
+        found = _small(image, annotation_dim, convolutions, dtype)
     else:
         found = _backbone(image, backbone, backbone_weights, backbone_size, train_backbone, dtype)
         found = keras.layers.Dense(annotation_dim, dtype=dtype, name="projection")(found)
@@ -56,23 +62,30 @@ def annotations(
     return positions(flat(found)), (rows, columns)
 
 
-def _small(image, units, dtype):
-    """Four convolutions, three of which halve the image: a location sees 33 points.
+def _small(image, units, convolutions, dtype):
+    """Convolutions, three of which halve the image: of four a location sees 33 points, of six 45.
 
-    What it sees is around its middle: "same" would shift that to the lower right by half a location
-    in each halving, so the last one is padded at the other side.
+    Those beside the three follow them, the last one first. What a location sees is around its
+    middle: "same" would shift that to the lower right by half a location in each halving, so the
+    last one is padded at the other side.
     """
+    validation.check_int_at_least("image_encoder", "convolutions", convolutions, HALVINGS)
     hidden = keras.layers.Rescaling(1 / 255, dtype=dtype, name="rescaling")(image)
-    sizes = [(max(1, units // 4), 5, 2), (max(1, units // 2), 3, 2), (units, 3, 2), (units, 3, 1)]
+    sizes = []  # filters, kernel, stride
+    for size in range(HALVINGS):
+        filters = max(1, units // 2 ** (HALVINGS - 1 - size))
+        sizes.append((filters, 3 if size else 5, 2))
+        sizes += [(filters, 3, 1)] * ((convolutions + size) // HALVINGS - 1)
+    last_halving = max(place for place, (*_, stride) in enumerate(sizes, 1) if stride == 2)
     for number, (filters, kernel, stride) in enumerate(sizes, 1):
-        if number == 3:
+        if number == last_halving:
             before = keras.layers.ZeroPadding2D(((1, 0), (1, 0)), dtype=dtype, name="padding")
             hidden = before(hidden)
         hidden = keras.layers.Conv2D(
             filters,
             kernel,
             stride,
-            padding="valid" if number == 3 else "same",
+            padding="valid" if number == last_halving else "same",
             use_bias=False,
             kernel_initializer="he_normal",
             dtype=dtype,
@@ -188,7 +201,7 @@ def copy_weights(trained: keras.Model, model: keras.Model) -> list[str]:
         differing = [name for name in shapes[1] if shapes[0].get(name) != shapes[1][name]]
         raise ValueError(
             "The image encoders differ in their layers or sizes: give both runs the same "
-            "--annotation-dim, --grid and --backbone. Received: another "
+            "--annotation-dim, --convolutions, --grid and --backbone. Received: another "
             f"{', '.join(differing) or 'number of layers'}"
         )
     for name, layer in wanted.items():

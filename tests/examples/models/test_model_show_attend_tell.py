@@ -119,10 +119,12 @@ def test_hard_attention_learns_in_a_compiled_step_in_half_precision():
 
 
 @pytest.mark.thorough
-def test_a_location_sees_a_square_around_its_middle():
+@pytest.mark.parametrize(("convolutions", "sees"), [(3, 17), (4, 33), (5, 41), (6, 45)])
+def test_a_location_sees_a_square_around_its_middle(convolutions, sees):
     set_seed(1)
     image = keras.Input([72, 72, 1])
-    annotations, locations = image_encoder.annotations(image, annotation_dim=16)
+    options = {"annotation_dim": 16, "convolutions": convolutions}
+    annotations, locations = image_encoder.annotations(image, **options)
     assert locations == (9, 9)
     network = keras.Model(image, annotations)
     base = np.array(network(np.zeros((1, 72, 72, 1), "float32")))[0, 4 * 9 + 4]
@@ -134,6 +136,12 @@ def test_a_location_sees_a_square_around_its_middle():
             seen.append(y)
     assert abs((seen[0] + seen[-1]) / 2 - 35.5) <= 0.5  # locations 32 to 39, of the middle
     assert seen == list(range(seen[0], seen[-1] + 1))
+    assert len(seen) == sees
+
+
+def test_an_image_is_halved_three_times():
+    with pytest.raises(ValueError, match="convolutions.*at least 3.*2"):
+        image_encoder.annotations(keras.Input([16, 16, 1]), convolutions=2)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
