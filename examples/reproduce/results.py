@@ -168,8 +168,9 @@ def _list_numbers(experiment, outcome, others):
     goals = {goal.measure: goal for goal in experiment.goals if not goal.tasks}
     texts = []
     for name in present:
-        met = is_met(goals[name], outcome, others) if name in goals else None
-        number = _number(name, outcome.number(name))
+        goal = goals.get(name)
+        met = None if goal is None else is_met(goal, outcome, others)
+        number = _number(name, outcome.number(name), goal if met is False else None)
         text = f"{MEASURES[name]} {_bold(number, met)}"
         each = [_of_task(*one, experiment) for one in outcome.tasks().items() if name == "error"]
         if experiment.parts and not each:
@@ -190,10 +191,15 @@ def _bold(text, met):
     return f"**{text}**" if met else text
 
 
-def _number(measure, value):
-    if measure in SHARES:
-        return f"{100 * value:.1f} %"
-    return f"{value:.2f} %" if measure in PERCENT else f"{value:.2f}"
+def _number(measure, value, missed=None):
+    """A number as the page has it, with enough digits to tell it from the goal that it missed."""
+    scale, digits = (100, 1) if measure in SHARES else (1, 2)
+    if missed is not None and missed.above is None:
+        bound = missed.at_least if missed.at_most is None else missed.at_most
+        while f"{scale * value:.{digits}f}" == f"{scale * bound:.{digits}f}":
+            digits += 1
+    text = f"{scale * value:.{digits}f}"
+    return f"{text} %" if measure in (*SHARES, *PERCENT) else text
 
 
 def _format_command(arguments):

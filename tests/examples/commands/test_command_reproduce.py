@@ -315,6 +315,22 @@ def test_tasks_and_seeds_are_all_reported(command, calls, data, tmp_path, monkey
     assert page.read_text().count("`whole`") == text.count("`whole`") == 2
 
 
+@pytest.mark.parametrize(
+    ("measured", "bound", "told"),
+    [
+        (0.99494, 0.995, "token accuracy 99.49 % (missed)"),
+        (0.99496, 0.995, "token accuracy 99.496 % (missed)"),
+        (0.9941, 0.995, "token accuracy 99.4 % (missed)"),
+        (0.99504, 0.995, "token accuracy **99.5 %**"),
+    ],
+)
+def test_a_goal_missed_by_little_does_not_look_met(measured, bound, told):
+    goal = Goal("token_accuracy", at_least=bound)
+    experiment = dataclasses.replace(TABLE["whole"], goals=(goal,))
+    outcome = results.Outcome({"": {"token_accuracy": measured}}, 1.0)
+    assert f"| {told} |" in results.row(experiment, outcome, {})
+
+
 @pytest.mark.parametrize("name", experiments.EXPERIMENTS)
 def test_every_experiment_has_options_that_its_commands_know(name, tmp_path):
     experiment = experiments.EXPERIMENTS[name]
