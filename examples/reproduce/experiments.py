@@ -58,8 +58,7 @@ CLOZE = (
 CLOZE_TEST = "--questions {data}/cloze_en/books_ne.test.txt.gz"
 SCENES = "Scenes of MNIST digits"
 CAPTIONS = (
-    "--annotation-dim 128 --convolutions 9 --learning-rate 0.001 --epochs 60 --lr-decay-start 20"
-    " --lr-decay-every 8 --ema-decay 0.998 --validation-size 4096 --monitor accuracy --no-xla"
+    "--annotation-dim 128 --epochs 80 --lr-decay-start 50 --lr-decay-every 5 --ema-decay 0.998"
 )
 CAPTION_GOALS = (
     Goal("token_accuracy", at_least=0.995),
@@ -401,7 +400,7 @@ _TABLE = (
         "show-attend-tell",
         f"--mnist {{data}}/mnist {CAPTIONS}",
         "--mnist {data}/mnist",
-        45,
+        30,
         CAPTION_GOALS,
     ),
     Experiment(
@@ -410,7 +409,7 @@ _TABLE = (
         "show-attend-tell",
         f"--mnist {{data}}/mnist --attention hard {CAPTIONS}",
         "--mnist {data}/mnist",
-        45,
+        30,
         CAPTION_GOALS,
     ),
     Experiment(
@@ -426,8 +425,8 @@ _TABLE = (
         "scenes-guided",
         f"{SCENES}, a sentence names one",
         "text-guided",
-        "--mnist {data}/mnist --digits 1:4 --annotation-dim 128 --convolutions 9"
-        " --encoder-from {runs}/scenes-soft --epochs 20 --lr-decay-start 14 --ema-decay 0.995",
+        "--mnist {data}/mnist --digits 1:4 --annotation-dim 128 --encoder-from {runs}/scenes-soft"
+        " --epochs 20 --lr-decay-start 14 --ema-decay 0.995",
         "--mnist {data}/mnist --digits 2:4",
         30,
         (Goal("pointing_accuracy", at_least=0.99),),
