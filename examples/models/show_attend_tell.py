@@ -74,8 +74,8 @@ def build(
             default.
         backbone_size: Side that images are scaled to for it.
         train_backbone: Train it along.
-        convolutions: Those of the small network, of which three halve the image; with 6 it sees
-            more and takes about twice as long.
+        convolutions: Those of the small network, of which three halve the image: a location sees 33
+            points with 4, 45 with 6, 73 with 9; what sees all need not look.
         gate: Let the decoder turn its attention down.
         doubly_stochastic: Soft: lambda of a caption's penalty, beside the mean loss of a word; the
             paper's 1, for 196 locations, is beside the sum over a caption's words: here 1 / their

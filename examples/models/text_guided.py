@@ -62,8 +62,8 @@ def build(
             default.
         backbone_size: Side that images are scaled to for it.
         train_backbone: Train it along.
-        convolutions: Those of the small network, of which three halve the image; with 6 it sees
-            more and takes about twice as long.
+        convolutions: Those of the small network, of which three halve the image: a location sees 33
+            points with 4, 45 with 6, 73 with 9; what sees all need not look.
         entropy: Bonus for looking around, times the entropy of a caption's one look, beside the
             mean loss of a word; the number is the paper's.
         dropout: Fraction dropped from embedding and output.
