@@ -71,21 +71,20 @@ def _small(image, units, convolutions, dtype):
     """
     validation.check_int_at_least("image_encoder", "convolutions", convolutions, HALVINGS)
     hidden = keras.layers.Rescaling(1 / 255, dtype=dtype, name="rescaling")(image)
-    sizes = []  # filters, kernel, stride
+    sizes = []  # filters, kernel, stride, padding
     for size in range(HALVINGS):
         filters = max(1, units // 2 ** (HALVINGS - 1 - size))
-        sizes.append((filters, 3 if size else 5, 2))
-        sizes += [(filters, 3, 1)] * ((convolutions + size) // HALVINGS - 1)
-    last_halving = max(place for place, (*_, stride) in enumerate(sizes, 1) if stride == 2)
-    for number, (filters, kernel, stride) in enumerate(sizes, 1):
-        if number == last_halving:
+        sizes.append((filters, 3 if size else 5, 2, "valid" if size == HALVINGS - 1 else "same"))
+        sizes += [(filters, 3, 1, "same")] * ((convolutions + size) // HALVINGS - 1)
+    for number, (filters, kernel, stride, padding) in enumerate(sizes, 1):
+        if padding == "valid":
             before = keras.layers.ZeroPadding2D(((1, 0), (1, 0)), dtype=dtype, name="padding")
             hidden = before(hidden)
         hidden = keras.layers.Conv2D(
             filters,
             kernel,
             stride,
-            padding="valid" if number == last_halving else "same",
+            padding,
             use_bias=False,
             kernel_initializer="he_normal",
             dtype=dtype,
