@@ -64,6 +64,27 @@ def read_cloze(path: str, limit: int | None = None) -> list[ClozeQuestion]:
     return found
 
 
+def ask_every_candidate(question: ClozeQuestion) -> list[ClozeQuestion]:
+    """Returns a question and, of each other candidate in its query, a further one.
+
+    Such a candidate stands once in the query and in a sentence before, as an answer does.
+
+    Example:
+
+    >>> asked = ClozeQuestion(("Ann saw Bob .",), "XXXXX and Bob ran .", ("Ann", "Bob"), "Ann")
+    >>> [(one.query, one.answer) for one in ask_every_candidate(asked)]
+    [('XXXXX and Bob ran .', 'Ann'), ('Ann and XXXXX ran .', 'Bob')]
+    """
+    told = set(question.document.split())
+    words = [question.answer if word == GAP else word for word in question.query.split()]
+    found = [question]
+    for candidate in question.candidates:
+        if candidate != question.answer and candidate in told and words.count(candidate) == 1:
+            query = " ".join(GAP if word == candidate else word for word in words)
+            found.append(dataclasses.replace(question, query=query, answer=candidate))
+    return found
+
+
 def parse(lines: Iterable[str], name: str) -> Iterator[ClozeQuestion]:
     """Yields the questions of a file.
 

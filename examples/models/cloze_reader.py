@@ -5,14 +5,16 @@ candidate is embedded as the slot it has in the list, wherever it stands (as Her
 https://arxiv.org/abs/1506.03340, mark entities), or as a word like any other, as in Cui et al.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import keras
 from keras import ops
 
+from examples.commands.arguments import int_at_least
 from examples.commands.options import Fraction, NonNegativeFloat
 from keras_attention import AttentionOverAttention, AttentionSum, BahdanauGRU, CounterDropout
 
+SIDES = ("document", "query")
 UNKNOWN_ID = 1
 
 
@@ -24,7 +26,10 @@ def build(
     embedding_dim: int = 128,
     names: Literal["slots", "words"] = "slots",
     slots: int = 10,
+    common_word_dim: Annotated[int, int_at_least(0)] = 0,
+    shared_encoder: bool = False,
     dropout: Fraction = 0.1,
+    annotation_dropout: Fraction = 0.0,
     embedding_l2: NonNegativeFloat = 1e-4,
     seed: int | None = None,
     dtype=None,
@@ -40,7 +45,12 @@ def build(
         embedding_dim: Size of the embedding; the paper has 384.
         names: What a candidate is read as: its place in the list, or a word.
         slots: Most candidates that are told apart by their slots.
+        common_word_dim: Size of the embedding of whether a word stands in the other text too (the
+            common words of Li et al. 2016, https://arxiv.org/abs/1607.06275); 0 for none.
+        shared_encoder: Read the document and the query with one encoder, so that equal
+            surroundings look alike from the beginning; the papers have two.
         dropout: Fraction dropped from the embedding.
+        annotation_dropout: Fraction dropped from what the encoders give.
         embedding_l2: Weight of the squared embeddings in the loss.
         seed: Seed of the dropout.
         dtype: Optional dtype policy.
@@ -50,10 +60,7 @@ def build(
         (batch, candidates)}` ids to `{"probabilities": (batch, candidates), "weights": (batch,
         document), "query_weights": (batch, query)}`; the last with `over_attention` only.
     """
-    ids = {
-        key: keras.Input([None], dtype="int32", name=key)
-        for key in ("document", "query", "candidates")
-    }
+    ids = {key: keras.Input([None], dtype="int32", name=key) for key in (*SIDES, "candidates")}
     table = keras.layers.Embedding(
         vocabulary_size + slots,
         embedding_dim,
@@ -62,25 +69,36 @@ def build(
         dtype=dtype,
         name="embedding",
     )
-    encoded, masks = {}, {}
-    for number, side in enumerate(("document", "query")):
+    masks, vectors = {}, {}
+    for number, side in enumerate(SIDES):
         masks[side] = ops.not_equal(ids[side], 0)
         read = map_to_embedding_rows(
             ids[side], ids["candidates"], vocabulary_size, slots if names == "slots" else 0
         )
         side_seed = None if seed is None else seed + number
-        vectors = CounterDropout(dropout, seed=side_seed, dtype=dtype, name=f"{side}_words")(
+        vectors[side] = CounterDropout(dropout, seed=side_seed, dtype=dtype, name=f"{side}_words")(
             table(read)
         )
-        encoded[side] = keras.layers.Bidirectional(
-            BahdanauGRU(units, return_sequences=True, return_state=True, dtype=dtype),
-            dtype=dtype,
-            name=f"{side}_encoder",
-        )(vectors, mask=masks[side])
-    document, query = encoded["document"][0], encoded["query"][0]
+    if common_word_dim:
+        marks = keras.layers.Embedding(2, common_word_dim, dtype=dtype, name="common_words")
+        for side, other in zip(SIDES, reversed(SIDES), strict=True):
+            found = find_common_words(ids[side], ids[other])
+            vectors[side] = ops.concatenate([vectors[side], marks(found)], axis=-1)
+    encoders = _make_encoders(units, shared_encoder, dtype)
+    encoded = {side: encoders[side](vectors[side], mask=masks[side]) for side in SIDES}
+    document, query = (encoded[side][0] for side in SIDES)
     if not over_attention:  # one vector: each direction's state at its end
         query = ops.expand_dims(ops.concatenate(encoded["query"][1:], axis=1), 1)
         masks["query"] = ops.any(masks["query"], axis=1, keepdims=True)
+    document, query = (
+        CounterDropout(
+            annotation_dropout,
+            seed=None if seed is None else seed + 2 + number,
+            dtype=dtype,
+            name=f"{side}_annotations",
+        )(annotations)
+        for number, (side, annotations) in enumerate(zip(SIDES, (document, query), strict=True))
+    )
     weights, _, query_weights = AttentionOverAttention(dtype=dtype, name="attention")(
         document,
         query,
@@ -96,6 +114,34 @@ def build(
     if over_attention:
         outputs["query_weights"] = query_weights
     return keras.Model(ids, outputs, name=name)
+
+
+def _make_encoders(units, shared, dtype):
+    """Returns the encoder of each side."""
+
+    def make(name):
+        gru = BahdanauGRU(units, return_sequences=True, return_state=True, dtype=dtype)
+        return keras.layers.Bidirectional(gru, dtype=dtype, name=name)
+
+    if shared:
+        return dict.fromkeys(SIDES, make("encoder"))
+    return {side: make(f"{side}_encoder") for side in SIDES}
+
+
+def find_common_words(ids, others):
+    """Returns whether each word stands in another text too, `(batch, words)`, 1 or 0.
+
+    Args:
+        ids: Int tensor `(batch, words)`, 0 where there is none.
+        others: The same of the other text.
+
+    Example:
+
+    >>> find_common_words(ops.array([[5, 8, 5, 0]]), ops.array([[5, 7, 0, 0]])).numpy().tolist()
+    [[1, 0, 1, 0]]
+    """
+    same = ops.any(ops.equal(ids[:, :, None], others[:, None, :]), axis=2)
+    return ops.cast(ops.logical_and(same, ops.not_equal(ids, 0)), "int32")
 
 
 def map_to_embedding_rows(ids, candidates, vocabulary_size: int, slots: int):

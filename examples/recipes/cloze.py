@@ -11,7 +11,7 @@ import numpy as np
 from keras import ops
 
 from examples.commands import arguments
-from examples.data.cloze import ClozeQuestion, read_cloze
+from examples.data.cloze import ClozeQuestion, ask_every_candidate, read_cloze
 from examples.data.cloze_encoding import (
     PointingTokenizer,
     encode_questions,
@@ -90,6 +90,7 @@ class Cloze(Recipe):
         vocabulary_size: Words that are embedded, at most.
         min_frequency: How often such a word is seen in training, at least.
         max_words: Words of a document that are read.
+        every_candidate: Train on a further question for each other candidate that a query names.
         num_buckets: Lengths to pad to; each is compiled once.
         monitor: What decides which weights are best on the validation questions.
     """
@@ -106,6 +107,7 @@ class Cloze(Recipe):
     vocabulary_size: typing.Annotated[int, arguments.int_at_least(6)] = 20000
     min_frequency: int = 5
     max_words: int = 1000
+    every_candidate: bool = False
     batch_size: int = 32
     num_buckets: int = 4
     epochs: int = 8
@@ -113,7 +115,11 @@ class Cloze(Recipe):
 
     def read_data(self) -> dict[str, list[ClozeQuestion]]:
         files = {"training": self.questions, "validation": self.validation_questions}
-        return {name: read_cloze(file, self.max_examples) for name, file in files.items()}
+        parts = {name: read_cloze(file, self.max_examples) for name, file in files.items()}
+        if self.every_candidate:
+            asked = parts["training"]
+            parts["training"] = [more for one in asked for more in ask_every_candidate(one)]
+        return parts
 
     def make_tokenizers(self, training: list[ClozeQuestion]) -> dict[str, PointingTokenizer]:
         return {"words": learn_words(training, self.vocabulary_size, self.min_frequency)}

@@ -3,7 +3,7 @@ import gzip
 import pytest
 from data_folder import DATA as DATA_FOLDER
 
-from examples.data.cloze import ClozeQuestion, parse, read_cloze
+from examples.data.cloze import ClozeQuestion, ask_every_candidate, parse, read_cloze
 from examples.data.report import DataError
 
 DATA = DATA_FOLDER / "cloze_en"
@@ -24,6 +24,15 @@ def test_questions_have_their_sentences_and_candidates():
     assert first == ClozeQuestion(told, "Then XXXXX came .", ("Ann", "Bob", "Cy"), "Bob")
     assert first.document == "She saw Ann and Bob . Ann ran ."
     assert (second.query, second.answer) == ('" XXXXX ! "', "Cy")
+
+
+def test_every_candidate_that_could_be_an_answer_is_asked_for():
+    told, candidates = ("Ann , Bob and Dan sat .",), ("Ann", "Bob", "Cy", "Dan", "Eve")
+    question = ClozeQuestion(told, "Bob , Cy , Dan , XXXXX and Dan ran .", candidates, "Ann")
+    first, second = ask_every_candidate(question)  # Cy was not told of, Dan comes twice
+    assert first == question
+    assert (second.query, second.answer) == ("XXXXX , Cy , Dan , Ann and Dan ran .", "Bob")
+    assert (second.sentences, second.candidates) == (told, candidates)
 
 
 def test_plain_and_gzipped_files_are_read_up_to_a_limit(tmp_path):

@@ -3,10 +3,11 @@ import numpy as np
 import pytest
 
 from examples.models import attention_over_attention, attention_sum
-from examples.models.cloze_reader import map_to_embedding_rows
+from examples.models.cloze_reader import find_common_words, map_to_embedding_rows
 
 READERS = (attention_over_attention, attention_sum)
 SIZES = {"units": 5, "embedding_dim": 3, "slots": 4, "seed": 1}
+EXTRAS = {"common_word_dim": 2, "shared_encoder": True, "annotation_dropout": 0.3}
 WORDS = 11
 DOCUMENT = np.array([[5, 901, 6, 902, 901, 0, 0], [7, 8, 903, 5, 6, 8, 904]])
 QUERY = np.array([[4, 6, 0, 0], [9, 4, 8, 7]])
@@ -35,9 +36,10 @@ def test_the_mentions_of_a_candidate_add_up(reader):
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("extras", [{}, EXTRAS])
 @pytest.mark.parametrize("reader", READERS)
-def test_padding_changes_nothing(reader):
-    model = reader.build(WORDS, **SIZES)
+def test_padding_changes_nothing(reader, extras):
+    model = reader.build(WORDS, **SIZES, **extras)
     wider = (np.pad(DOCUMENT, [(0, 0), (0, 2)]), np.pad(QUERY, [(0, 0), (0, 3)]))
     np.testing.assert_allclose(
         answers(model, *wider)["probabilities"], answers(model)["probabilities"], atol=1e-6
@@ -66,10 +68,43 @@ def test_words_slots_and_unknown_words_have_rows_of_their_own():
     assert keras.ops.convert_to_numpy(known).tolist() == [[5, 1, 1, 1, 0, 7]]
 
 
+def test_a_word_is_common_where_the_other_text_has_it_too():
+    document, query = (keras.ops.array(ids) for ids in (DOCUMENT, QUERY))
+    found = [find_common_words(document, query), find_common_words(query, document)]
+    assert [keras.ops.convert_to_numpy(common).tolist() for common in found] == [
+        [[0, 0, 1, 0, 0, 0, 0], [1, 1, 0, 0, 0, 1, 0]],
+        [[0, 1, 0, 0], [0, 0, 1, 1]],
+    ]
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_name_that_the_query_has_too_is_marked(reader):
+    """With words for names, 903 and 904 are both unknown: a mark alone tells them apart."""
+    other, same = (np.where(QUERY == 9, name, QUERY) for name in (903, 904))
+    plain, marking = (
+        reader.build(WORDS, **SIZES, names="words", common_word_dim=dim) for dim in (0, 2)
+    )
+    of_plain, of_marking = (
+        [answers(model, query=query)["probabilities"][1] for query in (other, same)]
+        for model in (plain, marking)
+    )
+    np.testing.assert_allclose(*of_plain, atol=1e-7)
+    assert np.abs(of_marking[0] - of_marking[1]).max() > 1e-5
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_shared_encoder_reads_both_texts(reader):
+    counts = [
+        sum(isinstance(layer, keras.layers.Bidirectional) for layer in model.layers)
+        for model in (reader.build(WORDS, **SIZES), reader.build(WORDS, **SIZES, **EXTRAS))
+    ]
+    assert counts == [2, 1]
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("reader", READERS)
 def test_a_saved_model_comes_back_without_the_examples(reader, tmp_path):
-    model = reader.build(WORDS, **SIZES, names="words")
+    model = reader.build(WORDS, **SIZES, **EXTRAS, names="words")
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras", compile=False)
     np.testing.assert_allclose(

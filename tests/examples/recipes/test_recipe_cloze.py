@@ -81,3 +81,14 @@ def test_an_answer_out_of_reach_has_no_gradient_and_an_empty_row_counts_for_noth
     numbers = evaluate(model, data, recipe.make_loss(), recipe.make_metrics())
     assert numbers["accuracy"] == 0.5
     np.testing.assert_allclose([numbers["loss"], numbers["crossentropy"]], expected, rtol=1e-5)
+
+
+def test_further_questions_are_asked_in_training_alone(tmp_path):
+    path = tmp_path / "questions.txt"
+    path.write_text("1 Ann saw Bob .\n2 XXXXX and Bob ran .\tAnn\t\tAnn|Bob\n")
+    files = {"questions": path, "validation_questions": path}
+    counts = [
+        [len(part) for part in Cloze(**files, every_candidate=every).read_data().values()]
+        for every in (False, True)
+    ]
+    assert counts == [[1, 1], [2, 1]]
