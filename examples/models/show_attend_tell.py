@@ -21,7 +21,7 @@ from keras import ops
 
 from examples.commands.options import Fraction, NonNegativeFloat
 from examples.models.encoders import image_encoder
-from examples.models.encoders.image_encoder import Convolutions
+from examples.models.encoders.image_encoder import CONVOLUTIONS, Convolutions
 from keras_attention import (
     DoublyStochasticLoss,
     HardAttention,
@@ -47,7 +47,7 @@ def build(
     backbone_weights: str | None = None,
     backbone_size: int = 224,
     train_backbone: bool = False,
-    convolutions: Convolutions = 4,
+    convolutions: Convolutions = CONVOLUTIONS,
     gate: bool = True,
     doubly_stochastic: NonNegativeFloat = 0.0,
     reinforce: NonNegativeFloat = 0.1,

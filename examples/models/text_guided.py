@@ -15,7 +15,7 @@ import keras
 
 from examples.commands.options import Fraction, NonNegativeFloat
 from examples.models.encoders import image_encoder
-from examples.models.encoders.image_encoder import Convolutions
+from examples.models.encoders.image_encoder import CONVOLUTIONS, Convolutions
 from keras_attention import (
     LearnedPositionalEmbedding,
     ShowTellDecoder,
@@ -39,7 +39,7 @@ def build(
     backbone_weights: str | None = None,
     backbone_size: int = 224,
     train_backbone: bool = False,
-    convolutions: Convolutions = 4,
+    convolutions: Convolutions = CONVOLUTIONS,
     entropy: NonNegativeFloat = 0.002,
     dropout: Fraction = 0.0,
     seed: int | None = None,

@@ -105,9 +105,17 @@ class CaptionTraining(Recipe):
                 f"Received: --batch-size {self.batch_size} --epoch-size {self.epoch_size} "
                 f"--validation-size {self.validation_size}"
             )
-        backbone = self.model_options["backbone"]
-        if backbone is None and self.model_options["backbone_weights"]:
-            raise UsageError("--backbone-weights are those of a --backbone. Name it.")
+        options = self.model_options
+        backbone = options["backbone"]
+        for option in ("backbone_weights", "train_backbone"):
+            if backbone is None and options[option]:
+                raise UsageError(f"--{option.replace('_', '-')} is for a --backbone. Name it.")
+        if backbone is not None and options["convolutions"] != image_encoder.CONVOLUTIONS:
+            raise UsageError(
+                "--convolutions are those of the small network that --backbone replaces. Leave one "
+                f"of them out. Received: --backbone {backbone} "
+                f"--convolutions {options['convolutions']}"
+            )
         if backbone is not None:
             try:
                 image_encoder.find_backbone(backbone)

@@ -21,6 +21,7 @@ STRIDE = 8
 """Points between two locations of the small network."""
 HALVINGS = 3
 Convolutions = typing.Annotated[int, arguments.int_at_least(HALVINGS)]
+CONVOLUTIONS = 4  # of the small network, by default
 
 
 def annotations(
@@ -30,7 +31,7 @@ def annotations(
     backbone_weights: str | None = None,
     backbone_size: int = 224,
     train_backbone: bool = False,
-    convolutions: int = 4,
+    convolutions: int = CONVOLUTIONS,
     dtype=None,
 ):
     """Returns the annotations of images and how many rows and columns of locations there are.
