@@ -86,22 +86,19 @@ def build(
             vectors[side] = ops.concatenate([vectors[side], marks(found)], axis=-1)
     encoders = _make_encoders(units, shared_encoder, dtype)
     encoded = {side: encoders[side](vectors[side], mask=masks[side]) for side in SIDES}
-    document, query = (encoded[side][0] for side in SIDES)
+    annotations = {side: encoded[side][0] for side in SIDES}
     if not over_attention:  # one vector: each direction's state at its end
-        query = ops.expand_dims(ops.concatenate(encoded["query"][1:], axis=1), 1)
+        ends = ops.concatenate(encoded["query"][1:], axis=1)
+        annotations["query"] = ops.expand_dims(ends, 1)
         masks["query"] = ops.any(masks["query"], axis=1, keepdims=True)
-    document, query = (
-        CounterDropout(
-            annotation_dropout,
-            seed=None if seed is None else seed + 2 + number,
-            dtype=dtype,
-            name=f"{side}_annotations",
-        )(annotations)
-        for number, (side, annotations) in enumerate(zip(SIDES, (document, query), strict=True))
-    )
+    for number, side in enumerate(SIDES, 2):
+        side_seed = None if seed is None else seed + number
+        annotations[side] = CounterDropout(
+            annotation_dropout, seed=side_seed, dtype=dtype, name=f"{side}_annotations"
+        )(annotations[side])
     weights, _, query_weights = AttentionOverAttention(dtype=dtype, name="attention")(
-        document,
-        query,
+        annotations["document"],
+        annotations["query"],
         document_mask=masks["document"],
         query_mask=masks["query"],
         return_attention_scores=True,
@@ -140,8 +137,7 @@ def find_common_words(ids, others):
     >>> find_common_words(ops.array([[5, 8, 5, 0]]), ops.array([[5, 7, 0, 0]])).numpy().tolist()
     [[1, 0, 1, 0]]
     """
-    same = ops.any(ops.equal(ids[:, :, None], others[:, None, :]), axis=2)
-    return ops.cast(ops.logical_and(same, ops.not_equal(ids, 0)), "int32")
+    return ops.cast(ops.any(_match(ids, others), axis=2), "int32")
 
 
 def map_to_embedding_rows(ids, candidates, vocabulary_size: int, slots: int):
@@ -156,8 +152,12 @@ def map_to_embedding_rows(ids, candidates, vocabulary_size: int, slots: int):
     known = ops.where(ids < vocabulary_size, ids, UNKNOWN_ID)
     if not slots:
         return known
-    same = ops.logical_and(
-        ops.equal(ids[:, :, None], candidates[:, None, :]), candidates[:, None, :] != 0
-    )
+    same = _match(ids, candidates)
     slot = vocabulary_size + ops.minimum(ops.argmax(ops.cast(same, "int32"), axis=2), slots - 1)
     return ops.where(ops.any(same, axis=2), ops.cast(slot, ids.dtype), known)
+
+
+def _match(ids, others):
+    """Returns which words are equal, `(batch, words, others)`; padding equals nothing."""
+    others = others[:, None, :]
+    return ops.logical_and(ops.equal(ids[:, :, None], others), ops.not_equal(others, 0))

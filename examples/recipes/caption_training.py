@@ -110,13 +110,13 @@ class CaptionTraining(Recipe):
         for option in ("backbone_weights", "train_backbone"):
             if backbone is None and options[option]:
                 raise UsageError(f"--{option.replace('_', '-')} is for a --backbone. Name it.")
-        if backbone is not None and options["convolutions"] != image_encoder.CONVOLUTIONS:
-            raise UsageError(
-                "--convolutions are those of the small network that --backbone replaces. Leave one "
-                f"of them out. Received: --backbone {backbone} "
-                f"--convolutions {options['convolutions']}"
-            )
         if backbone is not None:
+            if options["convolutions"] != image_encoder.CONVOLUTIONS:
+                raise UsageError(
+                    "--convolutions are those of the small network that --backbone replaces. Leave "
+                    f"one of them out. Received: --backbone {backbone} "
+                    f"--convolutions {options['convolutions']}"
+                )
             try:
                 image_encoder.find_backbone(backbone)
             except ValueError as error:
