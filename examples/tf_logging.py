@@ -1,6 +1,7 @@
-"""Imports TensorFlow without its remarks on CUDA and oneDNN.
+"""Imports TensorFlow without its remarks on CUDA, oneDNN and functions traced anew.
 
-TF_CPP_MIN_LOG_LEVEL does not reach them; which ones come depends on the processor.
+TF_CPP_MIN_LOG_LEVEL does not reach them; which ones come depends on the processor. A function is
+traced for each shape of the batches on purpose.
 
 Everything else that TensorFlow writes while it starts, errors above all, is passed on.
 """
@@ -42,6 +43,7 @@ def import_tensorflow(start_runtime: bool = True) -> None:
         try:
             import tensorflow as tf
 
+            tf.get_logger().addFilter(_is_no_retracing)
             tf.config.list_physical_devices()
             if start_runtime:
                 with tf.device("CPU"):
@@ -54,3 +56,7 @@ def import_tensorflow(start_runtime: bool = True) -> None:
             for line in caught.read().decode(errors="replace").splitlines():
                 if not any(remark in line for remark in REMARKS):
                     print(line, file=sys.stderr)
+
+
+def _is_no_retracing(record) -> bool:
+    return "triggered tf.function retracing" not in record.getMessage()
