@@ -47,6 +47,7 @@ def build(
     positions: int = 256,
     input_feeding: bool = True,
     reverse: bool = False,
+    bidirectional: bool = False,
     dropout: Fraction = 0.0,
     init_range: PositiveFloat | None = None,
     scheduled_sampling: ScheduledSamplingText | None = None,
@@ -70,6 +71,7 @@ def build(
         positions: Source positions that --scorer location knows.
         input_feeding: Feed the attentional vector to the next step.
         reverse: Read the source from its end.
+        bidirectional: Read the source both ways, each with half of --units.
         dropout: Fraction dropped from embeddings, between layers and from the top states.
         init_range: Initial weights from U(-X, X); 0.1 in the paper; Keras' own by default.
         scheduled_sampling: Scheduled sampling, constant:P, linear:SLOPE[,MINIMUM[,START]],
@@ -79,6 +81,9 @@ def build(
             pointer-generator; 0 for none.
         seed: Optional int, the seed of the dropout and of what is drawn here.
         dtype: Optional dtype policy, such as "mixed_bfloat16".
+
+    Raises:
+        ValueError: If it is bidirectional with odd `units`, or reversed too.
     """
     encoder = stacked_lstm.build(
         source_vocabulary_size,
@@ -86,6 +91,7 @@ def build(
         embedding_dim,
         layers,
         reverse,
+        bidirectional=bidirectional,
         dropout=dropout,
         seed=seed,
         dtype=dtype,

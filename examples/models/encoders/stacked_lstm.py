@@ -7,12 +7,13 @@ initial_state = the last (h, c) of every layer
 
 Reversed, it reads the last token first; padding stays where it is. A source read twice is a
 source read again from the states of the first reading: the same as `x x` in a row, without the
-rows that would be twice as long.
+rows that would be twice as long. Both ways, each layer is two of half the size, so that sizes are
+those of one way.
 """
 
 import keras
 
-from keras_attention import CounterDropout, ReverseTokens
+from keras_attention import CounterDropout, ReverseTokens, validation
 
 
 def build(
@@ -25,6 +26,7 @@ def build(
     dropout=0.0,
     seed=None,
     dtype=None,
+    bidirectional=False,
 ):
     """Returns the encoder: source ids to `memory` and `initial_state`.
 
@@ -38,12 +40,24 @@ def build(
         dropout: Fraction dropped from the embedding and from each layer's states.
         seed: Optional int, the seed of the dropout.
         dtype: Optional dtype policy.
+        bidirectional: Whether each layer reads it both ways, with half of the units each.
 
     Returns:
         A functional model from `(batch, source)` ids to a dict of `memory`
         `(batch, source, units)` and `initial_state`, for each layer from the bottom the list of
         h and c, each `(batch, units)`.
+
+    Raises:
+        ValueError: If it is bidirectional and `units` is odd, or it is reversed or read twice too.
     """
+    if bidirectional:
+        validation.check_int_at_least("stacked_lstm", "units", units, 2)
+        if units % 2 or reverse or feed_twice:
+            raise ValueError(
+                "A bidirectional encoder expects even `units`, and a source that is neither "
+                f"reversed nor fed twice. Received: units={units}, reverse={reverse}, "
+                f"feed_twice={feed_twice}"
+            )
 
     def apply_dropout(tensor, number, name=None):
         number = None if seed is None else seed + number
@@ -58,22 +72,28 @@ def build(
         embedded = ReverseTokens(dtype=dtype, name="reverse")(embedded)
     # Keras hands a layer no attached mask where it is called with a state too.
     kept = keras.ops.not_equal(source, 0)
-    stack = [_layer(units, dtype, index) for index in range(layers)]
+    layer = _both_ways if bidirectional else _one_way
+    stack = [layer(units, dtype, f"lstm_{index}") for index in range(layers)]
     last = [None] * layers
     for _ in range(2 if feed_twice else 1):
         states = embedded
         for index, layer in enumerate(stack):
             states = states if index == 0 else apply_dropout(states, index)
             states, *last[index] = layer(states, initial_state=last[index], mask=kept)
+    if bidirectional:  # each direction's h and c: those of both beside each other
+        join = keras.layers.Concatenate(dtype=dtype)
+        last = [[join(pair) for pair in zip(one[:2], one[2:], strict=True)] for one in last]
     if reverse:
         states = ReverseTokens(dtype=dtype, name="source_order")(states)
     memory = apply_dropout(states, layers, "memory")
     return keras.Model(source, {"memory": memory, "initial_state": last}, name="encoder")
 
 
-def _layer(units, dtype, index):
+def _one_way(units, dtype, name=None):
     # Not keras.layers.LSTM: on a GPU it takes cuDNN, which XLA cannot compile.
     cell = keras.layers.LSTMCell(units, dtype=dtype)
-    return keras.layers.RNN(
-        cell, return_sequences=True, return_state=True, dtype=dtype, name=f"lstm_{index}"
-    )
+    return keras.layers.RNN(cell, return_sequences=True, return_state=True, dtype=dtype, name=name)
+
+
+def _both_ways(units, dtype, name):
+    return keras.layers.Bidirectional(_one_way(units // 2, dtype), dtype=dtype, name=name)

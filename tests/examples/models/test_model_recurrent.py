@@ -37,6 +37,7 @@ MODELS = {
     "seq2seq-twice": (seq2seq, {"layers": 2, "reverse": False, "feed_twice": True}),
     "luong": (luong, {}),
     "luong-reversed": (luong, {"reverse": True, "scorer": "location", "input_feeding": False}),
+    "luong-bidirectional": (luong, {"bidirectional": True}),
     "luong-monotonic": (luong, {"local_attention": "monotonic", "window": 3, "scorer": "dot"}),
     "luong-predictive": (luong, {"local_attention": "predictive", "window": 5, "scorer": "concat"}),
     "rnnsearch": (rnnsearch, {}),
@@ -127,6 +128,26 @@ def test_a_source_fed_twice_is_the_source_behind_itself():
     for a, b in zip(*states, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
     np.testing.assert_allclose(once["memory"][:, 4:], twice["memory"][:, :4], atol=1e-6)
+
+
+def test_a_bidirectional_source_backwards_gives_swapped_halves_backwards():
+    def swap(states):
+        return np.roll(keras.ops.convert_to_numpy(states), 4, axis=-1)
+
+    encoder = stacked_lstm.build(11, 8, 5, 1, bidirectional=True)
+    layer = encoder.get_layer("lstm_0")
+    layer.set_weights(2 * layer.get_weights()[:3])  # both directions the same
+    backwards = np.array([[3, 4, 7, 5, 0, 0], [3, 9, 0, 0, 0, 0], [3, 4, 10, 8, 6, 6]], "int32")
+    one, other = encoder(SOURCE), encoder(backwards)
+    for a, b in zip(*(keras.tree.flatten(x["initial_state"]) for x in (one, other)), strict=True):
+        np.testing.assert_allclose(a, swap(b), atol=1e-6)
+    np.testing.assert_allclose(one["memory"][2], swap(other["memory"])[2, ::-1], atol=1e-6)
+
+
+@pytest.mark.parametrize("wrong", [{"units": 7}, {"reverse": True}, {"feed_twice": True}])
+def test_what_a_bidirectional_encoder_cannot_be_is_refused(wrong):
+    with pytest.raises(ValueError, match="bidirectional encoder expects even `units`.*Received"):
+        stacked_lstm.build(11, **{"units": 8, "embedding_dim": 5, "bidirectional": True, **wrong})
 
 
 def test_weights_are_drawn_as_the_paper_says():
