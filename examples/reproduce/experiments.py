@@ -154,10 +154,11 @@ _TABLE = (
         "multi30k-luong",
         "Multi30k de-en",
         "luong",
-        f"{GERMAN} --units 256 --embedding-dim 256 --dropout 0.3 {RECURRENT}",
-        GERMAN_TEST,
+        f"{GERMAN} --bidirectional --units 256 --embedding-dim 256 --dropout 0.3"
+        " --learning-rate 0.0015 --ema-decay 0.999 --epochs 16 --decay-epochs 6",
+        f"{GERMAN_TEST} --length-penalty average",
         80,
-        (Goal("bleu", at_least=30),),
+        (Goal("bleu", at_least=38),),
         "28.3 BLEU (the additive row)",
     ),
     Experiment(
