@@ -52,6 +52,8 @@ class Painter:
         grid: Int from 1 to 3, cells on a side of the canvas.
         digits: Pair of ints, the fewest and the most digits on a scene.
         guided: Whether a sentence names one of the digits, which are then all different.
+        distortion: Float of at least 0, how much each digit is turned, scaled and sheared; see
+            `distort`.
 
     Raises:
         ValueError: If an argument is not as above, or there are more digits than cells.
@@ -65,7 +67,7 @@ class Painter:
     ((48, 48, 1), (0, 1), 'zero one')
     """
 
-    def __init__(self, images, labels, grid=3, digits=(2, 4), guided=False):
+    def __init__(self, images, labels, grid=3, digits=(2, 4), guided=False, distortion=0.0):
         self.grid = validation.check_positive_int("Painter", "grid", grid)
         validation.check_number_in_range("Painter", "grid", grid, 1, LARGEST_GRID)
         low, high = digits
@@ -75,6 +77,9 @@ class Painter:
                 f"{grid} x {grid}. Received: digits={tuple(digits)!r}"
             )
         self.digits, self.guided = (low, high), bool(guided)
+        self.distortion = validation.check_number_in_range(
+            "Painter", "distortion", distortion, 0, 1, exclude_high=True
+        )
         self._digits = [images[labels == digit] for digit in range(len(NAMES))]
         missing = [str(digit) for digit, found in enumerate(self._digits) if not len(found)]
         if missing:
@@ -104,6 +109,8 @@ class Painter:
             top, left = (int(place) * CELL for place in divmod(cell, self.grid))
             boxes.append((top, left, top + CELL, left + CELL))
             digit = self._digits[value][generator.integers(len(self._digits[value]))]
+            if self.distortion:
+                digit = distort(digit, self.distortion, generator)
             y, x = generator.integers(0, 2 * SHIFT, 2, endpoint=True)
             part = canvas[top + y : top + y + SIDE, left + x : left + x + SIDE]
             np.maximum(part, digit, out=part)  # the margins of neighbors overlap
@@ -118,6 +125,36 @@ class Painter:
         guide = GUIDES[generator.integers(len(GUIDES))].format(NAMES[digits[chosen]])
         named = (boxes[chosen],) * len(caption.split())
         return Scene(image, digits, tuple(boxes), caption, guide, named)
+
+
+def distort(image: np.ndarray, most: float, generator: np.random.Generator) -> np.ndarray:
+    """Returns an image turned, scaled and sheared at random about its middle.
+
+    The point at `p` from the middle shows what was at `(I + A) p`, each entry of `A` from
+    U(-most, most), and 0 where nothing was; between points by linear interpolation.
+
+    Args:
+        image: Array `(rows, columns)`, uint8.
+        most: Float from 0 to below 1.
+        generator: What is drawn from.
+
+    Example:
+
+    >>> image = np.arange(9, dtype=np.uint8).reshape(3, 3)
+    >>> distort(image, 0.0, np.random.default_rng(1)).tolist()
+    [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    """
+    size = np.array(image.shape)[:, None]
+    middle = (size - 1) / 2
+    matrix = np.eye(2) + generator.uniform(-most, most, (2, 2))
+    places = matrix @ (np.indices(image.shape).reshape(2, -1) - middle) + middle
+    padded = np.pad(image.astype(np.float64), ((1, 2), (1, 2)))
+    places = np.clip(places + 1, 0, size + 1)
+    (row, column), (down, right) = places.astype(int), places % 1
+    above, below = (
+        padded[at, column] * (1 - right) + padded[at, column + 1] * right for at in (row, row + 1)
+    )
+    return np.rint(above * (1 - down) + below * down).astype(image.dtype).reshape(image.shape)
 
 
 def count_words(digits: tuple[int, int], guided: bool) -> int:

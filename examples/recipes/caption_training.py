@@ -9,7 +9,7 @@ import keras
 
 from examples.commands import arguments
 from examples.commands.arguments import UsageError
-from examples.commands.options import Directory, PositiveFloat
+from examples.commands.options import Directory, Fraction, PositiveFloat
 from examples.data.idx import read_mnist
 from examples.data.scene_stream import Encoder, SceneStream, make_tokenizer
 from examples.data.scenes import CELL, LARGEST_GRID, Painter, count_words
@@ -59,6 +59,8 @@ class CaptionTraining(Recipe):
         mnist: Folder of the four IDX files of MNIST, gzipped or not.
         grid: Cells on a side of a scene; a digit is in one of them.
         digits: Digits on a scene, LOW:HIGH.
+        distortion: Turn, scale and shear each digit of the training at random: how much each entry
+            of a matrix of 2 x 2 may differ from the identity's, below 1.
         batch_size: Scenes in a batch.
         epoch_size: Scenes in an epoch, after which it is measured.
         validation_size: Validation scenes.
@@ -82,6 +84,7 @@ class CaptionTraining(Recipe):
     mnist: Directory
     grid: typing.Annotated[int, arguments.int_at_least(1, LARGEST_GRID)] = 3
     digits: Range = "2:4"
+    distortion: Fraction = 0.0
     batch_size: int = 64
     epoch_size: int = 6400
     validation_size: int = 1024
@@ -124,7 +127,7 @@ class CaptionTraining(Recipe):
 
     def read_data(self) -> dict[str, Painter]:
         return {
-            "training": self._make_painter("train"),
+            "training": self._make_painter("train", distortion=self.distortion),
             "validation": self._make_painter("validation"),
         }
 
@@ -175,10 +178,11 @@ class CaptionTraining(Recipe):
         """Words of the longest caption."""
         return count_words(parse_range(self.digits), self.guided)
 
-    def _make_painter(self, part, mnist=None, digits=None):
+    def _make_painter(self, part, mnist=None, digits=None, distortion=0.0):
         """What draws scenes from the images of a part."""
         images, labels = read_mnist(mnist or self.mnist, part)
-        return Painter(images, labels, self.grid, parse_range(digits or self.digits), self.guided)
+        digits = parse_range(digits or self.digits)
+        return Painter(images, labels, self.grid, digits, self.guided, distortion)
 
     def _make_stream(self, painter, batch_size, batches, seed):
         """The scenes of a painter as the model reads them."""

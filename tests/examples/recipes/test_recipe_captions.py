@@ -7,12 +7,14 @@ import tensorflow as tf
 
 from examples.data import scenes
 from examples.data.scene_stream import Encoder, SceneStream, make_tokenizer
+from examples.recipes import caption_training
 from examples.recipes.caption_metrics import (
     CaptionTrainer,
     PointingAccuracy,
     make_loss,
     make_metrics,
 )
+from examples.recipes.captions import Captions
 from examples.training.fitting import evaluate
 from keras_attention.export import tokenizers
 
@@ -40,6 +42,43 @@ def stream(seed=1, batches=3, guided=False, **options):
 
 
 # Scenes.
+
+
+class Drawn:
+    """Draws one matrix."""
+
+    def __init__(self, *rows):
+        self.matrix = np.array(rows)
+
+    def uniform(self, low, high, shape):
+        assert (low, high, shape) == (-0.2, 0.2, self.matrix.shape)
+        return self.matrix
+
+
+def test_a_distorted_image_shows_at_each_point_what_was_where_the_matrix_leads():
+    image = np.random.default_rng(1).integers(0, 256, (5, 5)).astype(np.uint8)
+    turned = scenes.distort(image, 0.2, Drawn([-2, 0], [0, -2]))
+    np.testing.assert_array_equal(turned, image[::-1, ::-1])
+    mirrored = scenes.distort(image, 0.2, Drawn([-1, 1], [1, -1]))
+    np.testing.assert_array_equal(mirrored, image.T)
+    smaller = scenes.distort(image, 0.2, Drawn([1, 0], [0, 0.5]))
+    rows = np.zeros((5, 7))
+    rows[1:4, 1:6] = image[::2]
+    between = (rows[:, 1] + rows[:, 2]) / 2  # half of a point to the right of the first column
+    np.testing.assert_array_equal(smaller[:, 1], np.rint(between))
+    np.testing.assert_array_equal(smaller[:, 0], np.zeros(5))
+
+
+def test_digits_are_distorted_in_training_alone(monkeypatch):
+    monkeypatch.setattr(caption_training, "read_mnist", lambda *_: (IMAGES, LABELS))
+    painters = Captions(mnist=".", distortion=0.2).read_data()
+    drawn = {
+        name: [painter.draw(np.random.default_rng(seed)) for seed in range(5)]
+        for name, painter in {"plain": painter(), **painters}.items()
+    }
+    for plain, training, held_out in zip(*drawn.values(), strict=True):
+        np.testing.assert_array_equal(held_out.image, plain.image)
+        assert training.digits[0] == plain.digits[0] and np.any(training.image != plain.image)
 
 
 def test_every_digit_is_whole_inside_its_cell_and_nowhere_else():
