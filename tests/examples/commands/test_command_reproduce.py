@@ -259,7 +259,7 @@ def test_what_an_experiment_reads_or_is_measured_beside_stands_before_it():
         found |= {name: (one.needs, one.beside)} if one.needs or one.beside else {}
     assert found == {
         "cmudict-local-p": (("cmudict-luong",), ("cmudict-luong",)),
-        "scenes-guided": (("scenes-soft-small",), ()),
+        "scenes-guided": (("scenes-soft",), ()),
         "language-lstmn": ((), ("language-lstm",)),
     }
 
