@@ -72,8 +72,8 @@ def build(
         embedded = ReverseTokens(dtype=dtype, name="reverse")(embedded)
     # Keras hands a layer no attached mask where it is called with a state too.
     kept = keras.ops.not_equal(source, 0)
-    layer = _both_ways if bidirectional else _one_way
-    stack = [layer(units, dtype, f"lstm_{index}") for index in range(layers)]
+    make_layer = _both_ways if bidirectional else _one_way
+    stack = [make_layer(units, dtype, f"lstm_{index}") for index in range(layers)]
     last = [None] * layers
     for _ in range(2 if feed_twice else 1):
         states = embedded

@@ -78,7 +78,7 @@ def test_digits_are_distorted_in_training_alone(monkeypatch):
     }
     for plain, training, held_out in zip(*drawn.values(), strict=True):
         np.testing.assert_array_equal(held_out.image, plain.image)
-        assert training.digits[0] == plain.digits[0] and np.any(training.image != plain.image)
+        assert training.digits == plain.digits and np.any(training.image != plain.image)
 
 
 def test_every_digit_is_whole_inside_its_cell_and_nowhere_else():
@@ -126,6 +126,9 @@ def test_arguments_of_a_painter_are_checked():
         painter(grid=2, digits=(2, 5))
     with pytest.raises(ValueError, match="`grid`"):
         painter(grid=4)
+    for amount in (-0.1, 1.0):
+        with pytest.raises(ValueError, match=r"`distortion` to be a number in \[0, 1\)"):
+            painter(distortion=amount)
     with pytest.raises(ValueError, match="Received: none of 0, 7"):
         scenes.Painter(IMAGES, np.where((LABELS == 0) | (LABELS == 7), 1, LABELS))
 
