@@ -62,6 +62,7 @@ SCENES = "Scenes of MNIST digits"
 CAPTIONS = (
     "--annotation-dim 128 --convolutions 6 --distortion 0.15 --learning-rate 0.001"
     " --ema-decay 0.998 --validation-size 4096 --monitor accuracy --no-xla"
+    " --epochs 150 --lr-decay-start 70 --lr-decay-every 12"
 )
 CAPTION_GOALS = (
     Goal("token_accuracy", at_least=0.995),
@@ -404,7 +405,7 @@ _TABLE = (
         "scenes-soft",
         SCENES,
         "show-attend-tell",
-        f"--mnist {{data}}/mnist {CAPTIONS} --epochs 150 --lr-decay-start 70 --lr-decay-every 12",
+        f"--mnist {{data}}/mnist {CAPTIONS}",
         "--mnist {data}/mnist",
         90,
         CAPTION_GOALS,
@@ -413,8 +414,7 @@ _TABLE = (
         "scenes-hard",
         SCENES,
         "show-attend-tell",
-        f"--mnist {{data}}/mnist --attention hard {CAPTIONS}"
-        " --epochs 110 --lr-decay-start 50 --lr-decay-every 9",
+        f"--mnist {{data}}/mnist --attention hard {CAPTIONS}",
         "--mnist {data}/mnist",
         90,
         CAPTION_GOALS,
