@@ -42,6 +42,8 @@ class Digits(Recipe):
     quick_evaluation: ClassVar = "--max-examples 100"
     float_format: ClassVar = ".4g"
     trainer: ClassVar = OutputsTrainer
+    #: Of Adam.
+    beta_1: ClassVar = 0.9
 
     mnist: Directory
     max_examples: int | None = None
@@ -82,7 +84,7 @@ class Digits(Recipe):
         rate = cool_down(
             self.learning_rate, self.epochs, self.decay_epochs, batches.batches_per_epoch()
         )
-        return keras.optimizers.Adam(rate, **self.get_optimizer_options())
+        return keras.optimizers.Adam(rate, beta_1=self.beta_1, **self.get_optimizer_options())
 
     def make_callbacks(self, directory: pathlib.Path) -> tuple[keras.callbacks.Callback, ...]:
         if self.plateau is None:

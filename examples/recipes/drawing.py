@@ -17,7 +17,6 @@ from examples.recipes.digit_losses import Bound
 from examples.recipes.digits import Digits, Part
 from examples.recipes.frames import Animation, Cell, plot_cells
 
-BETA_1 = 0.5  # section 4 of the paper
 COLUMNS = 8
 MAX_FRAMES = 16
 DESCRIPTIONS = {
@@ -47,6 +46,7 @@ class Drawing(Digits):
     """
 
     quick_training: ClassVar = f"{Digits.quick_training} --steps 2"
+    beta_1: ClassVar = 0.5  # section 4 of the paper
 
     epochs: int = 30
     clip_norm: NonNegativeFloat = 10.0
@@ -61,10 +61,6 @@ class Drawing(Digits):
 
     def make_draw(self, is_training: bool) -> Callable:
         return binarize(*self.noise_shape)
-
-    def make_optimizer(self, model: keras.Model, batches: object) -> keras.optimizers.Optimizer:
-        options = self.get_optimizer_options()
-        return keras.optimizers.Adam(self.learning_rate, beta_1=BETA_1, **options)
 
     def make_loss(self) -> Bound:
         return Bound()

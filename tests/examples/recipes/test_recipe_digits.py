@@ -183,9 +183,12 @@ def test_options_that_do_not_go_together_are_refused(options, told):
         Recognition(mnist=None, **options).check()
 
 
-def test_the_rate_falls_to_nothing_in_the_last_epochs():
-    recipe = Recognition(mnist=None, learning_rate=0.4, epochs=3, decay_epochs=2)
-    rate = recipe.make_optimizer(None, batches(draw_locations(3, True), count=6))._learning_rate
+@pytest.mark.parametrize(("kind", "beta_1"), [(Recognition, 0.9), (Drawing, 0.5)])
+def test_the_rate_falls_to_nothing_in_the_last_epochs(kind, beta_1):
+    recipe = kind(mnist=None, learning_rate=0.4, epochs=3, decay_epochs=2)
+    optimizer = recipe.make_optimizer(None, batches(draw_locations(3, True), count=6))
+    rate = optimizer._learning_rate
+    assert optimizer.beta_1 == beta_1
     assert [float(rate(step)) for step in range(6)] == pytest.approx([0.4] * 3 + [0.3, 0.2, 0.1])
 
 
