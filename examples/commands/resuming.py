@@ -56,8 +56,11 @@ def check_arguments(directory: pathlib.Path, record: dict, arguments: dict) -> N
     Raises:
         ValueError: The first argument that differs and may not.
     """
+    changeable = CHANGEABLE | FILES
+    if record.get("decay_epochs") is not None:
+        changeable -= {"epochs"}  # the rate has fallen, or will, by their number
     for name, value in arguments.items():
-        if name in CHANGEABLE | FILES or name not in record or record[name] == value:
+        if name in changeable or name not in record or record[name] == value:
             continue
         flag = f"--{name.replace('_', '-')}"
         raise ValueError(
@@ -101,11 +104,15 @@ def describe_finished_run(directory: pathlib.Path, record: dict, arguments: dict
         return None
     name = finished["reason"] if finished["reason"] in LIMITS else "epochs"
     flag = f"--{name.replace('_', '-')}"
+    received = f"Received: {_format_option(flag, arguments[name])}"
+    over = f"The run in {directory} is finished ({finished['reason']}); nothing was changed."
+    if name == "epochs" and record.get("decay_epochs") is not None:
+        return (
+            f"{over} --decay-epochs has taken its rate to 0: to train longer, start a run in "
+            f"another directory. {received}"
+        )
     other = "another" if name == "stop_at_metric" else "a larger"
-    return (
-        f"The run in {directory} is finished ({finished['reason']}); nothing was changed. To train "
-        f"longer, resume it with {other} {flag}. Received: {_format_option(flag, arguments[name])}"
-    )
+    return f"{over} To train longer, resume it with {other} {flag}. {received}"
 
 
 def plain(arguments) -> dict:

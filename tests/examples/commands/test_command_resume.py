@@ -49,6 +49,20 @@ def test_a_finished_run_says_so_and_stays_as_it_is(command, copy_of_run):
     assert contents(copy_of_run) == before
 
 
+def test_a_run_whose_rate_has_fallen_keeps_its_epochs(command, tmp_path):
+    run = tmp_path / "run"
+    train = ("train", "rnnsearch", "--run", run)
+    tiny = ("--units", 4, "--embedding-dim", 3, "--max-examples", 40, "--no-xla")
+    options = ("--epochs", 2, "--decay-epochs", 1, "--patience", 9)
+    assert command(*train, *tiny, *options)[0] == 0
+    before = contents(run)
+    status, out, _ = command(*train, "--resume")
+    assert (status, "has taken its rate to 0: to train longer, start a" in out) == (0, True)
+    status, _, err = command(*train, "--resume", "--epochs", 3)
+    assert (status, "was started with --epochs 2. Leave --epochs out" in err) == (1, True)
+    assert contents(run) == before
+
+
 def test_one_process_trains_a_run_at_a_time(command, copy_of_run):
     before = contents(copy_of_run)
     begin = ("train", "rnnsearch", "--run", copy_of_run)
