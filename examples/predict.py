@@ -52,7 +52,7 @@ def main(text_arguments: list[str] | None = None) -> int:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
     for text, best, score in answers:
-        print(f"{text}  ->  {best}   (log-probability {score:.3f})")
+        print(f"{text}  ->  {best}   (score {score:.3f})")
     library = "imported" if "keras_attention" in sys.modules else "not imported"
     print(f"Answered from {version}; keras_attention was {library}.")
     return 0

@@ -31,11 +31,16 @@ def check_writable(path: str | None) -> pathlib.Path | None:
     """
     if path is None:
         return None
-    if pathlib.Path(path).is_dir():
+    file = pathlib.Path(path)
+    if file.is_dir():
         raise UsageError(f"{path} is a folder. Name a file to write.")
-    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a", encoding="utf-8"):
-        return pathlib.Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    was_there = file.exists()
+    with open(file, "a", encoding="utf-8"):
+        pass
+    if not was_there:
+        file.unlink()  # nothing empty stays if the work fails
+    return file
 
 
 def number(group, flag: str, default, text: str, kind: Callable | None = None) -> None:

@@ -69,5 +69,5 @@ def test_ranked_texts_are_printed(capsys, tmp_path):
     save(tmp_path / "1", TEXT, ranked)
     assert predict.main([str(tmp_path), "ein hund", "kein baum"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "ein hund  ->  ein hund .   (log-probability -0.500)"
-    assert lines[1] == "kein baum  ->  kein baum .   (log-probability -0.500)"
+    assert lines[0] == "ein hund  ->  ein hund .   (score -0.500)"
+    assert lines[1] == "kein baum  ->  kein baum .   (score -0.500)"

@@ -123,6 +123,17 @@ def test_evaluation_on_files(command, words_run, parallel_files, tmp_path):
     assert f"exact match          {told['exact_match']:.4f}" in out
 
 
+def test_an_evaluation_that_fails_writes_nothing_and_keeps_what_is_there(
+    command, words_run, tmp_path
+):
+    output, numbers, missing = (tmp_path / name for name in ("out", "numbers", "missing"))
+    numbers.write_text("{}")
+    files = ("--source", missing, "--target", missing, "--output", output, "--json", numbers)
+    status, _, err = command("evaluate", words_run, *files)
+    assert (status, f"{missing} does not exist" in err) == (1, True)
+    assert (output.exists(), numbers.read_text()) == (False, "{}")
+
+
 def test_bleu_is_measured_as_asked(command, words_run, parallel_files, monkeypatch):
     monkeypatch.setattr(Translation, "make_translator", lambda *_: Echo())
     files = ("--source", parallel_files[0], "--target", parallel_files[0], "--max-examples", 2)
@@ -228,6 +239,6 @@ def test_exports_are_numbered_and_answer_without_the_library(command, words_run,
     )
     assert asked.returncode == 0, asked.stderr
     lines = asked.stdout.splitlines()
-    assert lines[0].startswith("ein hund schläft .  ->  a dog sleeps .   (log-probability -")
-    assert lines[1].startswith("kein baum fällt .  ->  no tree falls .   (log-probability -")
+    assert lines[0].startswith("ein hund schläft .  ->  a dog sleeps .   (score -")
+    assert lines[1].startswith("kein baum fällt .  ->  no tree falls .   (score -")
     assert lines[2] == f"Answered from {base / '9'}; keras_attention was not imported."
