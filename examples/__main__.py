@@ -90,12 +90,14 @@ def _run(text_arguments):
         )
         module.add_arguments(command)
     arguments, rest = parser.parse_known_args(text_arguments)
+    module = _module(arguments.command, text_arguments)
     # argparse gives up on texts that follow an option: `translate RUN --all TEXT`.
     if rest and (any(text.startswith("-") for text in rest) or "texts" not in arguments):
+        if hasattr(module, "check_run"):
+            module.check_run(arguments)
         parsers.choices[arguments.command].error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:
         arguments.texts = [*arguments.texts, *rest]
-    module = _module(arguments.command, text_arguments)
     if hasattr(module, "complete_arguments"):
         arguments = module.complete_arguments(text_arguments, arguments)
     module.run(arguments)

@@ -36,6 +36,10 @@ class RunCommand:
             option.add_to(parser)
         self._command.add_arguments(parser)
 
+    def check_run(self, arguments: argparse.Namespace) -> None:
+        """Raises as `load_recipe` does if there is no such run, whose options are not known."""
+        load_recipe(arguments.run)
+
     def run(self, arguments: argparse.Namespace) -> None:
         """Opens the run and calls the method."""
         check_given(self._options, arguments)

@@ -37,7 +37,9 @@ def complete_arguments(
     text_arguments: list[str], arguments: argparse.Namespace
 ) -> argparse.Namespace:
     """Returns the arguments, what they leave open as the run began or as the paper has it."""
-    began = resuming.read_record(pathlib.Path(arguments.run)) if arguments.resume else None
+    directory = pathlib.Path(arguments.run)
+    _check_directory(directory, arguments.resume)
+    began = resuming.read_record(directory) if arguments.resume else None
     if began is not None and began["model"] != arguments.model:
         raise ValueError(
             f"The run in {arguments.run} is one of {began['model']}. Resume it as that. "
@@ -79,7 +81,7 @@ def make_recipe(name: str, arguments: argparse.Namespace) -> Recipe:
 def _run(arguments, workers, locks):
     workers.check_same("options", resuming.plain(arguments))
     directory = pathlib.Path(arguments.run)
-    was_there = directory.exists()
+    made = [path for path in (directory, *directory.parents) if not path.exists()]
     model, given = registry.find(arguments.model), resuming.plain(arguments)
     recipe = make_recipe(model.name, arguments)
     written_first = {f"{name}.tokenizer" for name in recipe.tokenizer_names}
@@ -101,8 +103,8 @@ def _run(arguments, workers, locks):
             record = None  # it begins anew, with what is asked for now
     keras.utils.set_random_seed(arguments.seed)
     is_ours = record is None and workers.is_chief
-    new_files = written_first if is_ours else ()
-    with _remove_on_failure(directory, new_files, is_ours and not was_there), workers.scope():
+    new_files, made = (written_first, made) if is_ours else ((), [])
+    with _remove_on_failure(directory, new_files, made), workers.scope():
         plan = recipe.prepare(model.name, model.build, given, directory, record is None, workers)
     workers.check_same("data", plan.digests)
     if record is None:
@@ -129,16 +131,16 @@ def _run(arguments, workers, locks):
 
 
 @contextlib.contextmanager
-def _remove_on_failure(directory, names, was_made):
-    """Removes `names` from a run that could not be prepared, and the directory if we made it."""
+def _remove_on_failure(directory, names, made):
+    """Removes `names` from a run that could not be prepared, and the folders `made` for it."""
     try:
         yield
     except BaseException:
         for name in names:
             shutil.rmtree(directory / name, ignore_errors=True)
-        if was_made:
-            with contextlib.suppress(OSError):  # it holds something else by now
-                directory.rmdir()
+        with contextlib.suppress(OSError):  # one holds something else by now
+            for folder in made:
+                folder.rmdir()
         raise
 
 
@@ -168,14 +170,20 @@ def _train(directory, plan, workers):
     return result
 
 
+def _check_directory(directory, resume):
+    """Raises if it is a file, or holds nothing to resume."""
+    if directory.exists() and not directory.is_dir():
+        raise ValueError(f"{directory} is a file. Name a directory for the run.")
+    if resume and not (directory.is_dir() and any(directory.iterdir())):
+        raise ValueError(f"There is no run in {directory} to resume. Leave --resume out.")
+
+
 def _claim(directory, arguments, written_first, locks):
     """Makes and locks the run directory; returns the record of the run to resume, or None.
 
-    Raises if another run is there, or none to resume. `written_first` are the names that a run
+    Raises if another run is there, or no record to resume. `written_first` are the names that a run
     of this recipe may hold before it has a record.
     """
-    if directory.exists() and not directory.is_dir():
-        raise ValueError(f"{directory} is a file. Name a directory for the run.")
     if not arguments.resume:
         directory.mkdir(parents=True, exist_ok=True)
     if directory.is_dir():
@@ -186,8 +194,6 @@ def _claim(directory, arguments, written_first, locks):
             f"{directory} is not empty. Name another directory with --run, or go on with "
             "what it holds with --resume."
         )
-    if arguments.resume and not holds:
-        raise ValueError(f"There is no run in {directory} to resume. Leave --resume out.")
     record = resuming.read_record(directory) if arguments.resume else None
     if holds and record is None and resuming.has_backup(directory):
         raise ValueError(

@@ -42,6 +42,11 @@ def parse(model: str, words: list[str]) -> argparse.Namespace:
             f"A training on JAX has no {flag}. Leave it out. Received: {flag} "
             f"{getattr(given, used[0])}"
         )
+    if getattr(given, "schedule", None) == "plateau":
+        raise UsageError(
+            "A training on JAX has rates that depend on the number of steps alone. Choose another "
+            "schedule. Received: --schedule plateau"
+        )
     return given
 
 

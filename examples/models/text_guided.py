@@ -15,7 +15,7 @@ import keras
 
 from examples.commands.options import Fraction, NonNegativeFloat
 from examples.models.encoders import image_encoder
-from examples.models.encoders.image_encoder import CONVOLUTIONS, Convolutions
+from examples.models.encoders.image_encoder import BACKBONE_SIZE, CONVOLUTIONS, Convolutions
 from keras_attention import (
     LearnedPositionalEmbedding,
     ShowTellDecoder,
@@ -37,7 +37,7 @@ def build(
     annotation_dim: int = 96,
     backbone: str | None = None,
     backbone_weights: str | None = None,
-    backbone_size: int = 224,
+    backbone_size: int = BACKBONE_SIZE,
     train_backbone: bool = False,
     convolutions: Convolutions = CONVOLUTIONS,
     entropy: NonNegativeFloat = 0.002,

@@ -163,7 +163,8 @@ class Algorithms(Recipe):
         Returns:
             The numbers.
         """
-        sizes = {**self._get_ranges(), **parse_sizes(size, self._task)}
+        trained = self._get_ranges()
+        sizes = {**trained, **parse_sizes(size, self._task, trained)}
         batch_size = 32
         batches = -(-sequences // batch_size)
         stream = Stream(self._task, batch_size, batches, TEST_SEED, max_shapes=8, **sizes)
@@ -300,11 +301,19 @@ class Algorithms(Recipe):
         return Stream(self._task, 1, 1, TEST_SEED, **sizes).example(1, 0)
 
 
-def parse_sizes(texts: list[str] | None, task: Task) -> dict[str, tuple[int, int]]:
+def parse_sizes(
+    texts: list[str] | None, task: Task, ranges: dict[str, tuple[int, int]] | None = None
+) -> dict[str, tuple[int, int]]:
     """Returns the sizes that `--size` gave, by name.
 
+    Args:
+        texts: Those of the option.
+        task: The `Task`.
+        ranges: The sizes that are not given; the task's own by default.
+
     Raises:
-        UsageError: If one is not `NAME=LOW:HIGH` or `NAME=N`, or the task has no such size.
+        UsageError: If one is not `NAME=LOW:HIGH` or `NAME=N`, the task has no such size, or they do
+            not fit each other.
     """
     sizes = {}
     for text in texts or ():
@@ -320,4 +329,8 @@ def parse_sizes(texts: list[str] | None, task: Task) -> dict[str, tuple[int, int
                 f"--size expects a range such as {known} for the task {task.name}.{detail} "
                 f"Received: --size {text}"
             ) from None
+    try:
+        task.check({**(ranges or task.sizes), **sizes})
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     return sizes

@@ -110,8 +110,13 @@ class CaptionTraining(Recipe):
             )
         options = self.model_options
         backbone = options["backbone"]
-        for option in ("backbone_weights", "train_backbone"):
-            if backbone is None and options[option]:
+        of_backbone = {
+            "backbone_weights": None,
+            "backbone_size": image_encoder.BACKBONE_SIZE,
+            "train_backbone": False,
+        }
+        for option, default in of_backbone.items():
+            if backbone is None and options[option] != default:
                 raise UsageError(f"--{option.replace('_', '-')} is for a --backbone. Name it.")
         if backbone is not None:
             if options["convolutions"] != image_encoder.CONVOLUTIONS:
@@ -152,7 +157,8 @@ class CaptionTraining(Recipe):
         plan = super().prepare(model_name, build, record, directory, is_new, workers)
         print("it looks at {} x {} locations".format(*self.locations))
         if is_new and self.encoder_from:
-            image_encoder.copy_weights(runs.read_run(self.encoder_from).model, plan.model)
+            trained = runs.read_run(self.encoder_from).model
+            image_encoder.copy_weights(trained, plan.model)
             print(f"it begins with the image encoder of {self.encoder_from}")
         return plan
 

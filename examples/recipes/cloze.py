@@ -88,7 +88,8 @@ class Cloze(Recipe):
         validation_questions: The validation questions.
         max_examples: Read the first N of each file; all by default.
         vocabulary_size: Words that are embedded, at most.
-        min_frequency: How often such a word is seen in training, at least.
+        min_frequency: How often such a word is seen in training, at least; a text counts for each
+            question about it, those of --every-candidate too.
         max_words: Words of a document that are read.
         every_candidate: Train on a further question for each other candidate that a query names.
         num_buckets: Lengths to pad to; each is compiled once.

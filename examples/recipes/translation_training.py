@@ -155,9 +155,19 @@ class TranslationTraining(GuidedRecipe):
                 "--share-embeddings needs one vocabulary of both sides. Add --joint-vocabulary, or "
                 "--no-share-embeddings."
             )
-
+        self._check_bidirectional()
         if self.model_options.get("copied_words"):
             self._check_copied_words(kinds)
+
+    def _check_bidirectional(self):
+        options = self.model_options
+        if options.get("bidirectional") and (options["units"] % 2 or options["reverse"]):
+            reverse = " --reverse" if options["reverse"] else ""
+            raise UsageError(
+                "--bidirectional reads the source from both ends, each with half of --units: name "
+                "even --units, and --no-reverse. Received: --bidirectional "
+                f"--units {options['units']}{reverse}"
+            )
 
     def _check_copied_words(self, kinds):
         if not self.joint_vocabulary or kinds[0] != "words" or self.shards:
@@ -166,11 +176,15 @@ class TranslationTraining(GuidedRecipe):
                 "memory: subwords spell unknown words anyway. Add --tokenizer words and "
                 "--joint-vocabulary, and name files instead of --shards."
             )
-
         if self.guided_alignment:
             raise UsageError(
                 "--copied-words learns where to copy from by itself. Leave out one of it and "
                 "--guided-alignment."
+            )
+        if self.model_options.get("scheduled_sampling"):
+            raise UsageError(
+                "--copied-words is trained on true tokens. Leave out one of it and "
+                "--scheduled-sampling."
             )
 
     def read_data(self) -> dict[str, list[tuple[str, str]]]:

@@ -22,6 +22,7 @@ STRIDE = 8
 HALVINGS = 3
 Convolutions = typing.Annotated[int, arguments.int_at_least(HALVINGS)]
 CONVOLUTIONS = 4  # of the small network, by default
+BACKBONE_SIZE = 224  # as most weights were trained
 
 
 def annotations(
@@ -29,7 +30,7 @@ def annotations(
     annotation_dim: int = 96,
     backbone: str | None = None,
     backbone_weights: str | None = None,
-    backbone_size: int = 224,
+    backbone_size: int = BACKBONE_SIZE,
     train_backbone: bool = False,
     convolutions: int = CONVOLUTIONS,
     dtype=None,
@@ -190,8 +191,13 @@ def copy_weights(trained: keras.Model, model: keras.Model) -> list[str]:
         The names of the layers that were copied.
 
     Raises:
-        ValueError: If the networks are not the same.
+        ValueError: If the networks are not the same, or `trained` is no captioner.
     """
+    if "image" not in trained.input or "encoder" not in {one.name for one in trained.layers}:
+        raise ValueError(
+            "An image encoder is taken from a captioner: name a run of show-attend-tell or "
+            f"text-guided. Received: a model {trained.name!r}"
+        )
     found, wanted = (_network(one.get_layer("encoder")) for one in (trained, model))
     shapes = [
         {name: [tuple(w.shape) for w in layer.weights] for name, layer in layers.items()}

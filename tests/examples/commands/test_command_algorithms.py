@@ -143,6 +143,7 @@ def test_all_tasks_and_controllers_train(command, tmp_path):
     [
         ("--size length=0:5", 2, "at least 1"),
         ("--size lenght=5", 2, "length=1:9"),
+        ("--task priority-sort --size length=3:5", 2, "`outputs` to be at most `length`"),
         ("--size length", 2, "Received: --size length"),
         ("--task sort", 2, "invalid choice: 'sort'"),
         ("--epoch-size 4", 2, "An epoch holds at least one batch"),

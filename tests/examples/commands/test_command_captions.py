@@ -200,6 +200,7 @@ def test_a_hard_run_goes_on_to_the_same_numbers(command, mnist, tmp_path):
         (["--mnist", "{mnist}", "--backbone", "VGG"], 2, "one of .*VGG16"),
         (["--mnist", "{mnist}", "--backbone-weights", "w.h5"], 2, "Name it"),
         (["--mnist", "{mnist}", "--train-backbone"], 2, "Name it"),
+        (["--mnist", "{mnist}", "--backbone-size", "32"], 2, "Name it"),
         (["--mnist", "{mnist}", "--backbone", "VGG16", "--convolutions", "6"], 2, "Leave one"),
         (["--mnist", "{mnist}", "--encoder-from", "{mnist}"], 1, "run.json"),
         (["--mnist", "{mnist}", "--expected-rate", "2"], 2, "from 0 to below 1"),

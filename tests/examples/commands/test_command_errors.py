@@ -113,6 +113,14 @@ def test_files_that_cannot_be_used(command, tmp_path):
         status, _, err = command("train", "rnnsearch", "--run", tmp_path / "run", "--pairs", file)
         assert status == 1
         assert_one_line(err, told)
+        assert not (tmp_path / "run").exists()
+
+
+def test_nothing_stays_of_a_run_that_could_not_begin(command, tmp_path):
+    pairs = ("--pairs", tmp_path / "missing")
+    status, _, _ = command("train", "rnnsearch", "--run", tmp_path / "a" / "b" / "run", *pairs)
+    assert status == 1
+    assert [*tmp_path.iterdir()] == []
 
 
 @pytest.mark.thorough
@@ -126,6 +134,11 @@ def test_directories_that_cannot_be_used(command, dates_run, tmp_path):
         ((*train, file), f"{file} is a file. Name a directory"),
         ((*train, file / "x"), f"{file / 'x'}: Not a directory. Part of the path is a file"),
         ((*train, empty, "--resume"), f"There is no run in {empty} to resume. Leave --resume"),
+        (
+            ("train", "ram", "--run", empty, "--resume"),  # and not that it needs --mnist
+            f"There is no run in {empty} to resume. Leave --resume",
+        ),
+        (("evaluate", empty, "--size", "length=6"), f"{empty} is not a run directory"),
         ((*train, tmp_path, "--resume"), f"{tmp_path} holds files, but no run to resume"),
         (("translate", empty, "x"), f"{empty} is not a run directory"),
         (("translate", tmp_path / "no", "x"), f"There is no run directory {tmp_path / 'no'}"),

@@ -74,6 +74,7 @@ def test_a_trained_seed_becomes_a_run(files, capsys):
     [
         (["--monitor", "wer"], "A training on JAX has no --monitor. Leave it out."),
         (["--max-minutes", "5"], "Received: --max-minutes 5"),
+        (["--schedule", "plateau"], "Received: --schedule plateau"),
         (["--init-stddev", "0.01"], "A training on JAX has no --init-stddev."),
         (["--dtype", "mixed_float16"], "Received: --dtype mixed_float16"),
     ],

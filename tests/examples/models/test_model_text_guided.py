@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from seeds import set_seed
 
-from examples.models import show_attend_tell, text_guided
+from examples.models import ram, seq2seq, show_attend_tell, text_guided
 from examples.models.encoders import image_encoder
 from examples.recipes.captioner import captioner
 
@@ -96,4 +96,17 @@ def test_it_begins_with_what_another_captioner_has_learned_to_see(model):
             assert np.all(np.array(weight) == 0.25), name
     other = show_attend_tell.build(VOCABULARY, SIDE, units=7, annotation_dim=12)
     with pytest.raises(ValueError, match="--annotation-dim.*another convolution_1"):
+        image_encoder.copy_weights(other, model)
+
+
+@pytest.mark.parametrize(
+    ("module", "sizes"),
+    [
+        (ram, {"height": 8, "width": 8}),
+        (seq2seq, {"source_vocabulary_size": 11, "target_vocabulary_size": 11}),
+    ],
+)
+def test_it_begins_with_no_model_that_is_no_captioner(model, module, sizes):
+    other = module.build(**sizes, units=4)
+    with pytest.raises(ValueError, match=f"taken from a captioner.*Received: a .*{other.name}"):
         image_encoder.copy_weights(other, model)

@@ -80,5 +80,8 @@ def test_what_cannot_be_copied_is_refused():
     with pytest.raises(UsageError, match="Leave out one of it and"):
         options = "--source a --target b --guided-alignment c --tokenizer words --joint-vocabulary"
         read_options(f"--copied-words 3 {options}").check()
+    with pytest.raises(UsageError, match="Leave out one of it and --scheduled-sampling"):
+        options = "--tokenizer words --joint-vocabulary --scheduled-sampling constant:0.5"
+        read_options(f"--copied-words 3 {options}").check()
     with pytest.raises(ValueError, match="Leave out one of copied_words and"):
         luong.build(11, 11, 4, 3, copied_words=2, scheduled_sampling="constant:0.5")

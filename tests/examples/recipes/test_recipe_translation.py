@@ -138,6 +138,15 @@ def test_shared_embeddings_need_a_joint_vocabulary():
     read_options(f"{line} --joint-vocabulary", "transformer")
 
 
+@pytest.mark.parametrize(
+    ("line", "told"), [("--units 15", "--units 15$"), ("--paper", "--units 1000 --reverse$")]
+)
+def test_a_source_read_both_ways_has_even_units_and_is_not_reversed(line, told):
+    with pytest.raises(UsageError, match=f"--no-reverse. Received: --bidirectional {told}"):
+        read_options(f"--bidirectional {line}", "luong")
+    read_options("--bidirectional --paper --no-reverse", "luong")
+
+
 @pytest.mark.parametrize("kind", ["words", "characters", "sentencepiece"])
 def test_a_joint_vocabulary_is_made_from_both_sides(kind):
     line = f"--pairs y --joint-vocabulary --tokenizer {kind}"
