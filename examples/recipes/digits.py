@@ -34,7 +34,7 @@ class Digits(Recipe):
         batch_size: Images in a batch.
         plateau: Halve the learning rate after N epochs without a new best; never by default.
         decay_epochs: The last epochs of --epochs, in which the rate falls to nothing in a line;
-            let nothing else stop the run then; none by default.
+            let nothing else stop the run then, and keep --epochs; none by default.
     """
 
     training_fields: ClassVar = ("monitor", "plateau", "decay_epochs")

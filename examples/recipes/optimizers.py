@@ -51,7 +51,7 @@ class OptimizedRecipe(Recipe):
         plateau_patience: Epochs without a new best before --schedule plateau lowers the rate; 2 by
             default.
         decay_epochs: The last epochs of --epochs, in which the rate falls to nothing in a line;
-            let nothing else stop the run then; none by default.
+            let nothing else stop the run then, and keep --epochs; none by default.
         warmup: Steps until the highest rate of --schedule inverse-sqrt; 4000 by default.
         lr_decay_start: Epochs at the full rate of --schedule halving; 5 by default.
         lr_decay_every: Epochs from one halving to the next; 1 by default.
