@@ -108,6 +108,8 @@ class RunRecorder(keras.callbacks.Callback):
             self._record(epoch, logs)
             if self.workers.is_chief and self.best is self.rows[-1]:
                 self.plan.save(self.plan.model)
+        # After the weights: what is killed in between trains the epoch again, and saves them.
+        self._history.restore(self.rows)
         self.reason = self.reason or self._find_reason()
         if self.reason is not None:
             self.model.stop_training = True
@@ -126,7 +128,6 @@ class RunRecorder(keras.callbacks.Callback):
                 f"monitor={self.settings.monitor!r}, measured: {', '.join(row)}"
             )
         self.rows.append(row)
-        self._history.restore(self.rows)
 
     @contextlib.contextmanager
     def _use_average(self):

@@ -106,7 +106,7 @@ def test_test_files_with_a_bad_line_are_refused_unless_told_otherwise(any_length
     pairs.write_text(BAD)
     with pytest.raises(DataError, match=f"2 bad lines in {pairs}: {pairs}:2: empty; {pairs}:4"):
         evaluate(any_length, pairs)
-    assert pairs.with_suffix(".out").read_text() == ""
+    assert not pairs.with_suffix(".out").exists()
 
 
 @pytest.mark.thorough

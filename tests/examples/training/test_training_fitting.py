@@ -105,6 +105,18 @@ def test_history_has_a_row_for_each_epoch_and_the_best_weights_are_saved(tmp_pat
     assert (result.best, result.best_epoch, len(saved)) == (1.0, 2, 2)
 
 
+def test_a_training_killed_before_its_last_best_weights_are_there_saves_them(tmp_path):
+    plan, _ = make_plan(tmp_path, epochs=1)
+
+    def kill(best):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(dataclasses.replace(plan, save=kill), tmp_path)
+    plan, saved = make_plan(tmp_path, epochs=1)
+    assert train(plan, tmp_path).best_epoch == len(saved) == 1
+
+
 def test_a_larger_accuracy_is_better(tmp_path):
     values = iter([0.1, 0.3, 0.2])
     measures = (Measure("exact_match", lambda model: next(values)),)
