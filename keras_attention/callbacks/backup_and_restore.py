@@ -6,7 +6,7 @@ import os
 import pathlib
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
@@ -19,6 +19,9 @@ Logs = Mapping[str, float] | None
 
 #: A true value of `model.stop_training` that ends the batches of one epoch, not the training.
 _AFTER_EPOCH = "after the epoch"
+
+#: What `EarlyStopping`, `ReduceLROnPlateau` and `ModelCheckpoint` count from epoch to epoch.
+_COUNTS = ("best", "best_epoch", "wait", "cooldown_counter")
 
 
 class BackupAndRestore(keras.callbacks.Callback):
@@ -41,7 +44,9 @@ class BackupAndRestore(keras.callbacks.Callback):
     It cannot keep:
 
     - random numbers of the model without a `keras.random.SeedGenerator` of a layer;
-    - states of other callbacks: `EarlyStopping` and `ReduceLROnPlateau` count anew;
+    - states of other callbacks but those named in `callbacks`: `EarlyStopping` and
+      `ReduceLROnPlateau` count anew, and `ModelCheckpoint(save_best_only=True)` overwrites the best
+      model after the first epoch;
     - rows that others wrote after the last backup: the epoch writes them again;
     - bits that a GPU does not compute twice: see `tf.config.experimental.enable_op_determinism`.
 
@@ -58,11 +63,15 @@ class BackupAndRestore(keras.callbacks.Callback):
             goes on from a backup that is kept, and one with the same epochs trains no more.
         save_seconds: None, or a positive number for a backup after the first batch that ends so
             many seconds after the last backup; needs `data`.
+        callbacks: Callbacks of the same `fit` that compare an epoch with the best one before, such
+            as `keras.callbacks.EarlyStopping`, `ReduceLROnPlateau` and `ModelCheckpoint`. Their
+            best values and what they count are in the backup, so that they count on.
 
     Raises:
-        ValueError: If an argument is none of these. At the beginning of `fit`: if the backup is
-            damaged, or belongs to a different model, optimizer, policy or different data. It is not
-            touched then.
+        ValueError: If an argument is none of these, or a callback restores the best weights, which
+            no backup has: read them from the file of a `ModelCheckpoint`. At the beginning of
+            `fit`: if the backup is damaged, or belongs to a different model, optimizer, policy,
+            callbacks or different data. It is not touched then.
 
     Example:
 
@@ -101,6 +110,7 @@ class BackupAndRestore(keras.callbacks.Callback):
         save_freq: int | str | None = "epoch",
         delete_checkpoint: bool = True,
         save_seconds: float | None = None,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
     ) -> None:
         super().__init__()
         owner = type(self).__name__
@@ -118,11 +128,19 @@ class BackupAndRestore(keras.callbacks.Callback):
                 f'{owner} needs `data` for a backup inside an epoch; save_freq="epoch" does '
                 f"without. Received: save_freq={save_freq}, save_seconds={save_seconds}, data=None"
             )
+        for callback in callbacks:
+            if getattr(callback, "restore_best_weights", False):
+                raise ValueError(
+                    f"{owner} does not keep the best weights of another callback. Pass "
+                    "`restore_best_weights=False`, and keep them with a `ModelCheckpoint`. "
+                    f"Received: {type(callback).__name__}(restore_best_weights=True)"
+                )
         self.backup_dir: pathlib.Path = pathlib.Path(backup_dir)
         self.data = data
         self.save_freq = save_freq
         self.save_seconds = save_seconds
         self.delete_checkpoint = delete_checkpoint
+        self.callbacks = list(callbacks)
         self._path = self.backup_dir / "training.backup"
         self._open_contexts = contextlib.ExitStack()
         if data is not None:
@@ -162,6 +180,9 @@ class BackupAndRestore(keras.callbacks.Callback):
         for group in arrays:
             _assign(groups[group], arrays[group])
         self._history = record["history"]
+        for callback, counts in zip(self.callbacks, record.get("callbacks", []), strict=True):
+            for name, value in counts.items():
+                setattr(callback, name, value)
         self._restored_position = record["epoch"], record["batch"]
         # Keras' own callback sets this private attribute too: there is no public way.
         self.model._initial_epoch = record["epoch"]
@@ -233,6 +254,7 @@ class BackupAndRestore(keras.callbacks.Callback):
         if self.save_freq is None:
             return
         record = {"epoch": epoch, "batch": batch, "history": self._history, "setup": self._setup}
+        record["callbacks"] = [_read_counts(callback) for callback in self.callbacks]
         _backup_file.write_backup(self._path, record, _group_variables(self.model, batch))
         self._saved_at = time.monotonic()
 
@@ -260,6 +282,7 @@ class BackupAndRestore(keras.callbacks.Callback):
                 **model.optimizer.get_config(),
             },
             "data": None,
+            "callbacks": [type(callback).__name__ for callback in self.callbacks],
         }
         if data is not None:
             setup["data"] = {
@@ -271,6 +294,12 @@ class BackupAndRestore(keras.callbacks.Callback):
                 ],
             }
         return json.loads(json.dumps(setup, default=str))
+
+
+def _read_counts(callback) -> dict[str, float | None]:
+    """Returns what a callback counts, as JSON can hold it."""
+    counts = {name: getattr(callback, name) for name in _COUNTS if hasattr(callback, name)}
+    return {k: None if v is None else np.asarray(v).item() for k, v in counts.items()}
 
 
 def _on_tensorflow() -> bool:

@@ -188,6 +188,45 @@ def test_keras_callbacks_beside_it_behave(trainer, train_at_once, tmp_path):
     assert [row.split(",")[0] for row in rows] == ["epoch", *map(str, range(EPOCHS))]
 
 
+class Score(keras.callbacks.Callback):
+    """Gives epochs a score, of which the second is the lowest."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        logs["score"] = [3.0, 1.0, 2.0, 1.5, 2.5][epoch]
+
+
+def test_callbacks_that_are_named_count_on(trainer, tmp_path):
+    def run(train, directory, stop=()):
+        named = [
+            keras.callbacks.EarlyStopping("score", patience=3, mode="min"),
+            keras.callbacks.ReduceLROnPlateau("score", patience=9, mode="min"),
+            keras.callbacks.ModelCheckpoint(
+                tmp_path / directory / "{epoch}.weights.h5",
+                "score",
+                mode="min",
+                save_best_only=True,
+                save_weights_only=True,
+            ),
+        ]
+        backup = tmp_path / directory / "backup"
+        score = Score()
+        found = train(backup, callbacks=[score, *named, *stop], epochs=5, named=named)
+        saved = sorted(path.name for path in (tmp_path / directory).glob("*.h5"))
+        return found, saved, [one.wait for one in named[:2]]
+
+    whole, saved, waits = run(trainer.train, "whole")
+    assert (len(whole[1]["epoch"]), saved, waits) == (5, ["1.weights.h5", "2.weights.h5"], [3, 3])
+    with pytest.raises(Stop):
+        run(trainer.train, "parts", [StopAt(3 * BATCHES + 2)])
+    found, *rest = run(trainer.resume, "parts")
+    assert_same(found, whole)
+    assert rest == [saved, waits]
+    with pytest.raises(Stop):
+        trainer.train(tmp_path / "other" / "backup", callbacks=[StopAt(3)])
+    with pytest.raises(ValueError, match="callbacks"):
+        run(trainer.resume, "other")
+
+
 @pytest.mark.thorough
 def test_early_stopping_ends_a_resumed_epoch(trainer, tmp_path):
     stop = keras.callbacks.EarlyStopping("loss", patience=1, min_delta=100.0)
@@ -311,6 +350,9 @@ def test_arguments_are_checked(tmp_path):
         BackupAndRestore(tmp_path, save_seconds=9)
     with pytest.raises(ValueError, match="save_seconds"):
         BackupAndRestore(tmp_path, data, save_seconds=-1)
+    stop = keras.callbacks.EarlyStopping(restore_best_weights=True)
+    with pytest.raises(ValueError, match="Received: EarlyStopping.restore_best_weights=True"):
+        BackupAndRestore(tmp_path, data, callbacks=[stop])
 
 
 def test_a_model_that_is_not_built_is_refused(tmp_path):

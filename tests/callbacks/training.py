@@ -55,10 +55,22 @@ def read_variables(model):
     return [keras.ops.convert_to_numpy(v) for v in (*model.variables, *model.optimizer.variables)]
 
 
-def train(directory, kind="arrays", callbacks=(), model=None, epochs=EPOCHS, data=None, **options):
-    """Trains and returns the variables, as arrays, and the history, as a dict."""
+def train(
+    directory,
+    kind="arrays",
+    callbacks=(),
+    model=None,
+    epochs=EPOCHS,
+    data=None,
+    named=(),
+    **options,
+):
+    """Trains and returns the variables, as arrays, and the history, as a dict.
+
+    `named` are those of the `callbacks` that the backup keeps.
+    """
     model, data = model or make_model(), data or make_data(kind)
-    backup = BackupAndRestore(directory, data, **{"save_freq": 1, **options})
+    backup = BackupAndRestore(directory, data, callbacks=named, **{"save_freq": 1, **options})
     history = model.fit(
         data.dataset,
         epochs=epochs,
