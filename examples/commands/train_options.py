@@ -8,7 +8,7 @@ from examples.commands.options import Option, describe, options_of
 from examples.recipes.base import Recipe
 
 INTERRUPTION = """
-Ctrl-C ends a run in good order: a checkpoint is written first.
+Ctrl-C ends a run; --resume goes on from its last backup.
 """
 USAGE = "python -m examples train {} --run DIR [--resume] [options]"
 
