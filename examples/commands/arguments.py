@@ -35,7 +35,7 @@ def check_writable(path: str | None) -> pathlib.Path | None:
     if file.is_dir():
         raise UsageError(f"{path} is a folder. Name a file to write.")
     file.parent.mkdir(parents=True, exist_ok=True)
-    was_there = file.exists()
+    was_there = file.exists() or file.is_symlink()
     with open(file, "a", encoding="utf-8"):
         pass
     if not was_there:

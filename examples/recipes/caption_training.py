@@ -157,8 +157,7 @@ class CaptionTraining(Recipe):
         plan = super().prepare(model_name, build, record, directory, is_new, workers)
         print("it looks at {} x {} locations".format(*self.locations))
         if is_new and self.encoder_from:
-            trained = runs.read_run(self.encoder_from).model
-            image_encoder.copy_weights(trained, plan.model)
+            image_encoder.copy_weights(runs.read_run(self.encoder_from).model, plan.model)
             print(f"it begins with the image encoder of {self.encoder_from}")
         return plan
 

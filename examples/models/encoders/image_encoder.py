@@ -193,7 +193,8 @@ def copy_weights(trained: keras.Model, model: keras.Model) -> list[str]:
     Raises:
         ValueError: If the networks are not the same, or `trained` is no captioner.
     """
-    if "image" not in trained.input or "encoder" not in {one.name for one in trained.layers}:
+    names = {one.name for one in (*trained.inputs, *trained.layers)}
+    if not {"image", "encoder"} <= names:
         raise ValueError(
             "An image encoder is taken from a captioner: name a run of show-attend-tell or "
             f"text-guided. Received: a model {trained.name!r}"

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from seeds import set_seed
 
-from examples.models import ram, seq2seq, show_attend_tell, text_guided
+from examples.models import han, ram, seq2seq, show_attend_tell, text_guided
 from examples.models.encoders import image_encoder
 from examples.recipes.captioner import captioner
 
@@ -104,6 +104,7 @@ def test_it_begins_with_what_another_captioner_has_learned_to_see(model):
     [
         (ram, {"height": 8, "width": 8}),
         (seq2seq, {"source_vocabulary_size": 11, "target_vocabulary_size": 11}),
+        (han, {"vocabulary_size": 11, "num_classes": 2}),
     ],
 )
 def test_it_begins_with_no_model_that_is_no_captioner(model, module, sizes):
