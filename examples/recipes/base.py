@@ -70,7 +70,8 @@ class Recipe:
         epochs: Passes over the data at most.
         learning_rate: Learning rate at the beginning.
         clip_norm: Largest norm of the gradient; 0 does not clip.
-        max_minutes: Wall time at most, resumptions included; no limit by default.
+        max_minutes: Wall time at most, resumptions included, interrupted epochs not; no limit by
+            default.
         patience: Stop after N epochs without a new best; never by default.
         stop_at_metric: Stop once the metric that decides which weights are best is this good;
             never by default.

@@ -17,8 +17,9 @@ class TrainingSettings:
         epochs: Positive int, epochs at most.
         monitor: Name of the metric whose best value on the validation data decides which weights
             are kept.
-        max_minutes: None, or the wall time the training may take, all resumptions together. The
-            epoch in which it ends is cut short and measured.
+        max_minutes: None, or the wall time the training may take, all resumptions together,
+            but not what an interrupted epoch had taken. The epoch in which it ends is cut short
+            and measured.
         patience: None, or the epochs without improvement after which the training stops.
         stop_at_metric: None, or the value of the metric at which the training stops.
         jit_compile: Whether to compile with XLA.
