@@ -23,14 +23,14 @@ def get_shape(tensor):
 
 
 def broadcast_mask(mask, tensor):
-    """Returns a mask broadcast to `(batch, length)` of `tensor`, `(batch, length, ...)`; or None.
+    """Returns a mask broadcast to the first axes of `tensor`, `(batch, length, ...)`; or None.
 
     A mask may be `(1, length)`, the same for the batch, or `(batch, 1)`, all or no positions.
     """
     known = None if mask is None else tuple(mask.shape)
-    if known is None or (None not in known and known == tuple(tensor.shape[:2])):
+    if known is None or (None not in known and known == tuple(tensor.shape[: len(known)])):
         return mask
-    return ops.broadcast_to(mask, get_shape(tensor)[:2])
+    return ops.broadcast_to(mask, get_shape(tensor)[: len(known)])
 
 
 def reshape(tensor, sizes):

@@ -409,7 +409,7 @@ class AttentionMechanism(Layer):
         owner = type(self).__name__
         rows = tuple(query.shape[:-1])
         axes = "(batch, query)" if len(rows) == 2 else "(batch,)"
-        query_mask = validation.convert_mask(owner, "query_mask", query_mask, rows, axes)
+        query_mask = validation.fit_mask(owner, "query_mask", query_mask, query, axes)
         if use_causal_mask and len(rows) == 1:
             raise ValueError(
                 f"{owner} needs a query axis to mask causally. Expand the query to (batch, 1, "

@@ -255,9 +255,8 @@ class MultiStepAttention(Layer):
         found = []
         names = {"query": ("query_mask", "target_mask"), "key": ("key_mask", "source_mask")}[axis]
         for name, tensor, mask in zip(names, (one, other), (one_mask, other_mask), strict=True):
-            rows = tuple(tensor.shape[:-1])
-            axes = f"(batch, {axis})" if len(rows) == 2 else "(batch,)"
-            found.append(validation.convert_mask("MultiStepAttention", name, mask, rows, axes))
+            axes = f"(batch, {axis})" if len(tensor.shape) == 3 else "(batch,)"
+            found.append(validation.fit_mask("MultiStepAttention", name, mask, tensor, axes))
         return combine_masks(*found)
 
     def compute_mask(self, query: Tensor, previous_mask: Mask = None) -> Mask:

@@ -15,6 +15,7 @@ from keras import ops
 from keras_attention import validation
 from keras_attention._utils.dtypes import at_least_float32
 from keras_attention._utils.masked_sequences import zero_masked
+from keras_attention._utils.shapes import broadcast_mask
 from keras_attention._utils.tensor_types import Config, LayerOptions, Tensor, TensorLike
 from keras_attention.losses._alignment_loss import AlignmentLoss
 from keras_attention.losses._masking import batch_mean
@@ -44,7 +45,9 @@ def doubly_stochastic_penalty(
     0.42
     """
     weights = at_least_float32(weights)
+    mask = broadcast_mask(mask, weights)
     sums = ops.sum(zero_masked(weights, mask), axis=1)
+    source_mask = broadcast_mask(source_mask, sums)
     squared_errors = zero_masked(ops.square(target - zero_masked(sums, source_mask)), source_mask)
     valid = None
     for one_mask in (mask, source_mask):

@@ -183,9 +183,7 @@ class ReinforceLoss(Layer):
     def _check_mask(self, logits, targets, log_alpha, entropy, mask):
         """Returns the mask as booleans, and checks the shapes."""
         self._check_shapes(logits, targets, log_alpha, entropy)
-        return validation.convert_mask(
-            "ReinforceLoss", "mask", mask, tuple(logits.shape[:2]), "(batch, time)"
-        )
+        return validation.fit_mask("ReinforceLoss", "mask", mask, logits, "(batch, time)")
 
     def _check_shapes(self, logits, targets, log_alpha, entropy):
         """Checks the shapes, of tensors or given as such."""

@@ -144,9 +144,7 @@ class AttentionOverAttention(Layer):
         owner = "AttentionOverAttention"
         given = (("document", document_mask, document), ("query", query_mask, query))
         return [
-            validation.convert_mask(
-                owner, f"{name}_mask", mask, tuple(tensor.shape[:2]), f"(batch, {name})"
-            )
+            validation.fit_mask(owner, f"{name}_mask", mask, tensor, f"(batch, {name})")
             for name, mask, tensor in given
         ]
 

@@ -432,7 +432,7 @@ class AttentionRNN(Layer):
             ("memory_mask", memory_mask, memory, "(batch, source)"),
         )
         return [
-            validation.convert_mask("AttentionRNN", name, mask, tuple(tensor.shape[:2]), axes)
+            validation.fit_mask("AttentionRNN", name, mask, tensor, axes)
             for name, mask, tensor, axes in given
         ]
 

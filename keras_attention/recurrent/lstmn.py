@@ -198,8 +198,8 @@ class LSTMN(Layer):
         """Returns the memory of deep fusion: a dict of `key`, `value` and boolean `mask`."""
         check_ready(self, memory)
         check_memory(self, memory.shape, memory_cells.shape)
-        memory_mask = validation.convert_mask(
-            "LSTMN", "memory_mask", memory_mask, tuple(memory.shape[:2]), "(batch, source)"
+        memory_mask = validation.fit_mask(
+            "LSTMN", "memory_mask", memory_mask, memory, "(batch, source)"
         )
         memory, cells = (ops.cast(tensor, self.compute_dtype) for tensor in (memory, memory_cells))
         value = ops.concatenate([memory, cells], axis=-1)

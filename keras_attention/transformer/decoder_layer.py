@@ -236,7 +236,7 @@ class TransformerDecoderLayer(TransformerLayer):
         self.check_inputs(inputs.shape, memory=memory.shape)
         given = (("inputs_mask", inputs_mask, inputs), ("memory_mask", memory_mask, memory))
         return [
-            validation.convert_mask(owner, name, mask, tuple(tensor.shape[:2]), "(batch, length)")
+            validation.fit_mask(owner, name, mask, tensor, "(batch, length)")
             for name, mask, tensor in given
         ]
 

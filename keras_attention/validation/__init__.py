@@ -25,6 +25,8 @@ from keras_attention.validation.argument_checks import (
     check_same_size,
     convert_mask,
     describe_value,
+    fit_mask,
+    refuse_arguments,
     resolve_mask,
     static_shape,
 )
@@ -45,7 +47,9 @@ __all__ = [
     "check_same_size",
     "convert_mask",
     "describe_value",
+    "fit_mask",
     "missing_package_error",
+    "refuse_arguments",
     "resolve_mask",
     "static_shape",
 ]

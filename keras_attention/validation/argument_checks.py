@@ -1,12 +1,13 @@
 """Checks of numbers, choices, shapes, masks and ids."""
 
 import numbers
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TypeVar
 
 import keras
 import numpy as np
 
+from keras_attention._utils.shapes import broadcast_mask
 from keras_attention._utils.tensor_types import OutputShape, Shape, Structure, TensorLike
 
 Choice = TypeVar("Choice", str, bool | str, str | None)
@@ -184,6 +185,18 @@ def convert_mask(
     return mask if dtype == "bool" else keras.ops.cast(mask, "bool")
 
 
+def fit_mask(
+    owner: str, name: str, mask: TensorLike | None, tensor: TensorLike, axes: str
+) -> TensorLike | None:
+    """Returns `mask` as `convert_mask` does, broadcast to all axes of `tensor` but the last.
+
+    An axis of size 1 serves all batch elements, or all positions.
+    """
+    mask = convert_mask(owner, name, mask, tuple(tensor.shape[:-1]), axes)
+    is_symbolic = isinstance(tensor, keras.KerasTensor)  # then it is only checked
+    return mask if is_symbolic else broadcast_mask(mask, tensor)
+
+
 def resolve_mask(
     layer: keras.layers.Layer,
     inputs: TensorLike,
@@ -196,9 +209,18 @@ def resolve_mask(
     if another tensor is passed too. An explicit `mask` counts as another tensor, so Keras then
     passes the attached mask as `<argument>_mask`. List `mask` first, so that it takes precedence.
     """
-    owner, shape = type(layer).__name__, tuple(inputs.shape[:-1])
-    checked = [convert_mask(owner, name, mask, shape, axes) for name, mask in masks.items()]
+    owner = type(layer).__name__
+    checked = [fit_mask(owner, name, mask, inputs, axes) for name, mask in masks.items()]
     return next((mask for mask in checked if mask is not None), None)
+
+
+def refuse_arguments(owner: str, options: Mapping[str, object], *names: str) -> None:
+    """Raises if `options`, passed on to a base class, have an argument that `owner` has not."""
+    for name in names:
+        if name in options:
+            raise ValueError(
+                f"{owner} has no argument `{name}`. Received: {name}={options[name]!r}"
+            )
 
 
 def check_ids_in_vocabulary(owner: str, name: str, ids: TensorLike, vocabulary_size: int) -> None:

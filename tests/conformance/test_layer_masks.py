@@ -57,6 +57,18 @@ def test_rows_with_nothing_to_keep_are_zero_with_finite_gradients(row, name, pol
         assert np.any(outputs[index][~empty] != 0)
 
 
+@ROWS_AND_MASKS
+def test_a_mask_with_an_axis_of_one_serves_all_of_that_axis(row, name):
+    layer, data = row.built(), row.data()
+    shape = with_mask(row, name)[name].shape
+    for axis in range(len(shape)):
+        mask = np.arange(np.prod(shape) // shape[axis]) % 3 != 1
+        mask = mask.reshape(*shape[:axis], 1, *shape[axis + 1 :])
+        full = np.broadcast_to(mask, shape).copy()
+        expected = arrays(row.call(layer, data | {name: full}))
+        assert_equal(arrays(row.call(layer, data | {name: mask})), expected)
+
+
 @ROWS_WITH_MASKS
 def test_a_mask_that_is_not_boolean_is_refused(row):
     layer, data = row.built(), row.data(masks=True)

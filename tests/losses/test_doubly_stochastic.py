@@ -42,6 +42,14 @@ def test_padding_is_in_no_sum_and_no_mean(junk):
     assert np.all(gradient[~kept] == 0) and np.all(gradient[kept] != 0)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_mask_may_serve_all_batch_elements_or_all_positions(axis):
+    masks = [np.take(mask, [1], axis) for mask in (MASK, SOURCE_MASK)]
+    full = [np.broadcast_to(mask, (B, n)) for mask, n in zip(masks, (T, S), strict=True)]
+    found, expected = (float(doubly_stochastic_penalty(WEIGHTS, *given)) for given in (masks, full))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
 def test_nothing_real_costs_nothing():
     assert float(doubly_stochastic_penalty(WEIGHTS, np.zeros((B, T), "bool"))) == 0
 

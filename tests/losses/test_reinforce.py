@@ -130,11 +130,11 @@ def test_the_loss_is_what_the_paper_writes_and_padding_is_nowhere(reward, junk):
 @pytest.mark.parametrize("reward", ["sum", "mean"])
 def test_no_mask_is_the_mask_of_all(reward):
     found = []
-    for mask in (None, np.ones((B, T), bool)):
+    for mask in (None, np.ones((B, T), bool), np.ones((1, T), bool), np.ones((B, 1), bool)):
         loss = ReinforceLoss(reward=reward)
         loss(LOGITS, TARGETS, LOG_ALPHA, ENTROPY, mask=mask, training=True)
         found.append([float(loss.losses[0]), float(loss.baseline)])
-    np.testing.assert_allclose(*found, rtol=1e-6)
+    np.testing.assert_allclose(found, [found[0]] * 4, rtol=1e-6)
 
 
 def test_a_better_sample_than_usual_gets_likelier():
