@@ -88,9 +88,11 @@ class ForwardAttention(AttentionMechanism):
         kernel_initializer: Initializer = "glorot_uniform",
         **kwargs: Unpack[LayerOptions],
     ) -> None:
+        owner = "ForwardAttention"
+        validation.refuse_arguments(owner, kwargs, "normalizer", "dropout", "seed")
         super().__init__("forward", **kwargs)
         self.scorer: Scorer = scorers.get(scorer, dtype=self.dtype_policy)
-        self.units: int = validation.check_positive_int("ForwardAttention", "units", units)
+        self.units: int = validation.check_positive_int(owner, "units", units)
         self.kernel_initializer: InitializerFunction = initializers.get(kernel_initializer)
 
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:

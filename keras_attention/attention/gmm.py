@@ -142,8 +142,9 @@ class GMMAttention(AttentionMechanism):
         seed: int | None = None,
         **kwargs: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(dropout=dropout, seed=seed, **kwargs)
         owner = "GMMAttention"
+        validation.refuse_arguments(owner, kwargs, "normalizer")
+        super().__init__(dropout=dropout, seed=seed, **kwargs)
         self.num_mixtures: int = validation.check_positive_int(owner, "num_mixtures", num_mixtures)
         self.version: str = validation.check_one_of(owner, "version", version, VERSIONS)
         self.units: int | None = (

@@ -118,6 +118,7 @@ class MultiSourceAttention(AttentionMechanism):
         seed: int | None = None,
         **kwargs: Unpack[LayerOptions],
     ) -> None:
+        validation.refuse_arguments(OWNER, kwargs, "normalizer")
         super().__init__(dropout=dropout, seed=seed, **kwargs)
         self.units: int = validation.check_positive_int(OWNER, "units", units)
         self.num_sources: int = validation.check_int_at_least(OWNER, "num_sources", num_sources, 2)

@@ -91,7 +91,9 @@ class HardAttention(ShowAttendTellAttention):
         seed: int | None = None,
         **kwargs: Unpack[LayerOptions],
     ) -> None:
-        validation.check_one_of("HardAttention", "inference_mode", inference_mode, INFERENCE_MODES)
+        owner = "HardAttention"
+        validation.refuse_arguments(owner, kwargs, "normalizer", "dropout")
+        validation.check_one_of(owner, "inference_mode", inference_mode, INFERENCE_MODES)
         normalizer = SampleNormalizer(
             "sample" if inference_mode == "sample" else "argmax",
             seed=None if seed is None else seed + 1,  # `seed` itself chooses the examples
@@ -107,7 +109,7 @@ class HardAttention(ShowAttendTellAttention):
             **kwargs,
         )
         self.expected_rate: float = validation.check_number_in_range(
-            "HardAttention", "expected_rate", expected_rate, 0, 1
+            owner, "expected_rate", expected_rate, 0, 1
         )
         self.inference_mode = inference_mode
         self.seed_generator: keras.random.SeedGenerator = keras.random.SeedGenerator(seed)

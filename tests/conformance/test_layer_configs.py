@@ -79,3 +79,18 @@ def test_a_weights_file_fits_another_layer_of_the_same_config(row, tmp_path):
     other.load_weights(tmp_path / "model.weights.h5")
     for one, two in zip(arrays(model(data)), arrays(other(data)), strict=True):
         np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda **o: keras_attention.ForwardAttention("dot", 4, **o), "dropout"),
+        (lambda **o: keras_attention.ForwardAttention("dot", 4, **o), "seed"),
+        (lambda **o: keras_attention.GMMAttention(2, **o), "normalizer"),
+        (lambda **o: keras_attention.HardAttention(4, **o), "dropout"),
+        (lambda **o: keras_attention.MultiSourceAttention(4, 2, **o), "normalizer"),
+    ],
+)
+def test_an_argument_of_a_base_class_that_is_not_the_layers_is_refused(make, name):
+    with pytest.raises(ValueError, match=f"has no argument `{name}`.*Received: {name}=0"):
+        make(**{name: 0})
