@@ -109,10 +109,10 @@ class KeyValueDecoder(Decoder):
                 "heads, for example `BahdanauAttention(units)` or `Attention(scorer)`. "
                 f"Received: attention={attention!r}"
             )
-        if attention.reads_weights is not None:
+        if attention.reads_weights is not None or attention.state_sizes(None):
             raise ValueError(
-                f"{owner} attends from all steps at once and cannot pass the weights of earlier "
-                "steps to `attention`. Choose a different scorer or normalizer. "
+                f"{owner} attends from all steps at once and cannot pass weights or a state of "
+                "earlier steps to `attention`. Choose a mechanism that reads neither. "
                 f"Received: attention={attention!r}"
             )
         self.attention: AttentionMechanism = attention

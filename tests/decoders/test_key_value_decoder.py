@@ -10,6 +10,7 @@ from keras_attention import (
     Attention,
     BahdanauAttention,
     CoverageScorer,
+    GMMAttention,
     HardAttention,
     KeyValueDecoder,
     LocalAttention,
@@ -156,6 +157,7 @@ def test_the_dropout_and_the_auxiliary_outputs_of_the_attention_are_used():
         ({"units": 2.5}, "`units`.*Received: units=2.5"),
         ({"attention": "dot"}, "`attention`.*Received: attention=.dot."),
         ({"attention": Attention(CoverageScorer(4))}, "earlier steps to `attention`"),
+        ({"attention": GMMAttention(2)}, "earlier steps to `attention`"),
     ],
 )
 def test_bad_arguments_are_refused(options, message):
