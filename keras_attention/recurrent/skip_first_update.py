@@ -60,8 +60,17 @@ class SkipFirstUpdate(Cell):
         self.cell: keras.layers.Layer = self.adapter.cell
         self.state_size: list[int] = [*self.adapter.state_size, 1]
         self.output_size: int = self.adapter.output_dim
+        if hasattr(self.cell, "get_dropout_mask"):
+            self._offer_dropout_masks()
         if self.adapter.has_projection:
             self.project, self.update = self.cell.project, self._update
+
+    def _offer_dropout_masks(self):
+        """Lets `AttentionRNN` sample the dropout masks of the wrapped cell before its loop."""
+        self.get_dropout_mask = self.cell.get_dropout_mask
+        self.get_recurrent_dropout_mask = self.cell.get_recurrent_dropout_mask
+        self.reset_dropout_mask = self.cell.reset_dropout_mask
+        self.reset_recurrent_dropout_mask = self.cell.reset_recurrent_dropout_mask
 
     @property
     def kernel(self) -> keras.Variable:
@@ -83,6 +92,8 @@ class SkipFirstUpdate(Cell):
         self, inputs: Tensor, states: Sequence[Tensor], training: bool | None = None
     ) -> tuple[TensorLike, list[TensorLike]]:
         self.check_step(inputs.shape, get_shapes(states))
+        if training:
+            self.adapter.check_dropout("Run it in `AttentionRNN`")
         *inner, has_started = states
         output, new_states = self.adapter.step(
             self.adapter.project(inputs), None, list(inner), training=training

@@ -12,6 +12,7 @@ from keras_attention import (
     BahdanauGRUCell,
     ContextAddCell,
     ContextInputCell,
+    SkipFirstUpdate,
 )
 
 B, T, NI, NH, NZ, S = 3, 5, 2, 7, 4, 11
@@ -181,9 +182,9 @@ def test_dropout_of_the_wrapped_cell_is_drawn_before_the_loop(place):
     np.testing.assert_allclose(np.array(run(False)), np.array(layer(x, memory)), atol=1e-5)
 
 
-def test_dropout_of_the_wrapped_cell_is_refused_where_it_would_leak():
-    cell = ContextAddCell(keras.layers.GRUCell(NH, dropout=0.4), NZ)
-    layer = keras.layers.RNN(cell)
+@pytest.mark.parametrize("wrap", [lambda cell: ContextAddCell(cell, NZ), SkipFirstUpdate])
+def test_dropout_of_the_wrapped_cell_is_refused_where_it_would_leak(wrap):
+    layer = keras.layers.RNN(wrap(keras.layers.GRUCell(NH, dropout=0.4)))
     inputs = np.concatenate([X, Z], axis=-1)
     layer(inputs)
     with pytest.raises(ValueError, match="cannot apply the dropout.*cell.dropout=0.4"):
