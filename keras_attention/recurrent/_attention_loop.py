@@ -82,6 +82,9 @@ def _attend_in_loop(recurrence, projected, state, memory, noise, inputs_mask, tr
 
 def _attend_after_loop(recurrence, projected, state, memory, noise, inputs_mask, training):
     position = state["position"]
+    if inputs_mask is not None:  # as inside the loop, a masked step does not count
+        steps = ops.cast(inputs_mask, position.dtype)
+        position = position[:, None] + ops.cumsum(steps, axis=1) - steps
 
     def step(step_inputs, states):
         output, cell_state = recurrence.compute_query(step_inputs, states[0], training)

@@ -10,6 +10,7 @@ from keras_attention import (
     AttentionRNN,
     BahdanauAttention,
     BahdanauGRUCell,
+    LocalAttention,
     LuongAttention,
     SkipFirstUpdate,
 )
@@ -353,3 +354,21 @@ def test_the_written_gradient_covers_rnnsearch_and_nothing_else():
         layer = make()
         layer.build(INPUTS.shape, MEMORY.shape)
         assert rnnsearch_sequence.supports(layer, training=True) == (name in covered), name
+
+
+def test_the_dropout_of_a_cell_that_skips_its_first_update_is_drawn_anew():
+    cell = SkipFirstUpdate(keras.layers.GRUCell(N, dropout=0.5, recurrent_dropout=0.5, seed=1))
+    layer = AttentionRNN(cell, BahdanauAttention(11), order="bahdanau")
+    first, second = (layer(INPUTS, MEMORY, training=True) for _ in range(2))
+    assert not np.allclose(first, second)
+    assert layer(INPUTS[:2], MEMORY[:2], training=True).shape == (2, T, N)
+
+
+@pytest.mark.parametrize("input_feeding", [False, True])
+def test_masked_steps_do_not_count_as_positions(input_feeding):
+    attention = LocalAttention(3, scorer="dot")
+    layer = AttentionRNN(keras.layers.GRUCell(M), attention, input_feeding=input_feeding)
+    expected = np.array(layer(INPUTS[:, 2:], MEMORY))
+    late = np.broadcast_to(np.arange(T) >= 2, (B, T))
+    found = np.array(layer(INPUTS, MEMORY, inputs_mask=late))
+    np.testing.assert_allclose(found[:, 2:], expected, atol=1e-5)
