@@ -151,7 +151,8 @@ class QuantizedWeightsMixin:
             if layer.quantization_mode is None:  # one with a config of its own is quantized by it
                 settings = keras.saving.deserialize_keras_object(settings)
                 layer.quantize(settings.mode, config=settings)
-        for key, settings in lora.items():
+        # From the inside out: an owner gives its rank to those inside that have none yet.
+        for key, settings in reversed(lora.items()):
             if not _has_lora(layers[key]):
                 layers[key].enable_lora(**settings)
 

@@ -284,6 +284,18 @@ def test_lora_trains_updates_of_the_projections_alone_and_files_hold_the_sums(tm
     np.testing.assert_allclose(again(MEMORY), trained, atol=close)
 
 
+def test_lora_of_a_part_with_a_rank_of_its_own_survives_a_file(tmp_path):
+    inputs = keras.Input((None, M))
+    model = keras.Model(inputs, ka.TransformerEncoderLayer(2, 16, dropout=0.0)(inputs))
+    model.layers[1].attention.enable_lora(3)
+    model.layers[1].enable_lora(2)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    shapes = [weight.shape for weight in model.trainable_weights]
+    assert [weight.shape for weight in again.trainable_weights] == shapes
+    assert {shape[-1] for shape in shapes} >= {2, 3}
+
+
 def test_lora_needs_a_rank_and_projections():
     layer = ka.TransformerEncoderLayer(2, 16)
     layer.build((None, None, M))
