@@ -214,9 +214,8 @@ class ScheduledSampling(Layer):
             memory = self.prepare(encoder_outputs, mask)
             state = self.start(memory, initial_state, get_shape(target_ids)[1])
             target_ids = self._mix_ids(target_ids, teacher_forcing_rate, state, memory)
-        # Keras passes a mask attached to the memory to the decoder.
         options = _collect_arguments(
-            initial_state, memory_mask, return_attention_scores, return_auxiliary_outputs
+            initial_state, mask, return_attention_scores, return_auxiliary_outputs
         )
         # Passed explicitly, because Keras does not propagate `training` after the decoder's calls
         # in `_mix_ids`.
@@ -268,7 +267,7 @@ class ScheduledSampling(Layer):
         call = bind_call(self, args, kwargs)
         options = _collect_arguments(
             call.initial_state,
-            call.memory_mask,
+            call.encoder_outputs_mask if call.memory_mask is None else call.memory_mask,
             call.return_attention_scores,
             call.return_auxiliary_outputs,
         )

@@ -266,6 +266,16 @@ def test_a_mask_attached_to_the_memory_is_read_in_training_too():
     np.testing.assert_array_equal(np.array(found), np.array(expected))
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_the_mask_has_the_name_that_keras_gives_it_too(training):
+    expected, found, unmasked = (
+        _layer(0.5, choice="argmax")(IDS, MEMORY, training=training, **masks)
+        for masks in ({"memory_mask": MASK}, {"encoder_outputs_mask": MASK}, {})
+    )
+    np.testing.assert_array_equal(np.array(found), np.array(expected))
+    assert not np.array_equal(np.array(found), np.array(unmasked))
+
+
 def test_details_of_hard_attention_pass():
     attention = HardAttention(4, expected_rate=0.0, seed=1)
     layer = ScheduledSampling(LuongDecoder(V, 4, 8, attention=attention), 0.5, seed=1)
