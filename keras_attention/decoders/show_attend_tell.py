@@ -119,10 +119,11 @@ class ShowAttendTellDecoder(RecurrentDecoder):
         return keras.layers.Dense(units, activation, dtype=self.dtype_policy, name=name)
 
     def build_readout(self, leading: Shape, memory_dim: int) -> None:
-        self.readout_dense.build((*leading, self.units + memory_dim))
+        context_dim = self.recurrence.context_dim
+        self.readout_dense.build((*leading, self.units + context_dim))
         self.logits.build((*leading, self.embedding_dim))
         for begin in (self.initial_hidden_dense, self.initial_cell_dense):
-            begin.build((leading[0], memory_dim))
+            begin.build((leading[0], context_dim))
 
     def readout(
         self, embedded: Tensor, outputs: Tensor, contexts: Tensor, training: bool | None = None

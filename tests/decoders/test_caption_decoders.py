@@ -6,7 +6,14 @@ from finite_differences import assert_gradients_are_right
 from seeds import set_seed
 from tf_or_skip import tf
 
-from keras_attention import HardAttention, ShowAttendTellDecoder, ShowTellDecoder, SoftAttention
+from keras_attention import (
+    ConcatenateSources,
+    HardAttention,
+    MultiSourceAttention,
+    ShowAttendTellDecoder,
+    ShowTellDecoder,
+    SoftAttention,
+)
 from keras_attention.decoders import check_decoder
 
 B, T, S, V, E, N, M, U = 3, 5, 7, 13, 4, 8, 6, 2
@@ -167,3 +174,10 @@ def test_a_decoder_comes_back_from_its_config(name):
 def test_arguments_are_checked(decoder):
     with pytest.raises(ValueError, match="`units` to be a positive int. Received: units=0"):
         decoder(V, E, 0)
+
+
+def test_contexts_may_have_another_width_than_annotations():
+    decoder = ShowAttendTellDecoder(V, E, N, MultiSourceAttention(U, 2, context_dim=11))
+    memory = ConcatenateSources()([MEMORY, MEMORY[:, :3, :4]])
+    assert tuple(decoder(IDS, memory).shape) == (B, T, V)
+    assert check_decoder(decoder, IDS, memory) <= 1e-5
