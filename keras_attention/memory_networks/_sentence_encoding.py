@@ -5,8 +5,9 @@
     l_kj = (1 - j/J) - (k/d) (1 - 2j/J)                        "paper"
     l_kj = 1 + 4 (k - (d+1)/2) (j - (J+1)/2) / (d J)           "centered", the authors' code
 
-j and k count from 1. J is the number of words in a sentence for "paper", and the padded length for
-"centered", whose values are about twice as large. i counts from the most recent sentence.
+j and k count from 1. For "paper", j counts from the first word and J is the number of words in a
+sentence; for "centered", whose values are about twice as large, J is the padded length. i counts
+from the most recent sentence.
 
 Code name -> paper name: `position_weights` -> l, `memory_ages` -> i - 1 (0 is the most recent).
 """
@@ -33,9 +34,14 @@ def position_weights(word_mask, units, encoding, dtype="float32"):
     position = 1.0 + ops.cast(ops.arange(get_shape(word_mask)[-1]), dtype)  # j
     coordinate = 1.0 + ops.cast(ops.arange(units), dtype)  # k
     if encoding == "paper":
-        places = ops.cast(word_mask, dtype) * position
-        length = reduce_rows(ops.max, places, axis=-1, keepdims=True)
-        along = (position / ops.maximum(length, 1.0))[..., None]  # j / J
+        words = ops.cast(word_mask, dtype)
+        count = ops.cast(get_shape(word_mask)[-1], dtype)
+        last, from_end = (
+            reduce_rows(ops.max, words * places, axis=-1, keepdims=True)
+            for places in (position, count + 1.0 - position)
+        )
+        before = count - from_end  # the places before the first word
+        along = ((position - before) / ops.maximum(last - before, 1.0))[..., None]  # j / J
         return (1.0 - along) - coordinate / units * (1.0 - 2.0 * along)
     length = ops.cast(get_shape(word_mask)[-1], dtype)
     along = (position - (length + 1.0) / 2.0)[:, None]

@@ -88,3 +88,9 @@ def test_no_empty_memories_at_rate_zero():
     real, _, empty = insert_empty_memories(mask, 0.0, keras.random.SeedGenerator(1))
     assert not np.any(np.array(empty))
     np.testing.assert_array_equal(np.array(real), np.array(memory_ages(mask)))
+
+
+def test_the_papers_encoding_counts_from_the_first_word():
+    mask = np.arange(7) < 3
+    right, left = (position_weights(one[None], 4, "paper", "float64") for one in (mask, mask[::-1]))
+    np.testing.assert_allclose(np.array(left)[0, 4:], np.array(right)[0, :3], atol=1e-12)
