@@ -61,9 +61,10 @@ class GradientScaling(Layer):
         self.built = True
 
     def call(self, inputs: Tensor) -> TensorLike:
-        # The difference is exactly 0 and only carries the gradient.
+        # The difference is exactly 0, that of infinities none, and only carries the gradient.
         stopped = ops.stop_gradient(inputs)
-        return stopped + self.factor * (inputs - stopped)
+        scaled = stopped + self.factor * (inputs - stopped)
+        return ops.where(ops.isfinite(stopped), scaled, stopped)
 
     def compute_output_shape(self, inputs_shape: Shape) -> OutputShape:
         return tuple(inputs_shape)

@@ -25,6 +25,11 @@ def test_values_pass_in_half_precision_too():
     np.testing.assert_array_equal(GradientScaling(0.1, dtype="float16")(inputs), inputs)
 
 
+def test_infinities_pass_too():
+    inputs = tf.constant([1.0, -np.inf, np.inf])
+    np.testing.assert_array_equal(GradientScaling(0.5)(inputs), inputs)
+
+
 def test_a_negative_factor_is_refused():
     with pytest.raises(ValueError, match="`factor` to be a number in .0, inf.*factor=-1"):
         GradientScaling(-1)
