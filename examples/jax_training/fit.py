@@ -38,6 +38,9 @@ def fit(
         keep: `"best"`, the weights of the epoch with the lowest validation perplexity, or `"last"`,
             those of the last epoch, for a learning rate that falls to nothing.
         float16: Whether the weights are rounded to half precision, half as large to carry.
+
+    Raises:
+        ValueError: If a seed diverged, after the files of the others are written.
     """
     settings = packed.settings
     training, validation = (
@@ -51,6 +54,7 @@ def fit(
         loss = steps.train(training.epoch(epoch - 1))
         averaged = steps.get_averaged_weights()
         perplexity = steps.measure(validation.in_order(), averaged)
+        perplexity = np.where(np.isnan(perplexity), np.inf, perplexity)
         better = (perplexity < lowest) | (kept is None or keep == "last")
         lowest = np.where(better, perplexity, lowest)
         kept = _select(better, averaged, averaged if kept is None else kept)
@@ -58,13 +62,21 @@ def fit(
         history.append([epoch, loss, perplexity, seconds])
         shown = ", ".join(f"{number:.3f}" for number in perplexity)
         print(f"epoch {epoch}: loss {loss.mean():.3f}, validation perplexity {shown}", flush=True)
+    diverged = [seed for seed, value in zip(seeds, lowest, strict=True) if not np.isfinite(value)]
     for place, seed in enumerate(seeds):
+        if seed in diverged:
+            continue
         weights = [np.asarray(weight[place]) for weight in kept]
         if float16:
             weights = [weight.astype(np.float16) for weight in weights]
         rows = [(epoch, loss[place], other[place], t) for epoch, loss, other, t in history]
         arrays = {f"weight_{number}": weight for number, weight in enumerate(weights)}
         write_arrays(directory / f"seed-{seed}.npz", history=np.array(rows), **arrays)
+    if diverged:
+        raise ValueError(
+            f"The training diverged with seeds {diverged}, of which nothing was written. Pack it "
+            "anew with a lower --learning-rate, a longer --warmup or a harder --clip-norm."
+        )
 
 
 class _Steps:

@@ -120,3 +120,11 @@ def test_half_precision_rounds_the_weights(tmp_path):
     for full, half in zip(read(tmp_path, 1)[1], read(tmp_path / "half", 1)[1], strict=True):
         assert half.dtype == np.float16
         np.testing.assert_array_equal(full.astype(np.float16), half)
+
+
+def test_a_seed_that_diverges_is_named_and_not_written(tmp_path):
+    packed = make_packed()
+    packed.settings["optimizer"] = keras.saving.serialize_keras_object(keras.optimizers.SGD(1e30))
+    with pytest.raises(ValueError, match=r"diverged with seeds \[1\]"):
+        fit(packed, [1], tmp_path)
+    assert not list(tmp_path.iterdir())
