@@ -142,7 +142,10 @@ class ScheduledSampling(Layer):
                 "example `BahdanauDecoder(...)`. "
                 f"Received: decoder={decoder!r} without {', '.join(missing) or 'being a layer'}"
             )
-        self._takes_training = "training" in inspect.signature(self.decoder.call).parameters
+        arguments = inspect.signature(self.decoder.call).parameters
+        self._takes_training, self._takes_mask = (
+            n in arguments for n in ("training", "memory_mask")
+        )
         self.schedule: Callable[[Tensor], Tensor] = _deserialize(schedule)
         if not callable(self.schedule):
             hint = "Or pass a schedule, such as `InverseSigmoidDecay(20)`."
@@ -215,7 +218,10 @@ class ScheduledSampling(Layer):
             state = self.start(memory, initial_state, get_shape(target_ids)[1])
             target_ids = self._mix_ids(target_ids, teacher_forcing_rate, state, memory)
         options = _collect_arguments(
-            initial_state, mask, return_attention_scores, return_auxiliary_outputs
+            initial_state,
+            mask if self._takes_mask else memory_mask,  # else Keras passes one that is attached
+            return_attention_scores,
+            return_auxiliary_outputs,
         )
         # Passed explicitly, because Keras does not propagate `training` after the decoder's calls
         # in `_mix_ids`.
@@ -265,9 +271,12 @@ class ScheduledSampling(Layer):
 
     def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
         call = bind_call(self, args, kwargs)
+        mask = call.memory_mask
+        if mask is None and self._takes_mask:
+            mask = call.encoder_outputs_mask
         options = _collect_arguments(
             call.initial_state,
-            call.encoder_outputs_mask if call.memory_mask is None else call.memory_mask,
+            mask,
             call.return_attention_scores,
             call.return_auxiliary_outputs,
         )
