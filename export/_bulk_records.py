@@ -5,7 +5,7 @@ here needs Apache Beam.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -196,12 +196,14 @@ def remove_padding(outputs: dict, n_best: int | None = None) -> dict:
     outputs = {
         name: np.asarray(value, getattr(value, "dtype", object)) for name, value in outputs.items()
     }
-    has_n_best = "score" in outputs and outputs["score"].ndim == 1
-    if has_n_best:
+    shapes = {name: array.shape for name, array in outputs.items()}
+    if has_n_best(shapes):
         num_found = int(np.sum(outputs["score"] > PADDING_SCORE))
         num_kept = num_found if n_best is None else min(num_found, n_best)
         outputs = {
-            name: array if name.startswith("source_") else array[:num_kept]
+            name: array[:num_kept]
+            if array.shape[:1] == shapes["score"] and not name.startswith("source_")
+            else array
             for name, array in outputs.items()
         }
     source_length = outputs.get("source_length")
@@ -216,6 +218,19 @@ def remove_padding(outputs: dict, n_best: int | None = None) -> dict:
         else:
             lists[name] = make_lists(name, array)
     return lists
+
+
+def has_n_best(shapes: Mapping[str, Sequence[int]]) -> bool:
+    """Returns whether `score` is the score of each of several texts, best first.
+
+    In other models it may be anything: the score of each class, for example.
+
+    Args:
+        shapes: The shape of each output of an example, without the batch.
+    """
+    score = tuple(shapes.get("score", ()))
+    texts = (tuple(shapes.get(name, ())) for name in ("text", "ids"))
+    return len(score) == 1 and any(shape[:1] == score for shape in texts)
 
 
 def _truncate(name, array, length):

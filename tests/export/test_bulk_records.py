@@ -211,6 +211,37 @@ def test_hypotheses_that_were_not_found_and_those_not_wanted_are_left_out():
     assert _bulk_records.remove_padding(outputs, n_best=1)["text"] == ["a"]
 
 
+def test_scores_of_classes_are_no_n_best():
+    outputs = {
+        "label": np.array(b"good", object),
+        "score": np.array([0.5, -0.25, -2e9], "float32"),
+        "attention": np.array([0.125, 0.25, 0.125, 0.5], "float32"),
+    }
+    expected = {
+        "label": "good",
+        "score": [0.5, -0.25, -2e9],
+        "attention": [0.125, 0.25, 0.125, 0.5],
+    }
+    assert _bulk_records.remove_padding(outputs) == expected
+    assert _bulk_records.remove_padding(outputs, n_best=1) == expected
+
+
+def test_of_an_n_best_other_outputs_stay_whole():
+    outputs = {
+        "text": np.array([b"a", b"b"], object),
+        "score": np.array([-0.5, -1e9], "float32"),
+        "topic": np.array([0.125, 0.375, 0.5], "float32"),
+        "language": np.array(b"de", object),
+    }
+    found = _bulk_records.remove_padding(outputs)
+    assert found == {
+        "text": ["a"],
+        "score": [-0.5],
+        "topic": [0.125, 0.375, 0.5],
+        "language": "de",
+    }
+
+
 def test_without_beam_the_command_names_the_extra(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     with pytest.raises(SystemExit) as error:
