@@ -17,6 +17,11 @@ from keras_attention.search.beam import PADDING_SCORE
 
 MAX_SHOWN_CHARACTERS = 1000  # of a line that failed
 MAX_INT32 = 2**31 - 1
+# Outputs with an entry for each of `length` tokens or steps, unless they are one per example.
+OUTPUTS_OF_LENGTH = frozenset(
+    {"tokens", "ids", "token_log_prob", "log_probabilities", "alignment"}
+    | {"parent", "log_prob", "state"}  # of `beam_tree`, like its `tokens`
+)
 
 
 def list_columns(definition) -> list[tuple[str, str]]:
@@ -181,8 +186,9 @@ def format_failure(file: str, number: int, content: bytes, reason: str) -> bytes
 def remove_padding(outputs: dict, n_best: int | None = None) -> dict:
     """Returns the outputs of one example as lists, without the padding that the batch added.
 
-    Hypotheses that the search did not find are left out, too. The result does not depend on the
-    batch in which the example ran.
+    Hypotheses that the search did not find are left out, too. The result of a translator's
+    signature does not depend on the batch in which the example ran. In other models only `tokens`
+    and the other outputs of `OUTPUTS_OF_LENGTH` are cut, and only if there is an output `length`.
 
     Args:
         outputs: Dict of arrays, an example's outputs of a signature.
@@ -213,7 +219,7 @@ def remove_padding(outputs: dict, n_best: int | None = None) -> dict:
             array = array[:source_length]
         if name == "alignment" and source_length is not None:
             array = array[..., :source_length]
-        if name in ("tokens", "ids", "token_log_prob", "alignment") and "length" in outputs:
+        if name in OUTPUTS_OF_LENGTH and array.ndim and "length" in outputs:
             lists[name] = _truncate(name, array, outputs["length"])
         else:
             lists[name] = make_lists(name, array)

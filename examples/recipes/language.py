@@ -30,6 +30,7 @@ DESCRIPTIONS = {
     "text": "a line of text, in the tokens the run was trained on, of which the first {} are read",
     "tokens": "ids of the text's tokens and of its end, 3, which a text that is cut off has not; 0 "
     "is padding",
+    "length": "number of tokens, the end counted",
     "log_probabilities": "natural logarithm of the probability of each token given those before",
     "log_probability": "their sum, that of the text; where `is_cut`, that of its beginning, not to "
     "be compared with those of whole texts",
@@ -250,11 +251,11 @@ class Language(Recipe):
           less served/1/assets.extra/model_card.md          what a client sends and gets
 
         A request holds `text` (batch). The answer holds `tokens` (batch, time), the ids of the
-        text and of its end, `log_probabilities` (batch, time), of each given those before it, and
-        `log_probability` (batch), their sum: the more probable of two texts has the larger one. Of
-        a text with more tokens than the run's --max-tokens `is_cut` is 1: its first tokens are
-        read, no end follows them, and the sum is that of a beginning. An LSTMN also tells
-        `attention` (batch, layers, time, time + 1).
+        text and of its end, `length` (batch), their number, `log_probabilities` (batch, time), of
+        each given those before it, and `log_probability` (batch), their sum: the more probable of
+        two texts has the larger one. Of a text with more tokens than the run's --max-tokens
+        `is_cut` is 1: its first tokens are read, no end follows them, and the sum is that of a
+        beginning. An LSTMN also tells `attention` (batch, layers, time, time + 1).
 
         Returns:
             What is written.
@@ -286,6 +287,7 @@ class Language(Recipe):
         chosen = ops.where(target > 0, chosen, 0.0)
         answers = {
             "tokens": ops.add(target, 0),
+            "length": ops.sum(ops.cast(target > 0, "int32"), axis=1),
             "log_probabilities": chosen,
             "log_probability": ops.sum(chosen, axis=1),
             "is_cut": ops.cast(is_cut, "int32"),

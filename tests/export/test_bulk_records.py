@@ -242,6 +242,38 @@ def test_of_an_n_best_other_outputs_stay_whole():
     }
 
 
+def test_the_steps_of_a_tree_that_the_batch_added_are_left_out():
+    outputs = {
+        "tokens": np.array([[b"a", b"b"], [b"", b""]], object),
+        "parent": np.array([[0, 1], [0, 0]], "int32"),
+        "log_prob": np.array([[-0.5, -0.75], [-1e9, -1e9]], "float32"),
+        "state": np.array([[1, 2], [0, 0]], "int32"),
+        "length": np.int32(1),
+    }
+    assert _bulk_records.remove_padding(outputs) == {
+        "tokens": [["a", "b"]],
+        "parent": [[0, 1]],
+        "log_prob": [[-0.5, -0.75]],
+        "state": [[1, 2]],
+        "length": 1,
+    }
+
+
+def test_the_padding_of_a_language_model_is_left_out():
+    outputs = {
+        "tokens": np.array([4, 3, 0, 0], "int32"),
+        "log_probabilities": np.array([-0.5, -0.25, 0, 0], "float32"),
+        "log_probability": np.float32(-0.75),
+        "length": np.int32(2),
+    }
+    assert _bulk_records.remove_padding(outputs) == {
+        "tokens": [4, 3],
+        "log_probabilities": [-0.5, -0.25],
+        "log_probability": -0.75,
+        "length": 2,
+    }
+
+
 def test_without_beam_the_command_names_the_extra(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     with pytest.raises(SystemExit) as error:

@@ -95,6 +95,7 @@ def test_the_export_tells_what_a_text_costs(command, language_run, tmp_path):
         assert answers["log_probability"][row] == pytest.approx(-cost, rel=1e-4)
     assert answers["log_probability"][0] > answers["log_probability"][1]
     assert answers["tokens"][1, 3:].tolist() == [3, 0]
+    assert answers["length"].tolist() == [5, 4]
     assert answers["log_probabilities"][1, 4] == 0
     assert answers["attention"].shape == (2, 1, 5, 6)
 
