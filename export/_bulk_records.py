@@ -5,6 +5,7 @@ here needs Apache Beam.
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -17,6 +18,7 @@ from keras_attention.search.beam import PADDING_SCORE
 
 MAX_SHOWN_CHARACTERS = 1000  # of a line that failed
 MAX_INT32 = 2**31 - 1
+SOURCE = re.compile(r"text(_\d+)?")  # the input of one of several sources
 # Outputs with an entry for each of `length` tokens or steps, unless they are one per example.
 OUTPUTS_OF_LENGTH = frozenset(
     {"tokens", "ids", "token_log_prob", "log_probabilities", "alignment"}
@@ -48,7 +50,8 @@ def parse_text(content: bytes, columns: Sequence[tuple[str, str]], max_bytes: in
     Several columns are separated by tabs.
 
     Raises:
-        ValueError: If the line is empty, too long or not UTF-8, or does not match the columns.
+        ValueError: If the line or a text other than `phrases` and one of several sources is empty,
+            or the line is too long, not UTF-8 or does not match the columns.
 
     >>> parse_text(b"ein Hund\ta dog\n", [("text", "string"), ("target", "string")], 100)
     (b'ein Hund', b'a dog')
@@ -61,10 +64,12 @@ def parse_text(content: bytes, columns: Sequence[tuple[str, str]], max_bytes: in
     if len(parts) != len(columns):
         names = ", ".join(name for name, _ in columns)
         raise ValueError(f"expected {len(columns)} columns ({names}), found {len(parts)}")
-    return tuple(
-        _check_text(name, part) if dtype == "string" else _parse_number(name, dtype, part)
+    values = tuple(
+        part if dtype == "string" else _parse_number(name, dtype, part)
         for (name, dtype), part in zip(columns, parts, strict=True)
     )
+    _check_texts(columns, values)
+    return values
 
 
 def parse_example(content: bytes, columns: Sequence[tuple[str, str]], max_bytes: int) -> tuple:
@@ -85,9 +90,10 @@ def parse_example(content: bytes, columns: Sequence[tuple[str, str]], max_bytes:
             raise ValueError(f"feature {name}: expected 1 value of {kind}, found {len(found)}")
         if dtype == "string":
             _check_length(found[0], max_bytes)
-            values.append(_check_text(name, found[0]))
+            values.append(found[0])
         else:
             values.append(_check_number(name, dtype, found[0], str(found[0])))
+    _check_texts(columns, values)
     return tuple(values)
 
 
@@ -103,11 +109,21 @@ def _decode(name, content):
         raise ValueError(f"{name} is not UTF-8: byte {error.start + 1}") from None
 
 
-def _check_text(name, content):
-    """Returns the bytes of a text; raises `ValueError` if they are not UTF-8 or it is empty."""
-    if not _decode(name, content).strip():
-        raise ValueError(f"{name} is empty")
-    return content
+def _check_texts(columns, values):
+    """Raises `ValueError` if a text is not UTF-8 or empty.
+
+    Phrases may be empty, and so may be a source, unless all are.
+    """
+    texts = {
+        name: _decode(name, value).strip()
+        for (name, dtype), value in zip(columns, values, strict=True)
+        if dtype == "string"
+    }
+    has_source = any(text for name, text in texts.items() if SOURCE.fullmatch(name))
+    for name, text in texts.items():
+        may_be_empty = name == "phrases" or (has_source and SOURCE.fullmatch(name))
+        if not text and not may_be_empty:
+            raise ValueError(f"{name} is empty")
 
 
 def _parse_number(name, dtype, content):

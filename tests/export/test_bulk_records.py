@@ -13,6 +13,8 @@ from keras_attention.export.serving.errors import invalid_argument
 
 TEXT = (("text", "string"),)
 PAIR = (("text", "string"), ("target", "string"))
+PHRASES = (("text", "string"), ("phrases", "string"))
+SOURCES_2 = (("text", "string"), ("text_2", "string"))
 NUMBERS = (("text", "string"), ("length_penalty", "float32"), ("max_length", "int32"))
 
 
@@ -37,6 +39,9 @@ def make_example(**features):
         (TEXT, b" a\tb ", (b" a\tb ",)),  # one input: a tab is part of the text
         (TEXT, "a\u2028b\n".encode(), ("a\u2028b".encode(),)),
         (PAIR, b"ein Hund\ta dog\n", (b"ein Hund", b"a dog")),
+        (PHRASES, b"ein Hund\t\n", (b"ein Hund", b"")),
+        (SOURCES_2, b"ein Hund\t", (b"ein Hund", b"")),
+        (SOURCES_2, b"\tun chien\n", (b"", b"un chien")),
         (NUMBERS, b"a\t0.5\t7\n", (b"a", 0.5, 7)),
     ],
 )
@@ -56,6 +61,10 @@ def test_a_line_has_a_value_for_each_column(columns, content, values):
         (PAIR, b"a", r"expected 2 columns \(text, target\), found 1"),
         (PAIR, b"a\tb\tc", "expected 2 columns .*, found 3"),
         (PAIR, b"a\t \n", "target is empty"),
+        (PAIR, b"\ta", "text is empty"),
+        (PHRASES, b"\ta dog", "text is empty"),
+        (SOURCES_2, b" \t\n", "the line is empty"),
+        ((("words", "string"), ("text_2", "string")), b"\ta", "words is empty"),
         (NUMBERS, b"a\tx\t7", "length_penalty is not a valid float32: 'x'"),
         (NUMBERS, b"a\tnan\t7", "length_penalty is not a valid float32: 'nan'"),
         (NUMBERS, b"a\t1e39\t7", "length_penalty is not a valid float32: '1e39'"),
@@ -71,6 +80,13 @@ def test_a_bad_line_has_a_reason(columns, content, reason):
 def test_a_record_has_a_feature_for_each_column():
     content = make_example(text=b"a", length_penalty=0.5, max_length=7, other=b"left out")
     assert _bulk_records.parse_example(content, NUMBERS, 100) == (b"a", 0.5, 7)
+
+
+def test_a_record_may_lack_one_of_two_sources():
+    content = make_example(text=b"", text_2=b"un chien")
+    assert _bulk_records.parse_example(content, SOURCES_2, 100) == (b"", b"un chien")
+    with pytest.raises(ValueError, match="text is empty"):
+        _bulk_records.parse_example(make_example(text=b"", text_2=b" "), SOURCES_2, 100)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 const FIRST_VALUES = { length_penalty: 0.6, max_length: 50, seed: 1, temperature: 1 };
 const LABELS = { text: "Text", target: "Output to score", length_penalty: "Length penalty", max_length: "Maximum length",
   seed: "Seed", temperature: "Temperature", phrases: "Phrase of the output" };
+const MAY_BE_EMPTY = /^(phrases|text_\d+)$/; // a text without phrases, or without a further source
 
 /** The value of a field is none that can be sent. */
 class FieldError extends Error {
@@ -12,7 +13,7 @@ class FieldError extends Error {
 
 /** Returns a field for an input: `{element, name, read(count)}`.
  *
- * Texts are lines. A number holds for every text, where the signature has texts. Anything else is
+ * Texts are lines; phrases and further sources that are missing are "". A number holds for every text, where the signature has texts. Anything else is
  * written as JSON. `kept` are the values of earlier fields by name, which the field begins with. */
 function makeField({ name, dtype, shape }, hasTexts, kept, onInput) {
   const isText = dtype === "string" && shape.length === 1;
@@ -52,7 +53,9 @@ function readField(control, name, isText, isNumber, count) {
   };
   if (isText) {
     const text = control.value.replace(/\n+$/, "");
-    return text.trim() ? text.split("\n") : fail(`Write a text first: ${LABELS[name] ?? name} is empty.`);
+    const lines = text.split("\n");
+    if (count && MAY_BE_EMPTY.test(name)) return lines.concat(Array(Math.max(0, count - lines.length)).fill(""));
+    return text.trim() ? lines : fail(`Write a text first: ${LABELS[name] ?? name} is empty.`);
   }
   if (isNumber) {
     if (!control.checkValidity()) fail(`${LABELS[name] ?? name}: ${control.validationMessage}`);

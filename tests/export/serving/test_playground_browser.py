@@ -197,6 +197,20 @@ def test_an_empty_text_is_not_sent(browser, server):
     assert browser.run("document.activeElement.tagName") == "TEXTAREA"
 
 
+def test_phrases_and_further_sources_may_be_empty(browser, server):
+    open_page(browser, server)
+    script = """(values => {
+      const fields = Object.entries(values).map(([name, value]) => {
+        const kept = new Map([[`${name} true false`, value]]);
+        return makeField({name, dtype: "string", shape: [-1]}, true, kept, () => 0);
+      });
+      return readFields(fields, "text");
+    })"""
+    values = {"text": "a\nb\nc\n", "phrases": "", "text_2": "d\n\n"}
+    found = browser.run(f"{script}({json.dumps(values)})")
+    assert found == {"text": ["a", "b", "c"], "phrases": ["", "", ""], "text_2": ["d", "", ""]}
+
+
 def test_errors_of_the_server_are_shown_as_they_are(browser, server):
     open_page(browser, server)
     choose(browser, "ids", "ids")
