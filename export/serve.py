@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import os
 import pathlib
 import signal
 import sys
@@ -109,26 +110,29 @@ def make_served_models(options: argparse.Namespace) -> list[ServedModel]:
     """Returns the models that the command line names.
 
     Raises:
-        ValueError: If a path is not a directory, two models have one name, or no model serves
-            the version of a label.
+        ValueError: If a path is not a directory, two models have one name, `--name` is not for the
+            only model, or no model serves the version of a label.
     """
-    bases = {}
+    found = []
     for directory in options.directories:
         if not directory.is_dir():
             raise ValueError(f"{directory} is not a directory")
-        if versions.find_versions(directory) or not _list_models(directory):
-            _add(bases, options.name or directory.resolve().name, directory)
-        else:
-            for base in _list_models(directory):
-                _add(bases, base.name, base)
+        is_model = versions.find_versions(directory) or not _list_models(directory)
+        found += [directory] if is_model else _list_models(directory)
+    if options.name and options.model:
+        raise ValueError("--name is for a DIR; --model NAME=DIR names its model itself")
+    if options.name and len(found) > 1:
+        raise ValueError(
+            f"--name can name only one model, but {len(found)} were found; use --model NAME=DIR"
+        )
+    bases = {}
+    for base in found:
+        # `resolve` would give a link the name of its target.
+        _add(bases, options.name or os.path.basename(os.path.abspath(base)), base)
     for name, directory in options.model:
         _add(bases, name, directory)
     if not bases:
         raise ValueError("expected a DIR or --model NAME=DIR")
-    if options.name and len(bases) > 1:
-        raise ValueError(
-            f"--name can name only one model, but {len(bases)} were found; use --model NAME=DIR"
-        )
     labels = dict(options.label)
     policy = options.versions
     models = [ServedModel(name, base, policy, labels) for name, base in bases.items()]

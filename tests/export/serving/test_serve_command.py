@@ -44,6 +44,28 @@ def test_a_folder_of_base_directories_is_several_models(folder):
     assert [model.name for model in found] == ["de-en", "again"]
 
 
+def test_the_only_model_of_a_folder_may_be_named(tmp_path):
+    (tmp_path / "de-en" / "1").mkdir(parents=True)
+    (model,) = models(tmp_path, "--name", "other")
+    assert (model.name, model.base) == ("other", tmp_path / "de-en")
+
+
+@pytest.mark.parametrize("directories", [["fr-en"], []])
+def test_a_name_beside_another_is_refused(folder, directories):
+    arguments = ("--model", f"one={folder / 'de-en'}", "--name", "two")
+    with pytest.raises(ValueError, match="--name is for a DIR; --model NAME=DIR names its model"):
+        models(*(folder / each for each in directories), *arguments)
+
+
+def test_a_link_to_a_base_directory_has_its_own_name(folder, monkeypatch):
+    (folder / "current").symlink_to("de-en")
+    (model,) = models(folder / "current")
+    assert model.name == "current"
+    monkeypatch.chdir(folder / "de-en" / "1")
+    (model,) = models("..")
+    assert model.name == "de-en"
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
