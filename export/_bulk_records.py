@@ -36,12 +36,19 @@ def list_columns(definition) -> list[tuple[str, str]]:
         ValueError: If an input is not a single string, int32 or float32 per example.
     """
     columns = []
-    for name, info in sorted(definition.inputs.items(), key=lambda pair: (pair[0] != "text", pair)):
+    for name in sorted(definition.inputs, key=_rank_column):
+        info = definition.inputs[name]
         dtype = tf.as_dtype(info.dtype).name
         if len(info.tensor_shape.dim) != 1 or dtype not in ("string", "int32", "float32"):
             raise ValueError(f"input {name} is not a single string, int32 or float32 per example")
         columns.append((name, dtype))
     return columns
+
+
+def _rank_column(name):
+    """Returns a key that puts `text` first, and `text_2` before `text_10`."""
+    parts = re.split(r"(\d+)", name)
+    return name != "text", [int(part) if part.isdecimal() else part for part in parts]
 
 
 def parse_text(content: bytes, columns: Sequence[tuple[str, str]], max_bytes: int) -> tuple:

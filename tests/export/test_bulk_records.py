@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import meta_graph_pb2
 from toy_export import Offline, export_shared_toy
 
 from keras_attention.export import _bulk_records, _saved_model_file, bulk
@@ -119,6 +120,15 @@ def test_columns_are_those_of_the_signature(toy):
     }
     with pytest.raises(ValueError, match="input ids is not a single string, int32 or float32"):
         _bulk_records.list_columns(signatures["ids"])
+
+
+def test_columns_of_ten_sources_are_in_the_order_of_their_numbers():
+    names = ["text", *(f"text_{number}" for number in range(2, 12))]
+    definition = meta_graph_pb2.SignatureDef()
+    for name in reversed(names):
+        definition.inputs[name].dtype = tf.string.as_datatype_enum
+        definition.inputs[name].tensor_shape.dim.add(size=-1)
+    assert _bulk_records.list_columns(definition) == [(name, "string") for name in names]
 
 
 def run_counted(calls, poison=(), unequal=()):
