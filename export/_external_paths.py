@@ -12,8 +12,10 @@ import sys
 
 import tensorflow as tf
 from google.protobuf import message
+from tensorflow.core.framework import tensor_pb2
 
 from keras_attention.export._supported_ops import iterate_nodes, list_called_functions
+from keras_attention.export._warmup_requests import WARMUP_FILE
 
 # The index of the input that names the file, for each op that opens one.
 FILE_INPUTS = {
@@ -147,9 +149,11 @@ class _StringDataflow:
 
 def _find_machine_folders(path, graph):
     """Yields the files that hold folders of this machine, also inside longer texts."""
-    # `models.config` names a folder of the container, /models, on purpose.
+    # `models.config` names a folder of the container, /models, on purpose. The texts of warm-up
+    # requests are made of the vocabulary.
     extra_files = [file for file in (path / "assets.extra").glob("*") if file.is_file()]
-    extra_files = [file for file in extra_files if file.name != "models.config"]
+    exempt = ("models.config", WARMUP_FILE.name)
+    extra_files = [file for file in extra_files if file.name not in exempt]
     folders = sorted(_list_machine_folders())
     # To walk through the messages takes seconds, and rarely one of them holds a folder.
     serialized = graph.SerializeToString()
@@ -165,7 +169,12 @@ def _find_machine_folders(path, graph):
 
 
 def _iterate_texts(value):
-    """Yields every text of a message as bytes, without the length before it in the file."""
+    """Yields the texts of a message as bytes, without the length before each in the file.
+
+    Those of tensors that are not scalars are left out: words of a vocabulary may be paths.
+    """
+    if isinstance(value, tensor_pb2.TensorProto) and value.tensor_shape.dim:
+        return
     if isinstance(value, bytes):
         yield value
     elif isinstance(value, str):

@@ -41,7 +41,8 @@ def validate_export(path: str | os.PathLike[str]) -> list[str]:
     * the warm-up file: readable, at most 1,000 requests, each for an existing signature and
       existing outputs, with inputs of its dtypes and shapes;
     * paths: no text of the graph is the absolute path of a file, no op opens a file that is not
-      an asset, and no file of the version names a folder of this machine.
+      an asset, and no file of the version names a folder of this machine, vocabularies and
+      the texts of warm-up requests aside.
 
     Args:
         path: Directory of one version, with `saved_model.pb` in it.

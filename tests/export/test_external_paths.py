@@ -1,12 +1,14 @@
 """Paths of any machine, and files that are no assets, are found in small modules."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_attention.export import _saved_model_file, validate_export
+from keras_attention.export import _external_paths, _saved_model_file, validate_export
 from keras_attention.export._digest_manifest import write_manifest
 from keras_attention.export._external_paths import is_machine_path
+from keras_attention.export._warmup_requests import WarmupRequest, write_requests
 
 TEXT = tf.TensorSpec([None], tf.string, name="x")
 
@@ -115,3 +117,24 @@ def test_a_vocabulary_of_slashes_is_fine(tmp_path):
     table = tf.lookup.StaticHashTable(initializer, -1)
     found = problems(tmp_path, lambda x: tf.gather(keys, table.lookup(x)), table=table)
     assert found == []
+
+
+def test_a_vocabulary_may_hold_folders_of_this_machine(tmp_path, monkeypatch):
+    folders = {"/usr", "/app", "/root"}
+    monkeypatch.setattr(_external_paths, "_list_machine_folders", lambda: folders)
+    words = ["/usr/bin", "/app/a", "a /root/b"]
+
+    def read(x):
+        return tf.gather(tf.constant(words), tf.strings.length(x))
+
+    assert problems(tmp_path, read) == []
+    texts = {"x": np.array([" ".join(words)], object)}
+    write_requests(tmp_path / "1", [WarmupRequest("serving_default", texts)], "words")
+    write_manifest(tmp_path / "1")
+    assert validate_export(tmp_path / "1") == []
+
+
+def test_a_folder_of_this_machine_in_a_longer_text_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(_external_paths, "_list_machine_folders", lambda: {"/app"})
+    found = problems(tmp_path, lambda x: tf.strings.join([x, " read from /app/words"]))
+    assert found == ["saved_model.pb holds the path /app of this machine"]
