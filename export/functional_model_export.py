@@ -108,7 +108,8 @@ def export_model(
         name: Name of the model in a server; None for the name of `directory`.
         examples: None, or a dict with an array for each input, for the warm-up requests. An
             array has the shape of a request and at least one example. By default numbers are 0,
-            texts repeat one word, and unknown dimensions have size 16.
+            texts are words of the tokenizer or, without one, empty, and unknown dimensions have
+            size 16.
         descriptions: None, or a dict of one line for each input and output, for the model card.
         run: Settings of the training run, for the model card; paths are shortened to file names.
 
@@ -240,8 +241,15 @@ def _make_text_inputs(tokenizers, inputs):
 def _make_spec(key, tensor, is_text):
     if is_text:
         return tf.TensorSpec(tensor.shape[:-1], tf.string, name=key)
-    is_floating = tf.as_dtype(tensor.dtype).is_floating
-    return tf.TensorSpec(tensor.shape, tf.float32 if is_floating else tf.int32, name=key)
+    return tf.TensorSpec(tensor.shape, _get_served_dtype(tensor), name=key)
+
+
+def _get_served_dtype(tensor):
+    """Returns int32, float32 or string, as which a request or an answer holds a tensor."""
+    dtype = tf.as_dtype(tensor.dtype)
+    if dtype == tf.string:
+        return dtype
+    return tf.float32 if dtype.is_floating else tf.int32
 
 
 def _encode_input(text_input, text, shape):
@@ -256,13 +264,10 @@ def _encode_input(text_input, text, shape):
 
 def _cast_outputs(values, outputs):
     """Returns the outputs by name, as int32, float32 or string."""
-    cast = {}
-    for (key, tensor), value in zip(outputs.items(), values, strict=True):
-        kind = tf.as_dtype(tensor.dtype)
-        if kind != tf.string:
-            value = tf.cast(value, tf.float32 if kind.is_floating else tf.int32)
-        cast[key] = tf.ensure_shape(value, tensor.shape)
-    return cast
+    return {
+        key: tf.ensure_shape(tf.cast(value, _get_served_dtype(tensor)), tensor.shape)
+        for (key, tensor), value in zip(outputs.items(), values, strict=True)
+    }
 
 
 def _make_requests(specs, text_inputs, examples):
@@ -296,6 +301,6 @@ def _make_requests(specs, text_inputs, examples):
 def _make_example(spec, text_input):
     shape = [1, *(TYPICAL_SIZE if size is None else size for size in spec.shape[1:])]
     if text_input is None:
-        return np.zeros(shape, spec.dtype.as_numpy_dtype)
+        return np.full(shape, b"" if spec.dtype == tf.string else 0, spec.dtype.as_numpy_dtype)
     length = min(TYPICAL_SIZE, text_input.max_length or TYPICAL_SIZE)
     return np.full(shape, make_text_of_length(text_input.tokenizer, length).encode(), object)

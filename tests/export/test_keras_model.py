@@ -182,6 +182,22 @@ def test_text_that_a_layer_makes_stays_text(tmp_path):
     assert found["same"].dtype == np.float32
 
 
+@pytest.mark.parametrize("examples", [None, {"color": [["red", "blue"]], "size": [1]}])
+def test_strings_stay_strings(examples, tmp_path):
+    inputs = {
+        "color": keras.Input((2,), dtype="string", name="color"),
+        "size": keras.Input((), dtype="int64", name="size"),
+    }
+    outputs = {"bucket": keras.layers.Hashing(11)(inputs["color"]), "size": inputs["size"] + 1}
+    model = keras.Model(inputs, outputs)
+    path = export_model(model, tmp_path / "colors", examples=examples)
+    served = tf.saved_model.load(str(path)).signatures["serving_default"]
+    colors = tf.constant([["red", "blue"], ["blue", "green"]])
+    found = served(color=colors, size=tf.constant([1, 2]))
+    np.testing.assert_array_equal(found["bucket"], keras.layers.Hashing(11)(colors))
+    np.testing.assert_array_equal(found["size"], [2, 3])
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
