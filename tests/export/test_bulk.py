@@ -98,7 +98,7 @@ def test_every_line_of_every_kind_of_file_is_answered_or_failed(toy, offline, tm
     for name in ("a.txt", "b.txt.gz"):
         found = {number: failures.pop((name, number))["error"] for number in (4, 5, 9)}
         assert found == {
-            4: "empty",
+            4: "the line is empty",
             5: "70 bytes, at most 64 are allowed",
             9: "text is not UTF-8: byte 1",
         }
