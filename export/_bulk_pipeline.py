@@ -3,6 +3,7 @@
 Workers import this module, so that all they run is found by name.
 """
 
+import codecs
 import dataclasses
 import gzip
 import json
@@ -161,10 +162,11 @@ def _read_lines(path, job) -> Iterator:
 
 
 def _read_text(path):
-    """Yields the lines of a text file, with their line endings."""
+    """Yields the lines of a text file, with their line endings, without a byte order mark."""
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
         try:
-            yield from gzip.open(file) if path.endswith(".gz") else file
+            for number, line in enumerate(gzip.open(file) if path.endswith(".gz") else file):
+                yield line if number else line.removeprefix(codecs.BOM_UTF8)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
 

@@ -188,7 +188,7 @@ def _read_dictionary(path):
     if isinstance(path, bool):
         return path
     try:
-        lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()
+        lines = pathlib.Path(path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"--replace-unknown cannot read {path}: {error}") from None
     words = {}

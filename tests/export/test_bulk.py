@@ -127,6 +127,15 @@ def test_alignments_are_written_and_hypotheses_left_out(toy, offline, tmp_path):
         assert len(record["outputs"]["alignment"]) == 2
 
 
+@pytest.mark.parametrize("name", ["in.txt", "in.txt.gz"])
+def test_a_byte_order_mark_is_no_part_of_the_first_line(toy, tmp_path, name):
+    content = "\ufeffabc\nhij\n".encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert run(toy, tmp_path / name, tmp_path / "out") == 0
+    answers = read_records(tmp_path / "out", "output")
+    assert [answers[name, line]["inputs"]["text"] for line in (1, 2)] == ["abc", "hij"]
+
+
 def test_pairs_are_scored(toy, offline, tmp_path):
     (tmp_path / "in.tsv").write_text("abc\tone two\nabc\nhij\tsix\n")
     assert run(toy, tmp_path / "in.tsv", tmp_path / "out", "--signature", "score") == 0

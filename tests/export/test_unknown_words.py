@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from toy_translator import bahdanau_translator
 
-from keras_attention.export import SearchOptions, Translator, runs, tokenizers
+from keras_attention.export import SearchOptions, Translator, runs, search_flags, tokenizers
 from keras_attention.export import __main__ as command
 
 SOURCE = tokenizers.WordTokenizer(["ein", "Mann", "läuft"])
@@ -118,6 +118,12 @@ def test_an_export_and_a_run_copy_too(model, tmp_path):
     )
     cards = [json.loads(card.read_text()) for card in pathlib.Path(path).rglob("*.json")]
     assert any("a dictionary of 3 words" in json.dumps(card) for card in cards)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path):
+    (tmp_path / "words.tsv").write_text("Zwerg\tdwarf\nTroll\ttroll\n", encoding="utf-8-sig")
+    found = search_flags._read_dictionary(tmp_path / "words.tsv")
+    assert found == {"Zwerg": "dwarf", "Troll": "troll"}
 
 
 @pytest.mark.thorough
