@@ -11,6 +11,7 @@ checkpoints/         written by the training; this module ignores it
 import json
 import os
 import pathlib
+import shutil
 import tempfile
 import warnings
 import zipfile
@@ -85,8 +86,9 @@ def write_run(
     """Writes a run directory; each file is replaced atomically, `run.json` last.
 
     The training calls it again with `replace=True` whenever the model improves. This replaces
-    `model.keras` and keeps `history.csv` and `checkpoints/`. If the tokenizers changed, the
-    function removes `run.json` first, so that nobody reads old and new files together.
+    `model.keras` and keeps `history.csv` and `checkpoints/`. If the tokenizers changed, or a model
+    without any replaces a translator, the function removes `run.json` first, so that nobody reads
+    old and new files together.
 
     Args:
         directory: Run directory; created if it does not exist.
@@ -117,10 +119,15 @@ def write_run(
             f"{directory} already holds a run. Choose another directory, or pass replace=True."
         )
     directory.mkdir(parents=True, exist_ok=True)
-    for side, tokenizer in zip(SIDES, given, strict=False):
-        if not _storage.is_saved(tokenizer, directory / f"{side}.tokenizer"):
-            (directory / "run.json").unlink(missing_ok=True)
-            tokenizer.save(directory / f"{side}.tokenizer")
+    for side, tokenizer in zip(SIDES, given or (None, None), strict=True):
+        folder = directory / f"{side}.tokenizer"
+        if _storage.is_saved(tokenizer, folder) if tokenizer else not folder.exists():
+            continue
+        (directory / "run.json").unlink(missing_ok=True)
+        if tokenizer:
+            tokenizer.save(folder)
+        else:
+            shutil.rmtree(folder)
     with atomic_files.replace_file(directory / "model.keras", suffix=".keras") as temporary_path:
         model.save(temporary_path)
     atomic_files.write_bytes(directory / "run.json", description)

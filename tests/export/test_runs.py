@@ -129,6 +129,23 @@ def test_new_tokenizers_with_an_old_model_are_never_a_run(pieces, tmp_path, monk
         runs.read_run(tmp_path)
 
 
+def test_a_model_without_tokenizers_may_replace_a_translator(pieces, tmp_path, monkeypatch):
+    inputs = keras.Input((3,))
+    other = keras.Model(inputs, keras.layers.Dense(2)(inputs))
+    write(tmp_path, pieces)
+    with monkeypatch.context() as patch:
+        patch.setattr(keras.Model, "save", lambda *a, **k: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            write(tmp_path, (other, None, None), replace=True)
+    with pytest.raises(FileNotFoundError, match="has no run.json"):
+        runs.read_run(tmp_path)
+    write(tmp_path, (other, None, None), replace=True)
+    run = runs.read_run(tmp_path)
+    assert run.source_tokenizer is run.target_tokenizer is None
+    assert sorted(os.listdir(tmp_path)) == ["model.keras", "run.json"]
+    assert run.model.count_params() == other.count_params()
+
+
 def test_missing_and_damaged_parts_are_named(pieces, tmp_path):
     with pytest.raises(FileNotFoundError, match="There is no run directory .*nowhere"):
         runs.read_run(tmp_path / "nowhere")
