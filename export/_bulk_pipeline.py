@@ -133,11 +133,14 @@ def add_steps(pipeline, job: BulkJob, folder: str) -> None:
 def find_files(patterns: Sequence[str]) -> tuple[str, ...]:
     """Returns the files that match the patterns, sorted, each once.
 
+    The name of an existing file stands for that file alone, even if it contains `*`, `?` or `[`.
+
     Raises:
         FileNotFoundError: If a pattern matches no file.
     """
-    found = set()
-    for pattern, match in zip(patterns, FileSystems.match(list(patterns)), strict=True):
+    found = {path for path in patterns if not path.endswith("/") and FileSystems.exists(path)}
+    patterns = [pattern for pattern in patterns if pattern not in found]
+    for pattern, match in zip(patterns, FileSystems.match(patterns), strict=True):
         if not match.metadata_list:
             raise FileNotFoundError(f"No file matches {pattern}.")
         found.update(metadata.path for metadata in match.metadata_list)

@@ -19,7 +19,7 @@ import tensorflow as tf
 from test_bulk_records import assert_equal, make_example
 from toy_export import Offline, export_shared_toy
 
-from keras_attention.export import _bulk_records, bulk
+from keras_attention.export import _bulk_pipeline, _bulk_records, bulk
 from keras_attention.export._digest_manifest import write_manifest
 
 pytest.importorskip("apache_beam", reason="Apache Beam is installed in the environment of .ci/beam")
@@ -134,6 +134,17 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(toy, tmp_path, name):
     assert run(toy, tmp_path / name, tmp_path / "out") == 0
     answers = read_records(tmp_path / "out", "output")
     assert [answers[name, line]["inputs"]["text"] for line in (1, 2)] == ["abc", "hij"]
+
+
+def test_an_existing_file_is_no_pattern(tmp_path):
+    for name in ("a[1].txt", "a1.txt", "b.txt"):
+        (tmp_path / name).touch()
+    base = str(tmp_path)
+    assert _bulk_pipeline.find_files([f"{base}/a[1].txt"]) == (f"{base}/a[1].txt",)
+    found = _bulk_pipeline.find_files([f"{base}/a[1].txt", f"{base}/b*"])
+    assert found == (f"{base}/a[1].txt", f"{base}/b.txt")
+    everything = tuple(f"{base}/{name}" for name in ("a1.txt", "a[1].txt", "b.txt"))
+    assert _bulk_pipeline.find_files([f"{base}/"]) == everything
 
 
 def test_pairs_are_scored(toy, offline, tmp_path):
