@@ -25,6 +25,14 @@ def parse_int(text: str, most: int = MAX_INT) -> int | None:
     return number if number <= most else None
 
 
+def non_negative_int(text: str) -> int:
+    """Returns the 64-bit int from 0 that `text` spells; argparse reports anything else."""
+    number = parse_int(text)
+    if number is None:
+        raise argparse.ArgumentTypeError(f"expected 0 or a positive integer, got {quote(text)}")
+    return number
+
+
 def positive_int(text: str) -> int:
     """Returns the positive 64-bit int that `text` spells; argparse reports anything else."""
     return _positive_int(text, MAX_INT)

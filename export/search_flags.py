@@ -5,7 +5,11 @@ import pathlib
 
 import tensorflow as tf
 
-from keras_attention.export._argparse_types import positive_int, positive_int_up_to
+from keras_attention.export._argparse_types import (
+    non_negative_int,
+    positive_int,
+    positive_int_up_to,
+)
 from keras_attention.export.length_limits import (
     MAX_SOURCE_LENGTH,
     choose_max_length,
@@ -84,7 +88,13 @@ def add_search_flags(parser: argparse.ArgumentParser, *, for_export: bool = True
         "maximum output length in tokens, EOS included (default: twice the longest target of the "
         "training, or 128; at most the positions that the decoder has learned)",
     )
-    add("--min-length", positive_int, "N", "minimum output length in tokens, EOS included", 0)
+    add(
+        "--min-length",
+        non_negative_int,
+        "N",
+        "minimum output length in tokens, EOS included (default: %(default)s)",
+        0,
+    )
     add(
         "--no-repeat-ngram-size",
         positive_int_up_to(MAX_NGRAM_SIZE),
