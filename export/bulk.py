@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from keras_attention import validation
 from keras_attention.export import _bulk_pipeline, _saved_model_file, versions
 from keras_attention.export._argparse_types import positive_int, positive_int_up_to
-from keras_attention.export._bulk_records import list_columns
+from keras_attention.export._bulk_records import has_n_best, list_columns
 from keras_attention.export._digest_manifest import find_manifest_problems
 from keras_attention.export._exception_summary import summarize_error
 from keras_attention.export.atomic_files import create_directory
@@ -72,7 +72,8 @@ def make_job(options: argparse.Namespace) -> _bulk_pipeline.BulkJob:
 
     Raises:
         FileNotFoundError: If there is no exported version, or a pattern matches no file.
-        ValueError: If the version is damaged, or has no signature of this name for lines.
+        ValueError: If the version is damaged, has no signature of this name for lines, or `n_best`
+            is given and the signature returns no n-best.
     """
     version = _find_version(options.export)
     _saved_model_file.read_bytes(version)
@@ -88,6 +89,15 @@ def make_job(options: argparse.Namespace) -> _bulk_pipeline.BulkJob:
         columns = list_columns(signatures[name])
     except ValueError as error:
         raise ValueError(f"{version}: signature {name} does not take lines: {error}.") from None
+    shapes = {
+        key: [dim.size for dim in info.tensor_shape.dim[1:]]
+        for key, info in signatures[name].outputs.items()
+    }
+    if options.n_best is not None and not has_n_best(shapes):
+        raise ValueError(
+            f"--n-best is for signatures that return an n-best. Received: {name}, which returns "
+            f"{', '.join(sorted(shapes))}"
+        )
     return _bulk_pipeline.BulkJob(
         str(version),
         name,
@@ -213,7 +223,7 @@ def _make_parser():
 
     text = "signature, such as greedy, translate_with_alignment or score (default: %(default)s)"
     option("--signature", str, "NAME", "serving_default", text)
-    option("--n-best", positive_int, "N", None, "hypotheses to write (default: all)")
+    option("--n-best", positive_int, "N", None, "hypotheses of an n-best to write (default: all)")
     text = "worker processes on this machine, each with a model of its own (default: %(default)s)"
     option("--processes", positive_int_up_to(MAX_PROCESSES), "N", 1, text)
     text = "threads of TensorFlow in each process (default: number of CPU cores)"

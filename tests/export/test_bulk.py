@@ -184,6 +184,10 @@ def test_of_a_batch_only_the_poisoned_lines_fail(fragile, tmp_path):
             "has no signature best. It has: greedy",
         ),
         (["{toy}", "{in}", "{out}", "--signature", "ids"], "signature ids does not take lines"),
+        (
+            ["{toy}", "{in}", "{out}", "--signature", "greedy", "--n-best", "2"],
+            "--n-best is for signatures that return an n-best. Received: greedy",
+        ),
         (["{toy}", "{in}", "{folder}"], "exists already. Choose another folder"),
         (["{toy}", "{in}", "{in}"], "exists already. Choose another folder"),
         (["{damaged}", "{in}", "{out}"], "damaged is damaged: saved_model.pb"),
