@@ -57,10 +57,11 @@ def create_directory(
 ) -> Iterator[pathlib.Path]:
     """Yields a hidden directory beside `path` and renames it to `path`, which must not exist.
 
-    After an exception the hidden directory is removed. A model server ignores it.
+    After an exception the hidden directory is removed, and so are the parents that the function
+    made, if they are empty. A model server ignores the hidden directory.
 
     Args:
-        path: The directory to create. Its parent must exist.
+        path: The directory to create.
         make_next_path: None, or a function that returns a different path in the same parent,
             called if `path` exists at the time of the rename.
 
@@ -74,7 +75,7 @@ def create_directory(
     path = pathlib.Path(path)
     if make_next_path is None and path.exists():
         raise FileExistsError(f"{path} exists already.")
-    with _make_temporary_folder(path) as temporary_path:
+    with _make_parents(path), _make_temporary_folder(path) as temporary_path:
         yield temporary_path
         for folder, _, names in os.walk(temporary_path):
             for name in names:
@@ -133,6 +134,20 @@ def remove_abandoned_parts(directory: str | os.PathLike[str]) -> None:
                 shutil.rmtree(part, ignore_errors=True)
             finally:
                 os.close(lock)
+
+
+@contextlib.contextmanager
+def _make_parents(path):
+    """Makes the missing parents of `path`; after an exception it removes those that are empty."""
+    missing = [folder for folder in path.parents if not folder.exists()]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):  # one holds something else by now
+            for folder in missing:
+                folder.rmdir()
+        raise
 
 
 @contextlib.contextmanager

@@ -139,7 +139,6 @@ def create_output(path: str) -> Iterator[str]:
     path = pathlib.Path(path).absolute()
     if path.exists():
         raise FileExistsError(f"{path} exists already. Choose another folder.")
-    path.parent.mkdir(parents=True, exist_ok=True)
     with create_directory(path) as folder:
         yield str(folder)
 

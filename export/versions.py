@@ -25,7 +25,7 @@ def find_versions(base: str | os.PathLike[str]) -> dict[int, pathlib.Path]:
 
 
 def make_version_path(base: str | os.PathLike[str], version: int | None = None) -> pathlib.Path:
-    """Returns the path of a new version; creates `base` if it does not exist.
+    """Returns the path of a new version.
 
     Args:
         base: The model's base directory.
@@ -54,5 +54,4 @@ def make_version_path(base: str | os.PathLike[str], version: int | None = None) 
         if following <= MAX_VERSION:
             another += f", or none for the next one, {following}"
         raise FileExistsError(f"{existing[version]} exists already. Choose {another}.")
-    base.mkdir(parents=True, exist_ok=True)
     return base / str(version)

@@ -192,7 +192,7 @@ def test_of_a_batch_only_the_poisoned_lines_fail(fragile, tmp_path):
         (["{toy}", "{in}", "{in}"], "exists already. Choose another folder"),
         (["{damaged}", "{in}", "{out}"], "damaged is damaged: saved_model.pb"),
         (["{toy}", "{cut}", "{out}"], "cut.txt.gz is damaged: Compressed file ended"),
-        (["{toy}", "{in}", "{cut}", "{out}", "--", "--runner", "NoRunner"], "NoRunner"),
+        (["{toy}", "{in}", "{cut}", "{out}/deep", "--", "--runner", "NoRunner"], "NoRunner"),
         (["{toy}", "{record}", "{out}"], "cut.tfrecord is damaged: truncated record"),
     ],
 )

@@ -121,6 +121,17 @@ def test_what_a_server_cannot_run_is_refused(pieces, tmp_path, quick, monkeypatc
     assert os.listdir(tmp_path) == []
 
 
+def test_a_first_export_that_fails_leaves_no_base_directory(pieces, tmp_path, quick, monkeypatch):
+    monkeypatch.setattr(_version_writer, "validate_export", lambda path: ["op PyFunc calls Python"])
+    with pytest.raises(ValueError, match="PyFunc"):
+        export(pieces, tmp_path / "deep" / "base")
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "base").mkdir()
+    with pytest.raises(ValueError, match="PyFunc"):
+        export(pieces, tmp_path / "base")
+    assert os.listdir(tmp_path) == ["base"]  # it was there before
+
+
 def test_a_version_whose_warm_up_fails_never_appears(pieces, tmp_path, quick, monkeypatch):
     def fail(path, requests):
         assert requests and not (tmp_path / "1").exists()

@@ -60,6 +60,14 @@ def test_a_failed_directory_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+def test_a_failed_directory_leaves_no_empty_parents(tmp_path):
+    path = tmp_path / "deep" / "base" / "7"
+    with pytest.raises(KeyboardInterrupt), atomic_files.create_directory(path):
+        (tmp_path / "deep" / "mine").touch()
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path / "deep") == ["mine"]
+
+
 def test_a_directory_that_exists_or_appears_meanwhile_is_not_touched(tmp_path):
     (tmp_path / "7").mkdir()
     with (
