@@ -215,6 +215,18 @@ _TABLE = (
         "WER 21.69, PER 5.04 (LSTM, global attention: Toshniwal & Livescu 2016)",
     ),
     Experiment(
+        "cmudict-luong-bidirectional",
+        "CMUdict, letters to phonemes",
+        "luong",
+        f"{CMUDICT} --scorer dot --bidirectional --units 512 --embedding-dim 128 --dropout 0.4"
+        " --batch-size 256 --label-smoothing 0.1 --learning-rate 0.002 --ema-decay 0.999"
+        " --epochs 24 --decay-epochs 14",
+        f"{CMUDICT_TEST} --length-penalty average",
+        180,
+        (Goal("wer", at_most=21.7), Goal("per", at_most=5.0)),
+        "WER 21.69, PER 5.04 (bidirectional LSTM, global attention: Toshniwal & Livescu 2016)",
+    ),
+    Experiment(
         "cmudict-rnnsearch",
         "CMUdict, letters to phonemes",
         "rnnsearch",
