@@ -1,14 +1,20 @@
 """Checks of numbers, choices, shapes, masks and ids."""
 
 import numbers
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TypeVar
 
 import keras
 import numpy as np
 
 from keras_attention._utils.shapes import broadcast_mask
-from keras_attention._utils.tensor_types import OutputShape, Shape, Structure, TensorLike
+from keras_attention._utils.tensor_types import (
+    LayerOptions,
+    OutputShape,
+    Shape,
+    Structure,
+    TensorLike,
+)
 
 Choice = TypeVar("Choice", str, bool | str, str | None)
 
@@ -214,12 +220,12 @@ def resolve_mask(
     return next((mask for mask in checked if mask is not None), None)
 
 
-def refuse_arguments(owner: str, options: Mapping[str, object], *names: str) -> None:
+def refuse_arguments(owner: str, options: LayerOptions, *names: str) -> None:
     """Raises if `options`, passed on to a base class, have an argument that `owner` has not."""
     for name in names:
         if name in options:
             raise ValueError(
-                f"{owner} has no argument `{name}`. Received: {name}={options[name]!r}"
+                f"{owner} has no argument `{name}`. Received: {name}={options.get(name)!r}"
             )
 
 
