@@ -164,7 +164,7 @@ class Windows:
             source = self.gather_keys(ops.broadcast_to(request.source_mask, (batch, keys)))
             mask = ops.logical_and(mask, source[:, None, :])
         if request.query_mask is not None:
-            valid = self.split_queries(ops.broadcast_to(request.query_mask, (batch, queries)))
+            valid = self.split_queries(request.query_mask)
             mask = ops.logical_and(mask, valid[:, :, None])
         if request.attention_mask is not None:
             pairs = ops.broadcast_to(request.attention_mask, (batch, queries, keys))

@@ -13,7 +13,7 @@ from keras import ops
 from keras_attention import normalizers, validation
 from keras_attention._utils.base_layer import Layer, bind_call, select_outputs
 from keras_attention._utils.dtypes import wide_dtype
-from keras_attention._utils.shapes import broadcast_mask, get_shape
+from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
     LayerOptions,
@@ -174,7 +174,7 @@ class AttentionMechanism(Layer):
     def _mask_source(self, value, key, value_mask, key_mask):
         """Returns value and key in the compute dtype with 0 at padding, and the mask."""
         check_ready(self, value)
-        mask = broadcast_mask(self._source_mask(value.shape, value_mask, key_mask), value)
+        mask = self._source_mask(value, value_mask, key_mask)
         same = key is None or key is value
         value = ops.cast(value, self.compute_dtype)
         key = value if same else ops.cast(key, self.compute_dtype)
@@ -379,12 +379,12 @@ class AttentionMechanism(Layer):
         validation.check_same_size(owner, 1, hint, value=value_shape, key=key_shape)
         validation.check_same_size(owner, 0, query=query_shape, value=value_shape)
 
-    def _source_mask(self, value_shape, value_mask, key_mask):
+    def _source_mask(self, value, value_mask, key_mask):
         """Returns the combined masks of the source, boolean `(batch, key)`, or None."""
-        owner, shape = type(self).__name__, tuple(value_shape[:2])
+        owner = type(self).__name__
         return combine_masks(
-            validation.convert_mask(owner, "value_mask", value_mask, shape, "(batch, key)"),
-            validation.convert_mask(owner, "key_mask", key_mask, shape, "(batch, key)"),
+            validation.fit_mask(owner, "value_mask", value_mask, value, "(batch, key)"),
+            validation.fit_mask(owner, "key_mask", key_mask, value, "(batch, key)"),
         )
 
     def check_attention_mask(
@@ -460,7 +460,7 @@ class AttentionMechanism(Layer):
         query, value, key = call.query, call.value, call.value if call.key is None else call.key
         shape = self.compute_output_shape(query.shape, value.shape, key.shape)
         self._query_masks(query, value, call.query_mask, call.attention_mask, call.use_causal_mask)
-        self._source_mask(value.shape, call.value_mask, call.key_mask)
+        self._source_mask(value, call.value_mask, call.key_mask)
         self._check_bias(query, value.shape[1], call.attention_bias)
         self._check_previous_weights(query, key, call.previous_weights)
         rows = tuple(query.shape)[:-1]

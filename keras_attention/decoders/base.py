@@ -19,7 +19,6 @@ from keras import ops
 from keras_attention import validation
 from keras_attention._utils.base_layer import Layer, bind_call, select_outputs
 from keras_attention._utils.flat_beams import gather_beams
-from keras_attention._utils.shapes import broadcast_mask
 from keras_attention._utils.subclass_hooks import check_hooks, name_missing
 from keras_attention._utils.tensor_types import (
     Config,
@@ -218,8 +217,8 @@ class Decoder(Layer):
         validation.check_rank(
             owner, "encoder_outputs", encoder_outputs, (3,), "(batch, source, dim)"
         )
-        memory_mask = self._check_memory_mask(encoder_outputs, memory_mask)
-        return self.prepare_memory(encoder_outputs, broadcast_mask(memory_mask, encoder_outputs))
+        memory_mask = self._fit_memory_mask(encoder_outputs, memory_mask)
+        return self.prepare_memory(encoder_outputs, memory_mask)
 
     def start(
         self, memory: TensorDict, initial_state: Structure = None, max_length: int | None = None
@@ -283,7 +282,6 @@ class Decoder(Layer):
     ) -> Outputs:
         mask = encoder_outputs_mask if memory_mask is None else memory_mask
         mask = self._check_call(target_ids, encoder_outputs, initial_state, mask)
-        mask = broadcast_mask(mask, encoder_outputs)
         given = (target_ids, encoder_outputs, initial_state, mask, training)
         logits, weights, auxiliary_outputs = self.decode_sequence(*given, return_attention_scores)
         weights = ops.cast(weights, "float32") if return_attention_scores else None
@@ -298,7 +296,7 @@ class Decoder(Layer):
         self.check_shapes(target_ids.shape, encoder_outputs.shape)
         owner, size = type(self).__name__, self.vocabulary_size
         validation.check_ids_in_vocabulary(owner, "target_ids", target_ids, size)
-        memory_mask = self._check_memory_mask(encoder_outputs, memory_mask)
+        memory_mask = self._fit_memory_mask(encoder_outputs, memory_mask)
         self.check_initial_state(initial_state)
         return memory_mask
 
@@ -319,11 +317,11 @@ class Decoder(Layer):
                 f"{self.memory_dim}. Received: encoder_outputs.shape={tuple(shape)}"
             )
 
-    def _check_memory_mask(self, encoder_outputs, mask):
+    def _fit_memory_mask(self, encoder_outputs, mask):
         """Returns the mask of the memory as booleans, after checking the memory."""
-        owner, shape = type(self).__name__, tuple(encoder_outputs.shape)
-        self._check_memory_width(shape)
-        return validation.convert_mask(owner, "memory_mask", mask, shape[:2], "(batch, source)")
+        owner = type(self).__name__
+        self._check_memory_width(encoder_outputs.shape)
+        return validation.fit_mask(owner, "memory_mask", mask, encoder_outputs, "(batch, source)")
 
     def compute_mask(self, target_ids: Tensor, previous_mask: Mask = None) -> Mask:
         return None
