@@ -172,6 +172,20 @@ class CellAdapter:
                         f"Received: cell.{name}={rate}"
                     )
 
+    def offer_dropout_masks(self, wrapper, select_inputs=lambda inputs: inputs):
+        """Lets `AttentionRNN` sample the masks of the cell before its loop, if it has any.
+
+        Args:
+            wrapper: The cell around this one, which gets the methods of Keras' cells.
+            select_inputs: Callable from the inputs of the wrapper to those of the cell.
+        """
+        cell = self.cell
+        if hasattr(cell, "get_dropout_mask"):
+            wrapper.get_dropout_mask = lambda inputs: cell.get_dropout_mask(select_inputs(inputs))
+            wrapper.get_recurrent_dropout_mask = cell.get_recurrent_dropout_mask
+            wrapper.reset_dropout_mask = cell.reset_dropout_mask
+            wrapper.reset_recurrent_dropout_mask = cell.reset_recurrent_dropout_mask
+
     @contextlib.contextmanager
     def dropout_masks(self, rows, input_dim, training):
         """Context manager: samples the dropout masks of Keras' cells, and drops them on exit."""

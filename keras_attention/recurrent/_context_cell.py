@@ -51,8 +51,7 @@ class ContextCell(Cell):
         self.cell = self.adapter.cell
         self.state_size = self.adapter.state_size
         self.output_size = self.adapter.output_dim
-        if hasattr(self.cell, "get_dropout_mask"):
-            self._offer_dropout_masks()
+        self.adapter.offer_dropout_masks(self, self.cell_inputs)
 
     def check_inputs(self, inputs_shape: Shape) -> None:
         validation.check_axes(type(self).__name__, "inputs", inputs_shape, "(batch, input_dim)")
@@ -91,13 +90,6 @@ class ContextCell(Cell):
     ) -> tuple[TensorLike, Sequence[TensorLike]]:
         """Returns output and states of the step."""
         return output, states
-
-    def _offer_dropout_masks(self):
-        """Lets `AttentionRNN` sample the dropout masks of the wrapped cell before its loop."""
-        self.get_dropout_mask = lambda inputs: self.cell.get_dropout_mask(self.cell_inputs(inputs))
-        self.get_recurrent_dropout_mask = self.cell.get_recurrent_dropout_mask
-        self.reset_dropout_mask = self.cell.reset_dropout_mask
-        self.reset_recurrent_dropout_mask = self.cell.reset_recurrent_dropout_mask
 
     def get_initial_state(self, batch_size: Size | None = None) -> list[Tensor]:
         states = self.cell.get_initial_state(batch_size=batch_size)

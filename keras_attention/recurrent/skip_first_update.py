@@ -60,17 +60,9 @@ class SkipFirstUpdate(Cell):
         self.cell: keras.layers.Layer = self.adapter.cell
         self.state_size: list[int] = [*self.adapter.state_size, 1]
         self.output_size: int = self.adapter.output_dim
-        if hasattr(self.cell, "get_dropout_mask"):
-            self._offer_dropout_masks()
+        self.adapter.offer_dropout_masks(self)
         if self.adapter.has_projection:
             self.project, self.update = self.cell.project, self._update
-
-    def _offer_dropout_masks(self):
-        """Lets `AttentionRNN` sample the dropout masks of the wrapped cell before its loop."""
-        self.get_dropout_mask = self.cell.get_dropout_mask
-        self.get_recurrent_dropout_mask = self.cell.get_recurrent_dropout_mask
-        self.reset_dropout_mask = self.cell.reset_dropout_mask
-        self.reset_recurrent_dropout_mask = self.cell.reset_recurrent_dropout_mask
 
     @property
     def kernel(self) -> keras.Variable:
