@@ -219,7 +219,7 @@ class ScheduledSampling(Layer):
             target_ids = self._mix_ids(target_ids, teacher_forcing_rate, state, memory)
         options = _collect_arguments(
             initial_state,
-            mask if self._takes_mask else memory_mask,  # else Keras passes one that is attached
+            self._choose_mask(memory_mask, encoder_outputs_mask),
             return_attention_scores,
             return_auxiliary_outputs,
         )
@@ -228,6 +228,11 @@ class ScheduledSampling(Layer):
         if self._takes_training:
             options["training"] = training
         return self.decoder(target_ids, encoder_outputs, **options)
+
+    def _choose_mask(self, memory_mask, encoder_outputs_mask):
+        """Returns the mask to pass on: not every decoder takes one beside that of the tensor."""
+        use_other = memory_mask is None and self._takes_mask
+        return encoder_outputs_mask if use_other else memory_mask
 
     def _teacher_forcing_rate(self):
         """Returns the current probability with which a position gets its true token."""
@@ -271,12 +276,9 @@ class ScheduledSampling(Layer):
 
     def compute_output_spec(self, *args: Structure, **kwargs: Structure) -> Spec:
         call = bind_call(self, args, kwargs)
-        mask = call.memory_mask
-        if mask is None and self._takes_mask:
-            mask = call.encoder_outputs_mask
         options = _collect_arguments(
             call.initial_state,
-            mask,
+            self._choose_mask(call.memory_mask, call.encoder_outputs_mask),
             call.return_attention_scores,
             call.return_auxiliary_outputs,
         )

@@ -13,8 +13,9 @@ class FieldError extends Error {
 
 /** Returns a field for an input: `{element, name, read(count)}`.
  *
- * Texts are lines; phrases and further sources that are missing are "". A number holds for every text, where the signature has texts. Anything else is
- * written as JSON. `kept` are the values of earlier fields by name, which the field begins with. */
+ * Texts are lines; phrases and further sources that are missing are "". A number holds for every text,
+ * where the signature has texts. Anything else is written as JSON. `kept` are the values of earlier
+ * fields by name, which the field begins with. */
 function makeField({ name, dtype, shape }, hasTexts, kept, onInput) {
   const isText = dtype === "string" && shape.length === 1;
   const isNumber = !isText && dtype !== "string" && hasTexts && shape.length === 1;
