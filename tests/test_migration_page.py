@@ -1,5 +1,6 @@
 """The page on TensorFlow Addons runs, and arrays carried over give the numbers of its formulas."""
 
+import inspect
 import pathlib
 import re
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from tf_or_skip import tf
 
+import keras_attention
 from keras_attention import AttentionRNN, BahdanauAttention
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "migration.md"
@@ -72,3 +74,30 @@ def test_luong_in_an_attention_wrapper(page):
         attention = np.concatenate([output, context], -1) @ mixing
         expected.append(attention)
     np.testing.assert_allclose(rnn(inputs, memory), np.stack(expected, 1), rtol=1e-4, atol=1e-5)
+
+
+def test_an_attention_wrapper_without_an_attention_layer(page):
+    """The context of one step, zeros at first, is fed to the next; it or the cell's output leaves."""
+    inputs, memory, kernel = draw((2, 3, 4), (2, 7, 5), (5, 6))
+    cell, mechanism = keras.layers.GRUCell(6), page["Attention"](page["GeneralScorer"]())
+    rnn = AttentionRNN(cell, mechanism, input_feeding=True, attentional_units=0)
+    rnn.build(inputs.shape, memory.shape)
+    page["carry_luong"](rnn.attention, kernel)
+    context, state, expected = np.zeros((2, 5), "float32"), np.zeros((2, 6), "float32"), []
+    for time in range(3):
+        output, (state,) = cell(np.concatenate([inputs[:, time], context], -1), [state])
+        scores = np.einsum("bd,bkd->bk", output, memory @ kernel)
+        context = np.einsum("bk,bkd->bd", softmax(scores), memory)
+        expected.append((output, context))
+    found = rnn(inputs, memory, return_context=True)
+    for ours, theirs in zip(found, zip(*expected, strict=True), strict=True):
+        np.testing.assert_allclose(ours, np.stack(theirs, 1), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("search", ["greedy_search", "sample_search", "beam_search"])
+def test_rows_name_every_argument_that_a_search_requires(search):
+    (call,) = re.findall(rf"`{search}\((.*?)\)`", PAGE.read_text())
+    parameters = inspect.signature(getattr(keras_attention, search)).parameters.values()
+    named = {one.name for one in parameters if one.kind is one.KEYWORD_ONLY}
+    required = {one.name for one in parameters if one.name in named and one.default is one.empty}
+    assert required <= set(re.findall(r"(\w+)=", call)) and required

@@ -8,7 +8,7 @@ first:
     strength   1                       softplus
     gate       1                       sigmoid
     sharpening 1                       1 + softplus
-    shift      `shift.size`            see `shifts`
+    shift      `shift.size`            see `shift_types`
     erase      word_size per write head sigmoid
     addition   word_size per write head as the key
 

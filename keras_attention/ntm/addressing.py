@@ -8,7 +8,7 @@
 
 Code name -> paper name: `key` -> k_t, `strength` -> beta_t, `gate` -> g_t, `shift` -> s_t,
 `sharpening` -> gamma_t, `memory` -> M_t, `previous` -> w_{t-1}. The paper gives the shift in two
-forms, a softmax over integer shifts and one scalar between two of them; see `shifts`.
+forms, a softmax over integer shifts and one scalar between two of them; see `shift_types`.
 
 Every function takes all heads at once, `(batch, heads, ...)`, and computes in at least float32.
 """

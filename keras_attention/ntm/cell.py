@@ -4,7 +4,7 @@
     u_t      = [x_t; r_{t-1} of every read head]      controller -> h_t
     row_t    = W_head h_t + b_head                    head parameters, see `_heads`
     w_t      = address(row_t, M_{t-1}, w_{t-1})       see `addressing`
-    M_t, r_t = write, then read                       see `access`
+    M_t, r_t = write, then read                       see `memory_access`
     y_t      = sigmoid(W_out [h_t; r_t] + b_out)
 
 All heads address the memory of the previous step. By default the write heads then write, and the
