@@ -77,7 +77,7 @@ def test_luong_in_an_attention_wrapper(page):
 
 
 def test_an_attention_wrapper_without_an_attention_layer(page):
-    """The context of one step, zeros at first, is fed to the next; it or the cell's output leaves."""
+    """The context of a step, zeros at first, is fed to the next; it or the output leaves."""
     inputs, memory, kernel = draw((2, 3, 4), (2, 7, 5), (5, 6))
     cell, mechanism = keras.layers.GRUCell(6), page["Attention"](page["GeneralScorer"]())
     rnn = AttentionRNN(cell, mechanism, input_feeding=True, attentional_units=0)
