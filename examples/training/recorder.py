@@ -70,6 +70,9 @@ class RunRecorder(keras.callbacks.Callback):
             wanted = settings.stop_at_metric
             if value >= wanted if is_larger else value <= wanted:
                 return "stop_at_metric"
+        minutes = settings.max_minutes
+        if minutes is not None and self.rows[-1]["seconds"] >= 60 * minutes:
+            return "max_minutes"
         waited = self.rows[-1]["epoch"] - self.best["epoch"]
         if settings.patience is not None and waited >= settings.patience:
             return "patience"
@@ -82,20 +85,16 @@ class RunRecorder(keras.callbacks.Callback):
         self._began, self._is_first = time.monotonic(), True
 
     def on_epoch_begin(self, epoch, logs=None):
-        if self._is_first:  # a row may be newer than the backup
-            self.rows = [row for row in self.rows if row["epoch"] <= epoch]
+        if self._is_first:  # a row may be newer than the backup, or of an epoch cut short
             self._seconds_before = self.rows[-1]["seconds"] if self.rows else 0.0
+            self.rows = [row for row in self.rows if row["epoch"] <= epoch]
             self._is_first = False
             if epoch:
                 print(f"Resumed in epoch {epoch + 1}.")
 
     def on_train_batch_end(self, batch, logs=None):
         if not math.isfinite(logs["loss"]):
-            raise TrainingDiverged(
-                f"The training diverged at step {_read(self.model.optimizer.iterations):.0f}: loss "
-                f"{logs['loss']}. The backup in the run's folder is from before that. Lower the "
-                "learning rate, warm up longer or clip harder (--clip-norm)."
-            )
+            self._raise_diverged("loss", logs["loss"])
         minutes = self.settings.max_minutes
         if minutes is None or (self.workers.count > 1 and batch % STEPS_BETWEEN_MESSAGES):
             return
@@ -103,7 +102,16 @@ class RunRecorder(keras.callbacks.Callback):
             self.reason = "max_minutes"
             self.model.stop_training = True
 
+    def _raise_diverged(self, name, loss):
+        raise TrainingDiverged(
+            f"The training diverged at step {_read(self.model.optimizer.iterations):.0f}: {name} "
+            f"{loss}. The backup in the run's folder is from before that. Lower the "
+            "learning rate, warm up longer or clip harder (--clip-norm)."
+        )
+
     def on_epoch_end(self, epoch, logs=None):
+        if math.isnan(logs.get("val_loss", 0.0)):  # the last update spoiled the weights
+            self._raise_diverged("validation loss", logs["val_loss"])
         with self._use_average():
             self._record(epoch, logs)
             if self.workers.is_chief and self.best is self.rows[-1]:

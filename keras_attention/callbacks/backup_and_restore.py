@@ -2,10 +2,12 @@
 
 import contextlib
 import json
+import math
 import os
 import pathlib
 import time
 import warnings
+import weakref
 from collections.abc import Mapping, Sequence
 
 import keras
@@ -23,6 +25,11 @@ _AFTER_EPOCH = "after the epoch"
 #: What `EarlyStopping`, `ReduceLROnPlateau` and `ModelCheckpoint` count from epoch to epoch.
 _COUNTS = ("best", "best_epoch", "wait", "cooldown_counter")
 
+#: The learning rate of an optimizer before its first training here; callbacks may change it.
+_FIRST_RATES: weakref.WeakKeyDictionary[keras.optimizers.Optimizer, float] = (
+    weakref.WeakKeyDictionary()
+)
+
 
 class BackupAndRestore(keras.callbacks.Callback):
     """Resumes a killed `model.fit` bit for bit, from the batch of its last backup.
@@ -34,7 +41,9 @@ class BackupAndRestore(keras.callbacks.Callback):
     optimizer with its iterations and moving averages, the metrics, and the position in `data`.
     `keras.callbacks.BackupAndRestore` keeps no seeds and no position in an epoch.
 
-    Use it as the last of the callbacks. After a `fit` that ends, the backup is deleted.
+    Use it as the last of the callbacks. After a `fit` that ends, the backup is deleted. A `fit`
+    that another callback stops inside an epoch, such as one for a signal or a time limit, leaves
+    a backup of that batch, or the last one if its loss is NaN or infinite.
 
     Without `data`, backups are made at the ends of epochs and know nothing of the data. The
     resumed training is then the same only if the order of the data does not depend on the epochs
@@ -120,7 +129,9 @@ class BackupAndRestore(keras.callbacks.Callback):
                 f"`keras_attention.data.ResumableData`. Received: data={data!r}"
             )
         if save_freq not in ("epoch", None):
-            validation.check_positive_int(owner, "save_freq", save_freq, 'Or pass "epoch".')
+            save_freq = validation.check_positive_int(
+                owner, "save_freq", save_freq, 'Or pass "epoch".'
+            )
         if save_seconds is not None:
             validation.check_number_in_range(owner, "save_seconds", save_seconds, 0.0)
         if data is None and (save_freq not in ("epoch", None) or save_seconds is not None):
@@ -164,7 +175,7 @@ class BackupAndRestore(keras.callbacks.Callback):
         self._history: list[tuple[int, dict[str, float]]] = []
         self._restored_metrics = None
         self._restored_position = None
-        self._saved_at = time.monotonic()
+        self._saved_at, self._is_cut = time.monotonic(), False
         if self._path.exists():
             self._restore()
 
@@ -203,22 +214,25 @@ class BackupAndRestore(keras.callbacks.Callback):
             if not _on_tensorflow():  # Keras finds no more batches, but expected a whole epoch
                 self._open_contexts.enter_context(warnings.catch_warnings())
                 warnings.filterwarnings("ignore", "Your input ran out of data")
+        self._total = self.params["steps"] if self.data is None else self.data.batches_per_epoch
         self._epoch, self._num_done = epoch, self._offset
         if self.data is not None:
             self.data.seek(epoch, self._offset)
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
+        before, self._num_done = self._num_done, self._offset + batch + 1
+        if self._total is not None:  # `steps_per_execution` may count more batches than there are
+            self._num_done = min(self._num_done, self._total)
         if self.data is None:
             return
-        before, self._num_done = self._num_done, self._offset + batch + 1
-        if self._num_done >= self.data.batches_per_epoch:
+        if self._num_done == self._total:
             # Keras may begin to read the next epoch before it calls `on_epoch_begin`.
             self.data.seek(self._epoch + 1, 0)
             if self._offset and _on_tensorflow() and not self.model.stop_training:
                 # Another step would fail for want of a batch, but not before it has updated what
                 # does not depend on it: seeds, iterations. `on_epoch_end` takes this back.
                 self.model.stop_training = _AFTER_EPOCH
-        elif self._is_due(before):
+        elif _is_finite(logs) if self.model.stop_training else self._is_due(before):
             self._write(self._epoch, self._num_done)
 
     def _is_due(self, before):
@@ -236,7 +250,10 @@ class BackupAndRestore(keras.callbacks.Callback):
             self._check_num_batches(self._num_done)
         values = {name: np.asarray(value).tolist() for name, value in (logs or {}).items()}
         self._history.append((epoch, values))
-        self._write(epoch + 1, 0)
+        is_stopped = bool(self.model.stop_training)
+        self._is_cut = is_stopped and self._total is not None and self._num_done < self._total
+        if not self._is_cut and (_is_finite(logs) or not is_stopped):
+            self._write(epoch + 1, 0)
 
     def on_train_end(self, logs: Logs = None) -> None:
         self.model._initial_epoch = None
@@ -245,7 +262,7 @@ class BackupAndRestore(keras.callbacks.Callback):
         history.on_train_begin()
         for epoch, epoch_logs in self._history:
             history.on_epoch_end(epoch, epoch_logs)
-        if self.delete_checkpoint and self.save_freq is not None:
+        if self.delete_checkpoint and self.save_freq is not None and not self._is_cut:
             self._path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # there is something else in it
                 self.backup_dir.rmdir()
@@ -271,16 +288,14 @@ class BackupAndRestore(keras.callbacks.Callback):
     def _describe_setup(self):
         """Returns what a resumption must have in common with the training it resumes."""
         model, data = self.model, self.data
+        optimizer = _describe_optimizer(model.optimizer)
         setup = {
             "backend": keras.backend.backend(),
             "dtype_policy": [
                 f"{type(layer).__name__} {layer.dtype_policy.name}"
                 for layer in (model, *model.layers)
             ],
-            "optimizer": {
-                "class_name": type(model.optimizer).__name__,
-                **model.optimizer.get_config(),
-            },
+            "optimizer": {"class_name": type(model.optimizer).__name__, **optimizer},
             "data": None,
             "callbacks": [type(callback).__name__ for callback in self.callbacks],
         }
@@ -296,10 +311,28 @@ class BackupAndRestore(keras.callbacks.Callback):
         return json.loads(json.dumps(setup, default=str))
 
 
+def _describe_optimizer(optimizer) -> dict[str, object]:
+    """Returns the config of an optimizer with the learning rate that it began with."""
+    config = optimizer.get_config()
+    if isinstance(config.get("learning_rate"), float):  # as it is now
+        config["learning_rate"] = _FIRST_RATES.setdefault(optimizer, config["learning_rate"])
+    if "inner_optimizer" in config:
+        inner = optimizer.inner_optimizer
+        config["inner_optimizer"] = {
+            **config["inner_optimizer"],
+            "config": _describe_optimizer(inner),
+        }
+    return config
+
+
 def _read_counts(callback) -> dict[str, float | None]:
     """Returns what a callback counts, as JSON can hold it."""
     counts = {name: getattr(callback, name) for name in _COUNTS if hasattr(callback, name)}
     return {k: None if v is None else np.asarray(v).item() for k, v in counts.items()}
+
+
+def _is_finite(logs) -> bool:
+    return math.isfinite((logs or {}).get("loss", 0.0))
 
 
 def _on_tensorflow() -> bool:

@@ -227,6 +227,82 @@ def test_callbacks_that_are_named_count_on(trainer, tmp_path):
         run(trainer.resume, "other")
 
 
+class StopPolitely(keras.callbacks.Callback):
+    """Asks `fit` to stop after update number `step`, as a time limit does."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.step = step
+
+    def on_train_batch_end(self, batch, logs=None):
+        if int(self.model.optimizer.iterations) == self.step:
+            self.model.stop_training = True
+
+
+@pytest.mark.parametrize("save_freq", ["epoch", 2])
+@pytest.mark.parametrize("step", [BATCHES + 3, 2 * BATCHES])
+def test_a_fit_that_is_stopped_inside_an_epoch_goes_on_there(
+    save_freq, step, trainer, train_at_once, tmp_path
+):
+    options = {"save_freq": save_freq, "delete_checkpoint": False}
+    _, history = trainer.train(tmp_path, callbacks=[StopPolitely(step)], **options)
+    assert history["epoch"] == [0, 1]
+    assert_same(trainer.resume(tmp_path, **options), train_at_once("arrays"))
+
+
+def test_a_backup_of_a_fit_stopped_inside_an_epoch_is_not_deleted(trainer, train_at_once, tmp_path):
+    trainer.train(tmp_path / "backup", callbacks=[StopPolitely(BATCHES + 3)])
+    assert_same(trainer.resume(tmp_path / "backup"), train_at_once("arrays"))
+    assert not (tmp_path / "backup").exists()
+
+
+@pytest.mark.parametrize("step", [BATCHES + 3, 2 * BATCHES])
+def test_a_loss_of_nan_replaces_no_backup(step, trainer, tmp_path):
+    class Spoil(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            if int(self.model.optimizer.iterations) == step - 1:
+                self.model.layers[1].bias.assign(np.full(11, np.nan))
+
+    stop = [Spoil(), keras.callbacks.TerminateOnNaN()]
+    trainer.train(tmp_path, callbacks=stop, save_freq="epoch", delete_checkpoint=False)
+    record, arrays = read_backup(tmp_path / "training.backup")
+    assert (record["epoch"], record["batch"]) == (1, 0)
+    assert all(np.isfinite(array).all() for array in arrays["model"])
+
+
+def test_steps_per_execution_may_leave_a_rest(tmp_path):
+    def fit(epochs):
+        keras.utils.set_random_seed(2)
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        model.compile("sgd", "mse", steps_per_execution=2)
+        data = ResumableArrays(training.X[:10, :2], training.X[:10, 0], batch_size=2)
+        backup = BackupAndRestore(tmp_path, data, delete_checkpoint=False)
+        model.fit(data.dataset, epochs=epochs, shuffle=False, verbose=0, callbacks=[backup])
+        return int(model.optimizer.iterations)
+
+    assert [fit(1), fit(2)] == [5, 10]
+
+
+def test_a_callback_may_have_changed_the_learning_rate(tmp_path):
+    keras.utils.set_random_seed(2)
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(0.01), "mse")
+    rate = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
+
+    def fit(epochs):
+        data = ResumableArrays(training.X[:, :2], training.X[:, 0], batch_size=7)
+        backup = BackupAndRestore(tmp_path, data, np.int64(2), delete_checkpoint=False)
+        model.fit(
+            data.dataset, epochs=epochs, shuffle=False, verbose=0, callbacks=[rate, backup]
+        )
+        return float(keras.ops.convert_to_numpy(model.optimizer.learning_rate))
+
+    assert [fit(1), fit(3)] == pytest.approx([0.005, 0.00125])
+    model.compile(keras.optimizers.SGD(0.02), "mse")
+    with pytest.raises(ValueError, match=r"optimizer.learning_rate=0.0[12].*in the backup 0.0[01]"):
+        fit(4)
+
+
 @pytest.mark.thorough
 def test_early_stopping_ends_a_resumed_epoch(trainer, tmp_path):
     stop = keras.callbacks.EarlyStopping("loss", patience=1, min_delta=100.0)

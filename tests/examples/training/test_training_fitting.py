@@ -160,8 +160,7 @@ def test_why_a_training_ends(tmp_path, settings, values, reason, epochs):
     result = train(plan, tmp_path)
     assert (result.reason, len(result.history)) == (reason, epochs)
     plan, _ = make_plan(tmp_path, measures=measures, **{"epochs": 9, "monitor": "wer"} | settings)
-    if reason != "max_minutes":
-        assert train(plan, tmp_path).history == result.history, "what is over trains no more"
+    assert train(plan, tmp_path).history == result.history, "what is over trains no more"
 
 
 def test_a_finished_training_can_be_made_longer(tmp_path):
@@ -190,6 +189,33 @@ def test_a_loss_that_is_no_number_ends_the_training_and_keeps_the_backup(tmp_pat
     with pytest.raises(TrainingDiverged, match=r"diverged at step 4: loss nan.*--clip-norm"):
         train(make(2), tmp_path)
     assert (tmp_path / BACKUP / "training.backup").read_bytes() == before
+
+
+def test_a_validation_loss_that_is_no_number_ends_the_training(tmp_path):
+    def make(callbacks):
+        return make_plan(tmp_path, callbacks, epochs=2, checkpoint_seconds=1e6)[0]
+
+    class Spoil(keras.callbacks.Callback):
+        """Makes a weight no number after the last update of the second epoch."""
+
+        def on_train_batch_end(self, batch, logs=None):
+            if int(self.model.optimizer.iterations) == 2 * batches_per_epoch:
+                weight = self.model.trainable_variables[0]
+                weight.assign(np.full(weight.shape, np.nan))
+
+    batches_per_epoch = make(()).batches.batches_per_epoch()
+    with pytest.raises(TrainingDiverged, match="validation loss nan"):
+        train(make((Spoil(),)), tmp_path)
+    assert len(train(make(()), tmp_path).history) == 2
+
+
+def test_a_training_cut_short_by_its_minutes_goes_on_to_the_same_numbers(tmp_path):
+    expected = train(make_plan(tmp_path / "whole")[0], tmp_path / "whole")
+    cut = train(make_plan(tmp_path / "cut", max_minutes=0.0)[0], tmp_path / "cut")
+    assert (cut.history[-1]["steps"], cut.reason) == (1, "max_minutes")
+    result = train(make_plan(tmp_path / "cut")[0], tmp_path / "cut")
+    assert without_times(result.history) == without_times(expected.history)
+    assert result.history[0]["seconds"] > cut.history[-1]["seconds"]
 
 
 def test_a_monitor_that_nothing_measures_is_refused(tmp_path):
