@@ -98,13 +98,17 @@ def make_trainer(
 
     So the model is saved without its optimizer and without the loss, which a user would need to
     load it. Of a dict of outputs it has those that a dict of losses names: Keras wants labels for
-    every output.
+    every output. The loss is scaled if a layer computes in float16: Keras does so by itself only
+    if the model has that policy.
     """
     outputs = model.output
     if isinstance(loss, dict):
         outputs = {name: outputs[name] for name in loss}
     compiled = trainer(model.input, outputs, name=model.name)
-    compiled.compile(optimizer or "sgd", loss, weighted_metrics=metrics, jit_compile=jit_compile)
+    optimizer = keras.optimizers.get(optimizer or "sgd")
+    if any(layer.dtype_policy.name == "mixed_float16" for layer in model.layers):
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+    compiled.compile(optimizer, loss, weighted_metrics=metrics, jit_compile=jit_compile)
     return compiled
 
 

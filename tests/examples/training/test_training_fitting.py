@@ -248,6 +248,19 @@ def test_a_trained_model_is_not_compiled(tmp_path):
     assert not plan.model.compiled
 
 
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_float16_scales_the_loss(tmp_path, jit_compile):
+    options = {"uses_average": True, "jit_compile": jit_compile}
+    plan, _ = make_plan(tmp_path, dtype="mixed_float16", epochs=2, rate=0.003, **options)
+    trainer = make_trainer(plan.model, plan.loss, plan.metrics, plan.optimizer, jit_compile)
+    assert isinstance(trainer.optimizer, keras.optimizers.LossScaleOptimizer)
+    plan, _ = make_plan(tmp_path, dtype="mixed_float16", epochs=2, rate=0.003, **options)
+    first, second = train(plan, tmp_path).history
+    assert second["loss"] < first["loss"]
+    assert second["learning_rate"] == pytest.approx(0.003)
+    assert second["steps"] == 2 * plan.batches.batches_per_epoch()
+
+
 def test_evaluate_measures_all_batches():
     model = toys.model()
     _, validation_batches = make_batches()
