@@ -74,6 +74,12 @@ class DecodeSamples(keras.callbacks.Callback):
                 f"{owner} needs `references` to compute metrics. "
                 f"Received: {len(self.metrics)} metrics, references=None"
             )
+        names = [metric.name for metric in self.metrics]
+        if len({*names}) < len(names):
+            raise ValueError(
+                f"{owner} expects metrics of different names, which are those of the logs. Pass "
+                f"`name=` to them. Received: {', '.join(names)}"
+            )
         if self.references is not None and len(self.references) != len(self.inputs):
             raise ValueError(
                 f"{owner} expects a reference for each input. Received: {len(self.inputs)} inputs, "

@@ -61,6 +61,12 @@ class _DirectStep:
         import tensorflow as tf
 
         self._function = tf.function(step, jit_compile=True, autograph=False)
+        self._optional = tf.experimental.Optional
 
     def __call__(self, iterator):
-        return self._function(next(iterator))
+        # `fit` writes such an object where a Python generator yields None.
+        return self._function(
+            keras.tree.map_structure(
+                lambda leaf: None if isinstance(leaf, self._optional) else leaf, next(iterator)
+            )
+        )

@@ -104,14 +104,16 @@ class ResumableArrays:
     @property
     def element_spec(self) -> Structure:
         """One batch as `keras.KerasTensor` objects."""
-        return keras.tree.map_structure(
-            lambda array: keras.KerasTensor((None, *array.shape[1:]), array.dtype.name),
-            self._arrays,
-        )
+        return keras.tree.map_structure(_describe_array, self._arrays)
 
     def describe(self) -> dict[str, int | str | None]:
         """Returns the number of examples, the batch size and the seed."""
         return {"examples": self._num_examples, "batch_size": self.batch_size, "seed": self.seed}
+
+
+def _describe_array(array):
+    dtype = "string" if array.dtype.kind in "USO" else array.dtype.name
+    return keras.KerasTensor((None, *array.shape[1:]), dtype)
 
 
 def _on_tensorflow() -> bool:

@@ -163,6 +163,10 @@ class CopyingDecoder(Layer):
         """Returns the state before the first step, that of the decoder."""
         return self.decoder.start(memory["decoder"], initial_state, max_length)
 
+    def get_capacity(self, state: Structure) -> int | None:
+        """Returns the result of the decoder's `get_capacity`."""
+        return self.decoder.get_capacity(state)
+
     def step(
         self, ids: TensorLike, state: Structure, memory: Structure
     ) -> tuple[Tensor, TensorDict, Tensor]:

@@ -235,6 +235,13 @@ class Decoder(Layer):
         self.check_initial_state(initial_state)
         return self.start_state(memory, initial_state, max_length)
 
+    def get_capacity(self, state: Structure) -> int | None:
+        """Returns the number of steps that a state has room for; None, as here, for any number.
+
+        A search that may take more raises a `ValueError`.
+        """
+        return None
+
     def step(
         self, ids: TensorLike, state: Structure, memory: Structure
     ) -> tuple[Tensor, TensorDict, Tensor]:

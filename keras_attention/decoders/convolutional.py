@@ -247,6 +247,9 @@ class ConvDecoder(Decoder):
         layers = [layer.block.start(rows) for layer in self.layers]
         return {"position": ops.zeros((rows,), dtype="int32"), "layers": layers}
 
+    def get_capacity(self, state: Structure) -> int | None:
+        return self.max_length
+
     def decode_step(
         self, ids: Tensor, state: TensorDict, memory: TensorDict
     ) -> tuple[TensorLike, TensorDict, TensorLike | None]:

@@ -189,6 +189,11 @@ class ScheduledSampling(Layer):
         """The id of the decoder's first input."""
         return get_decoder_start_id(self.decoder)
 
+    def get_capacity(self, state: Structure) -> int | None:
+        """Returns the result of the decoder's `get_capacity`, None if it has none."""
+        get_capacity = getattr(self.decoder, "get_capacity", None)
+        return None if get_capacity is None else get_capacity(state)
+
     def step(
         self, ids: TensorLike, state: Structure, memory: Structure
     ) -> tuple[Tensor, TensorDict, Tensor]:

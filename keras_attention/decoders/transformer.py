@@ -245,6 +245,9 @@ class TransformerDecoder(Decoder):
         parts = zip(self.stack, _split_memory(memory), strict=True)
         return _merge_layer_states([layer.start(part, max_length) for layer, part in parts])
 
+    def get_capacity(self, state: Structure) -> int | None:
+        return state["cache_mask"].shape[1]
+
     def reorder_cache(self, state: Structure, parents: TensorLike) -> Structure:
         if "ancestry" not in state:
             return gather_beams(state, parents)
@@ -269,7 +272,7 @@ class TransformerDecoder(Decoder):
         return self.readout(states), _merge_layer_states(after), _average_heads(weights)
 
     def _check_capacity(self, state):
-        """Raises if the next step exceeds the cache; symbolic positions are not checked."""
+        """Raises if the next step exceeds the cache; searches check symbolic positions."""
         try:
             position = np.asarray(state["position"])
         except Exception:  # every backend has its own error for a symbolic tensor

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from keras_attention import validation
 from keras_attention.plotting import _figures
 from keras_attention.plotting._figures import LARGEST_INCHES
 from keras_attention.plotting._text_layout import (
@@ -128,10 +129,7 @@ def plot_alignments(
     vmax = _figures.resolve_vmax("plot_alignments", vmax, [panel.weights for panel in panels])
     if columns is None:
         columns = math.ceil(math.sqrt(len(panels)))
-    if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:
-        raise ValueError(
-            f"plot_alignments expects `columns` to be a positive int. Received: columns={columns!r}"
-        )
+    columns = validation.check_positive_int("plot_alignments", "columns", columns)
     columns = min(columns, len(panels))
     text_layout = TextLayout([text for panel in panels for text in panel.texts])
     most = [max(panel.size[axis] for panel in panels) for axis in (0, 1)]

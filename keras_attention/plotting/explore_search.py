@@ -87,7 +87,7 @@ def explore_beam_search(
     parents: npt.ArrayLike | Sequence[npt.ArrayLike],
     scores: npt.ArrayLike | Sequence[npt.ArrayLike],
     *,
-    eos_token: str = "</s>",
+    eos_token: str | Sequence[str] = "</s>",
     title: str | None = None,
 ) -> ExplorerPage:
     """Returns a page with the tree of a beam search, to step through.
@@ -104,7 +104,7 @@ def explore_beam_search(
             the hypothesis had in the step before. Those of the first step are ignored.
         scores: Sequence of `steps` sequences of numbers, or an array `(steps, beams)`: the scores
             of the hypotheses after the step. Those of -9e8 or less are padding and left out.
-        eos_token: Str, the token that ends a hypothesis.
+        eos_token: Str, the token that ends a hypothesis, or a sequence of several.
         title: Optional str, the heading.
 
     Returns:
@@ -131,10 +131,11 @@ def explore_beam_search(
             f"{owner} expects `tokens`, `parents` and `scores` of the same steps, at least one. "
             f"Received: {len(tokens)}, {len(parents)} and {len(scores)} steps"
         )
-    eos_token = format_token(owner, "eos_token", eos_token)
+    given = [eos_token] if isinstance(eos_token, str | bytes) else eos_token
+    eos_tokens = {format_token(owner, "eos_token", token) for token in given}
     steps = []
     for number, row in enumerate(zip(tokens, parents, scores, strict=True)):
-        nodes = _make_nodes(owner, number, *row, eos_token)
+        nodes = _make_nodes(owner, number, *row, eos_tokens)
         if steps:
             _mark_parents_alive(owner, number, nodes, steps[-1])
         steps.append(nodes)
@@ -202,7 +203,7 @@ def _validate_log_probs(owner, rows, lengths):
     return trimmed
 
 
-def _make_nodes(owner, number, tokens, parents, scores, eos_token):
+def _make_nodes(owner, number, tokens, parents, scores, eos_tokens):
     """Returns the hypotheses of a step, None for padding; none is continued yet."""
     tokens = make_token_list(owner, f"tokens[{number}]", tokens)["tokens"]
     what = f"token of step {number}"
@@ -216,7 +217,7 @@ def _make_nodes(owner, number, tokens, parents, scores, eos_token):
         )
     nodes = []
     for token, parent, score in zip(tokens, places.tolist(), scores, strict=True):
-        state = ENDED if token == eos_token else FELL_BEHIND
+        state = ENDED if token in eos_tokens else FELL_BEHIND
         node = {"token": token, "parent": parent, "score": round_number(score), "state": state}
         nodes.append(node if score > MIN_SCORE else None)
     return nodes

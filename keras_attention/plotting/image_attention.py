@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from keras_attention import validation
 from keras_attention.plotting import _figures
 from keras_attention.plotting._figures import LARGEST_INCHES
 from keras_attention.plotting._text_layout import (
@@ -90,19 +91,13 @@ def plot_image_attention(
     weights = validate_image_weights(owner, weights, len(texts))
     if columns is None:
         columns = min(len(texts) + 1, MAX_COLUMNS)
-    if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:
-        raise ValueError(
-            f"{owner} expects `columns` to be a positive int. Received: columns={columns!r}"
-        )
+    columns = validation.check_positive_int(owner, "columns", columns)
     if interpolation not in INTERPOLATIONS:
         raise ValueError(
             f"{owner} expects `interpolation` to be one of {', '.join(INTERPOLATIONS)}. "
             f"Received: interpolation={interpolation!r}"
         )
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 <= alpha <= 1:
-        raise ValueError(
-            f"{owner} expects `alpha` to be a number from 0 to 1. Received: alpha={alpha!r}"
-        )
+    alpha = validation.check_number_in_range(owner, "alpha", alpha, 0, 1)
     text_layout = TextLayout([*map(shorten_text, texts), title])
     panels = len(texts) + 1
     rows = math.ceil(panels / columns)

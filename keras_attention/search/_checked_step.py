@@ -14,6 +14,22 @@ from keras import ops
 from keras_attention._utils.shapes import get_shape
 
 
+def find_capacity(step, state):
+    """Returns for how many steps `state` has room, as the owner of `step` says; None for any."""
+    get_capacity = getattr(getattr(step, "__self__", step), "get_capacity", None)
+    return None if get_capacity is None else get_capacity(state)
+
+
+def check_capacity(owner, step, state, num_steps):
+    """Raises if `state` has room for fewer steps: a compiled step beyond them raises nothing."""
+    capacity = find_capacity(step, state)
+    if capacity is not None and capacity < num_steps:
+        raise ValueError(
+            f"{owner} was given a `state` for at most {capacity} steps. Pass max_length={num_steps}"
+            f" to what made it, for example to `decoder.start`. Received: {num_steps} steps"
+        )
+
+
 class CheckedStep:
     """A step function bound to its memory, which checks everything it returns.
 

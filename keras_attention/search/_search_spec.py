@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from keras_attention import validation
-from keras_attention.search._checked_step import CheckedStep
+from keras_attention.search._checked_step import CheckedStep, check_capacity
 from keras_attention.search._length_limits import resolve_max_lengths
 from keras_attention.search._shallow_fusion_step import ShallowFusionStep
 from keras_attention.search._token_rules import TokenRules
@@ -41,8 +41,9 @@ class SearchSpec(NamedTuple):
             )
         check_fusion(owner, fusion)
         checked_step = CheckedStep(owner, step, state, memory)
+        check_capacity(owner, step, state, max_length)
         if fusion is not None and fusion.weight > 0.0:
-            checked_step = ShallowFusionStep(checked_step, fusion)
+            checked_step = ShallowFusionStep(checked_step, fusion, max_length)
         limits = resolve_max_lengths(owner, max_length, constraints.max_lengths, checked_step.batch)
         rules = TokenRules(owner, checked_step.batch, max_length, constraints)
         return cls(checked_step, max_length, limits, rules, constraints.special_ids)

@@ -3,7 +3,7 @@
 from keras import ops
 
 from keras_attention._utils.flat_beams import gather_beams
-from keras_attention.search._checked_step import CheckedStep
+from keras_attention.search._checked_step import CheckedStep, check_capacity
 from keras_attention.search._log_probs import (
     IMPOSSIBLE,
     POSSIBLE_THRESHOLD,
@@ -18,17 +18,19 @@ class ShallowFusionStep:
     Args:
         model_step: The `CheckedStep` of the model.
         fusion: The `ShallowFusion`.
+        max_length: Int, the number of steps of the search.
 
     Attributes:
         owner, batch: Those of `model_step`.
         leaves: The leaves of the model's state and of the language model's, a pair of tuples.
     """
 
-    def __init__(self, model_step, fusion):
+    def __init__(self, model_step, fusion, max_length):
         self.model_step, self.weight = model_step, fusion.weight
         self.owner, self.batch = model_step.owner, model_step.batch
         language_model, owner = fusion.language_model, "ShallowFusion"
         state = language_model.start(self.batch)
+        check_capacity(owner, language_model.step, state, max_length)
         self.language_step = CheckedStep(owner, language_model.step, state, model_step.memory)
         batches = (self.language_step.batch, self.batch)
         if all(isinstance(batch, int) for batch in batches) and len({*batches}) > 1:

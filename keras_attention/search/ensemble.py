@@ -15,6 +15,7 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.tensor_types import Step, Tensor, TensorLike
+from keras_attention.search._checked_step import find_capacity
 from keras_attention.search._log_probs import IMPOSSIBLE, POSSIBLE_THRESHOLD
 
 AVERAGES = ("log_probs", "probabilities")
@@ -35,8 +36,8 @@ def ensemble_step(
 
     Args:
         steps: List of callables `(ids, state, memory) -> (logits, state, alignment)`.
-        weights: None for equal weights, or a list of numbers of at least 0, one per model, whose
-            sum is positive. They are divided by their sum.
+        weights: None for equal weights, or a list or array of numbers of at least 0, one per
+            model, whose sum is positive. They are divided by their sum.
         average: `"log_probs"` averages log-probabilities, which a search normalizes again;
             `"probabilities"` averages probabilities.
         alignment: `"mean"`, the weighted mean of the models' alignments, for models that attend
@@ -97,6 +98,11 @@ def ensemble_step(
             _combine_alignments(alignments, alignment, normalized_weights),
         )
 
+    def get_capacity(states):
+        capacities = map(find_capacity, models, states)
+        return min((capacity for capacity in capacities if capacity is not None), default=None)
+
+    step.get_capacity = get_capacity
     return step
 
 
@@ -165,6 +171,8 @@ def _check_steps(steps):
 def _normalize_weights(weights, count):
     if weights is None:
         return [1.0 / count] * count
+    if isinstance(weights, np.ndarray):
+        weights = weights.tolist()
     real = isinstance(weights, (list, tuple)) and all(
         isinstance(w, numbers.Real) and not isinstance(w, bool) and 0 <= w < float("inf")
         for w in weights

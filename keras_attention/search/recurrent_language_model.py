@@ -28,9 +28,8 @@ class RecurrentLanguageModel:
         start_id: Int, the id of the BOS token that the language model was trained on. It is read
             first, whatever start id the search feeds.
         max_length: None, or for layers such as `LSTMN`, which attend to all of their earlier
-            states, an int: how many steps have room in the state. It is at least the `max_length`
-            of the search: later states are not attended to. A search reorders all of them in each
-            step.
+            states, an int: how many steps have room in the state, at least the `max_length` of
+            the search, which reorders all of them in each step.
 
     Attributes:
         model, start_id, max_length: See above.
@@ -104,9 +103,16 @@ class RecurrentLanguageModel:
             if isinstance(layer, keras.layers.RNN):
                 layers[layer.name] = layer.get_initial_state(batch_size=batch)
             elif _attends_to_past(layer):
-                slots = max(self.max_length, len(CHECKED_IDS) + 1)
-                layers[layer.name] = layer.get_initial_state(batch, slots)
+                layers[layer.name] = layer.get_initial_state(batch, self._num_slots)
         return {"is_start": ops.ones((batch,), dtype="bool"), "layers": layers}
+
+    @property
+    def _num_slots(self):
+        return max(self.max_length, len(CHECKED_IDS) + 1)
+
+    def get_capacity(self, state: TensorDict) -> int | None:
+        """Returns the number of steps that a state has room for; None for any number."""
+        return self._num_slots if any(map(_attends_to_past, self._layers)) else None
 
     def step(
         self, ids: TensorLike, state: TensorDict, memory: Structure = None
@@ -153,6 +159,12 @@ class RecurrentLanguageModel:
                 f"vocabulary), or a dict of `logits` and others. Received: {logits!r}"
             )
         expected = ops.convert_to_numpy(ops.cast(logits, "float32"))
+        if expected.min() >= 0 and np.allclose(expected.sum(-1), 1, atol=1e-2):
+            raise ValueError(
+                "RecurrentLanguageModel expects a model that returns logits, and would take "
+                "probabilities for them. Leave the softmax out of the last layer, or end with "
+                "keras.layers.Lambda(keras.ops.log). Received: outputs that sum to 1"
+            )
         found, state = [], self.start(1)
         try:
             for token in ids[0]:

@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention._utils.tensor_types import Step, Structure, Tensor, TensorLike
+from keras_attention.search._argument_tensors import get_static_value
 from keras_attention.search._beam_loop import BeamLoop
 from keras_attention.search.beam import beam_search
 from keras_attention.search.beam_options import BeamOptions
@@ -127,7 +128,17 @@ class ResumableSearch:
 
         Args:
             state: The result of `start` or `advance`, without active elements.
+
+        Raises:
+            ValueError: If an element is active. A compiled function cannot raise; there its
+                unfinished hypotheses are missing.
         """
+        active = get_static_value(state.active)
+        if active is not None and active.any():
+            raise ValueError(
+                "ResumableSearch expects a search that has ended. Call `advance` until no element "
+                f"of `state.active` is True. Received: active={active.tolist()}"
+            )
         return self._loop.finish(self._unpack(state))
 
     def _put_batch_first(self, loop_state):

@@ -14,7 +14,7 @@ from keras import ops
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import Step, Structure, Tensor, TensorLike
 from keras_attention.search._argument_tensors import check_rows, get_static_value, to_int32_tensor
-from keras_attention.search._checked_step import CheckedStep
+from keras_attention.search._checked_step import CheckedStep, check_capacity
 from keras_attention.search._end_ids import is_end
 from keras_attention.search._indexing import gather_per_row, write_at
 from keras_attention.search._log_probs import IMPOSSIBLE, compute_log_probs, softmax_denominator
@@ -81,6 +81,7 @@ def score_sequences(
             f"{owner} expects at least one column of `target_ids`; an empty sequence consists of "
             f"EOS. Received: target_ids.shape={tuple(target_ids.shape)}"
         )
+    check_capacity(owner, step, state, target_ids.shape[1] or 0)
     inside = _find_scored(target_ids, special_ids)
     lengths = ops.sum(ops.cast(inside, "int32"), axis=1)
     targets = ops.transpose(ops.where(inside, target_ids, special_ids.pad_id))  # (target, batch)

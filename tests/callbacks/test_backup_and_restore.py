@@ -292,9 +292,7 @@ def test_a_callback_may_have_changed_the_learning_rate(tmp_path):
     def fit(epochs):
         data = ResumableArrays(training.X[:, :2], training.X[:, 0], batch_size=7)
         backup = BackupAndRestore(tmp_path, data, np.int64(2), delete_checkpoint=False)
-        model.fit(
-            data.dataset, epochs=epochs, shuffle=False, verbose=0, callbacks=[rate, backup]
-        )
+        model.fit(data.dataset, epochs=epochs, shuffle=False, verbose=0, callbacks=[rate, backup])
         return float(keras.ops.convert_to_numpy(model.optimizer.learning_rate))
 
     assert [fit(1), fit(3)] == pytest.approx([0.005, 0.00125])

@@ -58,6 +58,7 @@ def test_without_references_it_prints_every_other_epoch(capsys):
     "arguments, message",
     [
         ((None, INPUTS), "`decode` to be a function.*Received: decode=None"),
+        ((len, INPUTS, INPUTS, [WordErrorRate()] * 2), "different names.*word_error_rate, word"),
         ((len, INPUTS, ["x"]), "a reference for each input. Received: 3 inputs, 1 references"),
         ((len, INPUTS, None, [WordErrorRate()]), "needs `references`.*1 metrics"),
         ((len, INPUTS, None, (), -1), "`num_printed`.*Received: num_printed=-1"),

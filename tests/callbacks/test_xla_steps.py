@@ -79,6 +79,20 @@ def test_a_model_that_is_not_compiled_with_xla_is_left_alone():
     assert model.train_function is function
 
 
+@pytest.mark.thorough
+def test_a_generator_may_yield_none_as_weights():
+    def batches():
+        while True:
+            yield np.ones((2, 5, 3)), np.ones((2, 1)), None
+
+    results = []
+    for callbacks in ([], [XLASteps()]):
+        model, _ = make_model()
+        options = {"steps_per_epoch": 3, "verbose": 0, "callbacks": callbacks}
+        results.append(model.fit(batches(), **options).history["loss"])
+    np.testing.assert_allclose(*results, rtol=1e-5)
+
+
 def test_several_steps_an_execution_are_refused():
     model, _ = make_model()
     model.compile("sgd", "mse", jit_compile=True, steps_per_execution=2)

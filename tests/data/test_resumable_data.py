@@ -42,6 +42,14 @@ def test_a_batch_has_the_shapes_of_the_specification(kind):
     assert (tuple(x.shape), x.dtype, tuple(y.shape)) == ((None,), "int64", (None,))
 
 
+def test_texts_are_strings():
+    if keras.backend.backend() != "tensorflow":
+        pytest.skip("other backends have no tensors of strings")
+    for texts in (np.array(["a b", "c"]), np.array(["a b", "c"], object), np.array([b"a b", b"c"])):
+        spec, _ = ResumableArrays(texts, np.arange(2), batch_size=1).element_spec
+        assert spec.dtype == "string"
+
+
 def test_the_number_of_batches_is_known_before_seek():
     data = _make("dataset")
     assert int(data.dataset.cardinality()) == 5

@@ -12,7 +12,13 @@ from keras_attention import TransformerDecoder, TransformerDecoderLayer
 from keras_attention._utils.flat_beams import gather_beams
 from keras_attention.attention import _key_value_cache
 from keras_attention.decoders import check_decoder
-from keras_attention.search import BeamOptions, beam_search, greedy_search, score_sequences
+from keras_attention.search import (
+    BeamOptions,
+    beam_search,
+    ensemble_step,
+    greedy_search,
+    score_sequences,
+)
 
 B, T, S, V, D, H, F, M = 3, 5, 7, 13, 10, 5, 11, 6
 IDS = np.array([[2, 5, 4, 7, 12], [2, 6, 1, 0, 0], [2, 11, 3, 9, 0]])
@@ -247,6 +253,23 @@ def test_a_step_without_room_is_refused(positions):
         _, state, _ = decoder.step(ids, state, memory)
     with pytest.raises(ValueError, match="a cache for 2 steps.*`max_length`.*at position 2"):
         decoder.step(ids, state, memory)
+
+
+def test_a_search_longer_than_the_cache_is_refused():
+    """A compiled step beyond it would leave the earlier tokens out, without an error."""
+    decoder = _make_decoder(positions="rotary")
+    memory = decoder.prepare(tf.constant(MEMORY))
+    state, ids = decoder.start(memory, max_length=2), tf.constant([[4, 5, 6]] * B)
+    pair = [memory, memory], [state, decoder.start(memory, max_length=5)]
+    step = ensemble_step([decoder.step] * 2)
+    searches = {
+        "beam_search": lambda: beam_search(decoder.step, state, memory, max_length=3),
+        "greedy_search": lambda: greedy_search(step, *pair[::-1], max_length=3),
+        "score_sequences": lambda: score_sequences(decoder.step, state, memory, ids),
+    }
+    for name, search in searches.items():
+        with pytest.raises(ValueError, match=f"{name} was .* at most 2 steps. Pass max_length=3"):
+            search()
 
 
 @pytest.mark.thorough

@@ -233,7 +233,7 @@ def test_a_grid_holds_every_example_in_order():
     assert two.x0 == pytest.approx(three.x0, abs=1), "panels of a column begin at one line"
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(1, 3), (2, 2), (7, 1)])
+@pytest.mark.parametrize(("columns", "rows"), [(1, 3), (np.int64(2), 2), (7, 1)])
 def test_columns_of_a_grid(columns, rows):
     figure = plot_alignments([(WEIGHTS, SOURCE, TARGET)] * 3, columns=columns)
     assert figure.axes[0].get_gridspec().nrows == rows

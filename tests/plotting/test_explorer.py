@@ -226,6 +226,13 @@ def test_a_tree_says_which_hypotheses_lived_ended_and_fell_behind():
     assert [node["parent"] for node in third] == [0, 2]
 
 
+def test_a_hypothesis_may_end_with_several_tokens():
+    tokens, parents, scores = [["a", "<eod>"], ["</s>"]], [[0, 0], [0]], [[-0.1, -0.2], [-0.3]]
+    page = explore_beam_search(tokens, parents, scores, eos_token=("</s>", "<eod>"))
+    states = [node["state"] for step in view_of(page)["steps"] for node in step]
+    assert states == ["alive", "ended", "ended"]
+
+
 def test_padding_of_a_beam_is_left_out():
     scores = [[-0.3, -1e9], [-0.4, -0.9]]
     view = view_of(explore_beam_search([["a", "x"], ["b", "c"]], np.zeros((2, 2), int), scores))

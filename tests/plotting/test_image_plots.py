@@ -132,7 +132,9 @@ def test_guides_and_titles_that_are_wider_than_the_panels_stay_inside(shape):
 
 
 def test_panels_go_on_in_the_next_row():
-    figure = plot_image_attention(GRAY, np.ones((6, 4)) / 4, "abcdef", columns=3)
+    figure = plot_image_attention(
+        GRAY, np.ones((6, 4)) / 4, "abcdef", columns=np.int64(3), alpha=np.float32(0.5)
+    )
     assert len(figure.axes) == 7
     assert len({axes.get_subplotspec().rowspan.start for axes in figure.axes}) == 3
 
@@ -149,7 +151,7 @@ def test_panels_go_on_in_the_next_row():
         ({"tokens": []}, "at least one token"),
         ({"title": 3}, "plot_image_attention expects `title` to be str, or None. Received: 3"),
         ({"columns": 0}, "`columns` to be a positive int"),
-        ({"alpha": 2}, "`alpha` to be a number from 0 to 1"),
+        ({"alpha": 2}, r"`alpha` to be a number in \[0, 1\]"),
         ({"interpolation": "soft"}, "`interpolation` to be one of nearest, bilinear, bicubic"),
     ],
 )

@@ -155,6 +155,15 @@ def test_states_keep_their_kind_of_sequence():
     assert result["ids"].shape == (3, 2, 3)
 
 
+def test_weights_may_be_an_array():
+    pair = models(115, 116)
+    results = [
+        search(Ensemble(pair, weights=weights), max_length=3)
+        for weights in ([0.7, 0.3], np.array([0.7, 0.3]))
+    ]
+    assert_same(*results)
+
+
 @pytest.mark.parametrize(
     "options, text",
     [

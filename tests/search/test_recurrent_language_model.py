@@ -139,6 +139,24 @@ def test_xla_and_an_unknown_batch_agree_with_eager(recurrent):
         np.testing.assert_allclose(compiled(tf.constant(model.offsets)), eager, rtol=1e-4)
 
 
+def test_probabilities_are_refused():
+    layers = chain(lstm()).layers
+    ids = keras.Input([None], dtype="int32")
+    with pytest.raises(ValueError, match="returns logits.*Leave the softmax out"):
+        RecurrentLanguageModel(keras.Sequential([ids, *layers, keras.layers.Activation("softmax")]))
+    log_probs = keras.layers.Activation("log_softmax")
+    RecurrentLanguageModel(keras.Sequential([ids, *layers, log_probs]))
+
+
+def test_a_search_longer_than_the_state_is_refused():
+    model = HashModel(seed=332, batch=2, vocabulary=VOCABULARY)
+    fusion = ShallowFusion(RecurrentLanguageModel(chain(LSTMN(5)), max_length=8), 0.5)
+    given = (model.step, model.state(), model.memory())
+    greedy_search(*given, max_length=8, fusion=fusion)
+    with pytest.raises(ValueError, match="`state` for at most 8 steps.*Received: 9 steps"):
+        greedy_search(*given, max_length=9, fusion=fusion)
+
+
 def test_other_models_are_refused():
     ids = keras.Input([None], dtype="int32")
     embedded = keras.layers.Embedding(VOCABULARY, 5)(ids)

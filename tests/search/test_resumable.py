@@ -11,6 +11,7 @@ from search_runs import RULES, arrays, assert_same, build_arguments, run
 from tf_or_skip import tf
 
 from keras_attention.search import (
+    Constraints,
     ResumableSearch,
     ShallowFusion,
     beam_search,
@@ -216,6 +217,15 @@ def test_a_prefix_outside_of_the_vocabulary_is_cut_in_every_part():
     expected = run(greedy_search, model, max_length=LENGTH, prefix=[[5, 0], [4, 6]])
     assert_same(found, expected)
     assert END not in expected["ids"][:, :1]
+
+
+def test_a_search_that_still_runs_is_not_finished():
+    model = HashModel(seed=78, batch=2, vocabulary=7)
+    given = (model.step, model.state(), model.memory())
+    constraints = Constraints(min_length=9)
+    search = ResumableSearch(beam_search, *given, max_length=9, constraints=constraints)
+    with pytest.raises(ValueError, match=r"a search that has ended.*active=\[True, True\]"):
+        search.finish(search.start())
 
 
 def test_other_functions_and_arguments_are_refused():
