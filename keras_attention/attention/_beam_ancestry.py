@@ -58,9 +58,9 @@ def attend_with_ancestry(attention, query, cache, ancestry, memory_mask, positio
     Returns:
         Contexts `(rows, output_dim)`, the same as `attention.attend` returns for gathered caches.
     """
-    rows = get_shape(ancestry)[0]
+    rows, length = get_shape(ancestry)
     batch, beams = infer_batch_and_beams(rows, memory_mask)
-    length, num_heads, value = cache["mask"].shape[1], attention.num_heads, cache["value"]
+    num_heads, value = attention.num_heads, cache["value"]
     queries = attention.project_query(query[:, None, :], position)
     queries = _broadcast_queries(queries, batch, beams)
     positions = None
@@ -72,7 +72,7 @@ def attend_with_ancestry(attention, query, cache, ancestry, memory_mask, positio
     scores, parts = [], _heads.make_scorer_arguments(attention.scorers, queries, keys, value)
     for scorer, query_part, key_part, _ in parts:
         scores.append(scorer.score_step(query_part, key_part))
-        scorer.check_scores(scores[-1], query_part, length)
+        scorer.check_scores(scores[-1], query_part, ancestry.shape[1])
     scores = _heads.merge_scores(scores, queries)
     scores = attention.add_relative_keys(scores, queries, positions)
     # (batch, writer, heads, beam, position) -> (batch, heads, beam, writer * position)
@@ -103,7 +103,7 @@ def _broadcast_queries(queries, batch, beams):
 
 def _ancestry_mask(ancestry, is_written, batch, beams):
     """Returns which `(writer, position)` each beam uses, `(batch, beam, beam * max_length)`."""
-    length = is_written.shape[1]
+    length = get_shape(is_written)[1]
     every = ops.arange(beams, dtype="int32")
     ancestry = reshape(ancestry, (batch, beams, 1, length)) + every[None, :, None, None]
     is_written = reshape(is_written, (batch, beams, 1, length))

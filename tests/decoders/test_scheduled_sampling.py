@@ -244,6 +244,15 @@ def test_it_fits_over_three_shapes(kind):
 
 
 @pytest.mark.thorough
+def test_it_is_traced_for_an_unknown_batch_and_length():
+    eager, traced = (_layer(0.5, "transformer", choice="argmax", seed=3) for _ in range(2))
+    signature = [tf.TensorSpec((None, None), "int32"), tf.TensorSpec((None, None, M))]
+    call = tf.function(lambda ids, memory: traced(ids, memory, training=True), signature)
+    ids = tf.constant(IDS, "int32")
+    np.testing.assert_allclose(call(ids, MEMORY), eager(ids, MEMORY, training=True), atol=1e-4)
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", DECODERS)
 def test_it_decodes_as_its_decoder_does(kind):
     layer = _layer(0.5, kind)
