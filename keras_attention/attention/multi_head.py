@@ -32,6 +32,7 @@ from keras_attention._utils.tensor_types import (
 from keras_attention.attention import _heads
 from keras_attention.attention._head_projections import HeadProjectionsMixin
 from keras_attention.attention._key_value_cache import KeyValueCacheMixin
+from keras_attention.attention._request import combine_masks
 from keras_attention.attention.base import AttentionMechanism
 from keras_attention.attention.relative_position_embedding import RelativePositionEmbedding
 from keras_attention.attention.rotary import RotaryEmbedding
@@ -226,6 +227,10 @@ class MultiHeadAttention(HeadProjectionsMixin, KeyValueCacheMixin, AttentionMech
     def _compute_context(self, query, prepared, request):
         """Returns the projected contexts of all heads, the weights (or None) and an empty dict."""
         num_queries, num_keys = get_shape(query)[1], get_shape(prepared["mask"])[1]
+        valid = self.scorer.valid_keys(num_keys)
+        if valid is not None:
+            source_mask = combine_masks(request.source_mask, valid[None])
+            request = dataclasses.replace(request, source_mask=source_mask)
         positions, pieces = None, (self.rotary, self.relative_keys, self.relative_values)
         if any(piece is not None for piece in pieces):
             positions = request.positions(num_queries)

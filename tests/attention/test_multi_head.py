@@ -318,6 +318,18 @@ def test_a_row_with_nothing_to_keep_is_zero_in_every_path(policy, path, monkeypa
         assert np.isfinite(np.array(ops.cast(gradient, "float32"))).all()
 
 
+@pytest.mark.parametrize("use_bias", [False, True])
+def test_keys_that_the_scorer_cannot_score_are_masked(use_bias):
+    scorer, query, value = ka.LocationScorer(4), ops.ones((1, 2, 8)), ops.ones((1, 6, 8))
+    layer = ka.MultiHeadAttention(2, 4, scorer=scorer, use_bias=use_bias, bias_initializer="ones")
+    for mask, expected in (([0, 0, 0, 0, 1, 1], 0), ([0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 0, 0])):
+        context, weights = layer(
+            query, value, value_mask=ops.array([mask], "bool"), return_attention_scores=True
+        )
+        np.testing.assert_array_equal(weights, np.broadcast_to(expected, (1, 2, 2, 6)))
+        assert np.any(context) == np.any(expected)
+
+
 def test_blocks_compute_what_all_scores_at_once_do(monkeypatch):
     layer = _layer(4, 6, 3, 2, use_bias=True, bias_initializer="normal")
     query, value, key = _tensors()
