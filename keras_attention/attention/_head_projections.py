@@ -49,7 +49,7 @@ class HeadProjectionsMixin:
     def project_query(self, query: TensorLike, positions: TensorLike) -> Tensor:
         """Returns the queries of each head, `(batch, heads, query, key_dim)`."""
         queries = _heads.project_heads(self.query_dense, query, self.num_heads)
-        return queries if self.rotary is None else self.rotary(queries, positions)
+        return self._rotate(queries, positions)
 
     def project_source(
         self,
@@ -66,9 +66,12 @@ class HeadProjectionsMixin:
             _heads.project_heads(dense, one, heads)
             for dense, one in ((self.key_dense, key), (self.value_dense, value))
         )
-        if self.rotary is not None:
-            keys = self.rotary(keys, position)
-        return {"projected_key": keys, "value": values, "mask": mask}
+        return {"projected_key": self._rotate(keys, position), "value": values, "mask": mask}
+
+    def _rotate(self, tensor, positions):
+        if self.rotary is None:
+            return tensor
+        return ops.cast(self.rotary(tensor, positions), self.compute_dtype)
 
     def project_contexts(self, contexts: TensorLike) -> Tensor:
         """Returns contexts of heads, `(batch, heads, query, dim)`, joined and projected."""
@@ -96,4 +99,5 @@ class HeadProjectionsMixin:
         """Returns the contexts `(batch, heads, query, dim)` with those of the keys' distances."""
         if self.relative_values is None:
             return contexts
-        return contexts + self.relative_values.read(weights, positions)
+        relative = self.relative_values.read(weights, positions)
+        return contexts + ops.cast(relative, contexts.dtype)

@@ -340,7 +340,8 @@ class AttentionRNN(Layer):
         else:
             output = self.attentional_vector(context, query)
             if self.input_feeding:
-                new_state["feedback"] = context if self.attentional is None else output
+                feedback = context if self.attentional is None else output
+                new_state["feedback"] = ops.cast(feedback, self.compute_dtype)
         if self._history_mode:
             earlier = state["weights"] if self._history_mode == "accumulated" else 0
             new_state["weights"] = ops.cast(weights, wide_dtype(self.compute_dtype)) + earlier

@@ -137,6 +137,15 @@ def test_half_precision_and_masked_nan(policy, jit_compile):
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
 
 
+@pytest.mark.parametrize("policy", ["mixed_float16", "float64"])
+def test_the_vectors_may_have_a_dtype_policy_of_their_own(policy):
+    pieces = ka.RelativePositionEmbedding(3), ka.RelativePositionEmbedding(2)
+    layer = ka.MultiHeadAttention(
+        2, 4, relative_keys=pieces[0], relative_values=pieces[1], dtype=policy
+    )
+    assert layer(*_tensors()).dtype == policy.removeprefix("mixed_")
+
+
 def test_wrong_arguments_are_refused():
     with pytest.raises(ValueError, match="`max_distance` to be a positive int"):
         ka.RelativePositionEmbedding(0)

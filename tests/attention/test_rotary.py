@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from heads_reference import rotate
 from seeds import set_seed
+from tf_or_skip import tf
 
 import keras_attention as ka
+from keras_attention.kernels import blocked_dot
 
 
 def test_one_pair_turns_by_its_position():
@@ -60,6 +62,16 @@ def test_half_precision_turns_in_float32():
     exact = np.array(ka.RotaryEmbedding()(inputs))
     rough = np.array(ka.RotaryEmbedding(dtype="float16")(inputs), "float32")
     np.testing.assert_allclose(rough, exact, atol=1e-3)
+
+
+def test_the_rotation_may_have_a_dtype_policy_of_its_own(monkeypatch):
+    layer = ka.MultiHeadAttention(2, 4, rotary=ka.RotaryEmbedding(), dtype="mixed_float16")
+    monkeypatch.setattr(blocked_dot, "MAX_DENSE_SCORES", 0)
+    states = tf.ones((2, 5, 8))
+    with tf.GradientTape() as tape:
+        tape.watch(states)
+        loss = tf.reduce_sum(layer(states, states))
+    assert np.all(np.isfinite(tape.gradient(loss, states)))
 
 
 def test_wrong_arguments_are_refused():

@@ -364,6 +364,15 @@ def test_the_dropout_of_a_cell_that_skips_its_first_update_is_drawn_anew():
     assert layer(INPUTS[:2], MEMORY[:2], training=True).shape == (2, T, N)
 
 
+@pytest.mark.parametrize("policy", ["mixed_float16", "float64"])
+def test_a_context_that_is_fed_may_come_from_another_dtype_policy(policy):
+    cell = keras.layers.LSTMCell(N, dtype=policy)
+    options = {"input_feeding": True, "attentional_units": 0, "dtype": policy}
+    layer = AttentionRNN(cell, BahdanauAttention(11, dtype="float32"), **options)
+    outputs = tf.function(layer, autograph=False)(tf.constant(INPUTS), tf.constant(MEMORY))
+    assert outputs.dtype == policy.removeprefix("mixed_")
+
+
 @pytest.mark.parametrize("input_feeding", [False, True])
 def test_masked_steps_do_not_count_as_positions(input_feeding):
     attention = LocalAttention(3, scorer="dot")
