@@ -198,6 +198,7 @@ class AttentionMechanism(Layer):
         attention_mask: TensorLike | None = None,
         state: TensorDict | None = None,
         return_state: bool = False,
+        has_all_queries: bool = False,
     ) -> tuple[Structure, ...]:
         """Attends to a prepared source: one decoder step, or several queries at once.
 
@@ -217,6 +218,8 @@ class AttentionMechanism(Layer):
                 of rank 2: the state of each query's step, see `initial_state`. None if the
                 mechanism has none, or all queries are steps in time, from the first on.
             return_state: Whether to return the new state as well.
+            has_all_queries: Whether these are the queries of all steps, which may be so many that
+                the scores are better computed block by block.
 
         Returns:
             Context and weights, as `call` does with `return_attention_scores=True`, and the
@@ -236,6 +239,7 @@ class AttentionMechanism(Layer):
             state=state or None,
             noise=noise or {},
             training=training,
+            has_all_queries=has_all_queries,
         )
         rows, request = self._expand_step(query, request)
         context, weights, others = self._compute_context(rows, prepared, request)

@@ -105,7 +105,8 @@ class SoftAttention(ShowAttendTellAttention):
 
     def _read_scores(self, scores, query, value, request):
         context, weights, auxiliary_outputs = super()._read_scores(scores, query, value, request)
-        if self.doubly_stochastic and request.has_all_queries:
+        has_all_queries = request.is_layer_call and request.has_all_queries
+        if self.doubly_stochastic and has_all_queries:
             self.add_loss(self._penalty(weights, request))
         return self.apply_gate(query, context), weights, auxiliary_outputs
 

@@ -204,6 +204,7 @@ class KeyValueDecoder(Decoder):
             noise=self.attention.noise(*sizes, training),
             training=training,
             return_auxiliary_outputs=True,
+            has_all_queries=True,
         )
         return self.logits(contexts), weights, auxiliary_outputs
 

@@ -98,6 +98,7 @@ def _attend_after_loop(recurrence, projected, state, memory, noise, inputs_mask,
         noise=noise,
         training=training,
         return_auxiliary_outputs=True,
+        has_all_queries=True,
     )
     results = [
         recurrence.attentional_vector(contexts, outputs),

@@ -126,9 +126,10 @@ def test_a_single_step_and_a_loop_add_no_penalty():
     attention = SoftAttention(N, doubly_stochastic=1.0)
     attention(QUERY[:, 0], VALUE)
     assert attention.losses == []
-    layer = AttentionRNN(keras.layers.GRUCell(DQ), attention, order="bahdanau")
-    layer(QUERY, VALUE)
-    assert layer.losses == []
+    for order in ("bahdanau", "luong"):
+        layer = AttentionRNN(keras.layers.GRUCell(DQ), attention, order=order)
+        layer(QUERY, VALUE)
+        assert layer.losses == []
 
 
 def test_in_a_loop_the_layer_adds_what_a_call_would():

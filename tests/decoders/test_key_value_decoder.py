@@ -134,6 +134,12 @@ def test_target_ids_change_nothing_and_a_search_runs():
     assert np.all(np.array(beams["scores"])[:, 0] >= np.array(beams["scores"])[:, 1])
 
 
+def test_attention_of_all_steps_at_once_may_compute_its_scores_in_blocks(monkeypatch):
+    decoder = _make_decoder()
+    monkeypatch.setattr(decoder.attention.scorer, "score_step", None)
+    decoder(IDS, MEMORY)
+
+
 def test_dropout_acts_in_training_only():
     decoder = _make_decoder(dropout=0.5, seed=3)
     np.testing.assert_array_equal(decoder(IDS, MEMORY), decoder(IDS, MEMORY, training=False))

@@ -288,6 +288,13 @@ def test_keys_are_projected_once_a_source(monkeypatch):
     assert len(calls) == 1
 
 
+def test_attention_of_all_steps_at_once_may_compute_its_scores_in_blocks(monkeypatch):
+    layer = AttentionRNN(keras.layers.LSTMCell(N), BahdanauAttention(11))
+    layer.build(INPUTS.shape, MEMORY.shape)
+    monkeypatch.setattr(layer.attention.scorer, "score_step", None)
+    layer(INPUTS, MEMORY)
+
+
 def test_nothing_is_kept_on_the_layer(layer):
     layer(INPUTS, MEMORY, training=True)
     before = set(vars(layer)) | set(vars(layer.attention)) | set(vars(layer.adapter.cells[0]))
