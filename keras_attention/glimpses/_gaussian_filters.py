@@ -136,10 +136,13 @@ class GaussianWindow(Layer):
         """Adds the projection from the state to the five numbers."""
         self.state_dim = state_shape[-1]
         if self.project_state:
+            shape = (self.state_dim, NUM_PARAMETERS)
             self.kernel = self.add_weight(
-                (self.state_dim, NUM_PARAMETERS), self.kernel_initializer, name="kernel"
+                shape, self.kernel_initializer, name="kernel", autocast=False
             )
-            self.bias = self.add_weight((NUM_PARAMETERS,), self.bias_initializer, name="bias")
+            self.bias = self.add_weight(
+                (NUM_PARAMETERS,), self.bias_initializer, name="bias", autocast=False
+            )
         self.built = True
 
     def compute_window(self, state: TensorLike, size: int, height: int, width: int) -> Tensor:

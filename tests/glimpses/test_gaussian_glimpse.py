@@ -145,6 +145,15 @@ def test_drawing_reads_and_writes_in_a_functional_model():
     assert shapes == [(2, SIZE, SIZE), (2, HEIGHT, WIDTH)]
 
 
+def test_half_precision_does_not_shift_a_window():
+    glimpse = GaussianGlimpse(5, dtype="mixed_bfloat16", kernel_initializer="zeros")
+    image, state = np.zeros((1, 4, 2000), "float32"), np.ones((1, 3), "float32")
+    glimpse.build(image.shape, state.shape)
+    glimpse.bias.assign([0.3, 0, 0, 0, 0])
+    _, window = glimpse(image, state, return_window=True)
+    np.testing.assert_allclose(window[0, 0], 2001 / 2 * 1.3, rtol=1e-6)
+
+
 def test_gradients_equal_finite_differences():
     reader, upstream = _reader(), RANDOM.randn(2, SIZE, SIZE, CHANNELS)
 
