@@ -16,6 +16,7 @@ from keras import ops
 
 from keras_attention import validation
 from keras_attention._utils.base_layer import Layer, bind_call
+from keras_attention._utils.initializers import copy_layer
 from keras_attention._utils.shapes import get_shape
 from keras_attention._utils.tensor_types import (
     Config,
@@ -106,9 +107,9 @@ class HierarchicalAttention(Layer):
         )
         self.normalizer: Normalizer = self.word_pooling.normalizer
         # A separate copy: a normalizer may have weights, and each level learns its own.
-        normalizer_config = keras.saving.serialize_keras_object(self.normalizer)
+        other = copy_layer(self.normalizer, 1)
         self.sentence_pooling: AttentionPooling = AttentionPooling(
-            self.units, normalizer_config, dtype=self.dtype_policy, name="sentence_pooling"
+            self.units, other, dtype=self.dtype_policy, name="sentence_pooling"
         )
 
     def build(self, inputs_shape: Shape) -> None:

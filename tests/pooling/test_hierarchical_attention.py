@@ -6,7 +6,12 @@ import pytest
 from keras import layers
 from seeds import set_seed
 
-from keras_attention import AttentionPooling, HierarchicalAttention
+from keras_attention import (
+    AttentionPooling,
+    GumbelSoftmaxNormalizer,
+    HierarchicalAttention,
+    Normalizer,
+)
 
 B, L, T, D = 2, 5, 7, 3
 WORDS = np.random.RandomState(1).randn(B, L, T, D)
@@ -101,6 +106,20 @@ def test_a_model_may_be_an_encoder_and_is_found_in_a_file(tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(np.array(again([WORDS, MASK])), expected)
+
+
+def test_a_normalizer_need_not_be_registered():
+    class Uniform(Normalizer):
+        def normalize(self, scores, *args, **kwargs):
+            return keras.ops.ones_like(scores) / scores.shape[-1]
+
+    vector = HierarchicalAttention(11, normalizer=Uniform(), dtype="float64")(WORDS)
+    np.testing.assert_allclose(vector, WORDS.mean(axis=(1, 2)), atol=1e-12)
+
+
+def test_the_levels_draw_from_seeds_of_their_own():
+    layer = HierarchicalAttention(11, normalizer=GumbelSoftmaxNormalizer(seed=1))
+    assert layer.word_pooling.normalizer.seed != layer.sentence_pooling.normalizer.seed
 
 
 def test_one_sentence_is_attention_pooling():
