@@ -137,7 +137,8 @@ class KeyValueDecoder(Decoder):
         key_shape = (*leading, encoder_outputs_shape[-1] - self.value_dim)
         value_shape = (*leading, self.value_dim)
         self.recurrence.build((*target_ids_shape, 1), key_shape)
-        self.attention.build((*target_ids_shape, self.units), value_shape, key_shape)
+        if not self.attention.built:
+            self.attention.build((*target_ids_shape, self.units), value_shape, key_shape)
         self.logits.build((*target_ids_shape, self.value_dim))
 
     def check_shapes(self, target_ids_shape: Shape, encoder_outputs_shape: Shape) -> None:

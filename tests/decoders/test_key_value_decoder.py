@@ -15,6 +15,7 @@ from keras_attention import (
     KeyValueDecoder,
     LocalAttention,
     LuongAttention,
+    SoftAttention,
 )
 from keras_attention.decoders import check_decoder
 from keras_attention.search import beam_search, greedy_search
@@ -169,6 +170,12 @@ def test_the_dropout_and_the_auxiliary_outputs_of_the_attention_are_used():
 def test_bad_arguments_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         KeyValueDecoder(**{"vocabulary_size": V, "units": N, "value_dim": D, **options})
+
+
+def test_the_attention_may_have_been_called_before():
+    attention = SoftAttention(4)
+    attention(np.ones((1, 2, N)), np.ones((1, S, D)), np.ones((1, S, K)))
+    assert KeyValueDecoder(V, N, D, attention=attention)(IDS, MEMORY).shape == (B, T, V)
 
 
 def test_a_memory_without_keys_is_refused():
