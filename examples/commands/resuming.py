@@ -10,6 +10,8 @@ from examples.training.fitting import BACKUP
 from keras_attention.export import atomic_files
 
 ARGUMENTS_FILE = "arguments.json"
+#: Files of a run that has learned something, or that `examples.jax_training` trains.
+RESULTS = ("model.keras", "run.json", "training.npz")
 LIMITS = ("epochs", "max_minutes", "patience", "stop_at_metric")
 # What may differ when a run goes on: when it ends, what it shows, where its data lies.
 CHANGEABLE = {*LIMITS, "checkpoint_seconds", "tensorboard", "xla", "invalid_lines"}
@@ -48,6 +50,20 @@ def write_record(directory: pathlib.Path, record: dict) -> None:
 def has_backup(directory: pathlib.Path) -> bool:
     """Returns whether there is a backup to go on from."""
     return pathlib.Path(directory, BACKUP, "training.backup").exists()
+
+
+def check_backup(directory: pathlib.Path) -> None:
+    """Raises if a training from the start would replace what a run without a backup has learned.
+
+    Raises:
+        ValueError: The file that holds it, or that was packed to learn it elsewhere.
+    """
+    found = [name for name in RESULTS if pathlib.Path(directory, name).exists()]
+    if found and not has_backup(directory):
+        raise ValueError(
+            f"{directory} holds {found[0]}, but no backup to go on from; nothing was changed. "
+            "Restore its backup/ from a copy, or start a run in another directory."
+        )
 
 
 def check_arguments(directory: pathlib.Path, record: dict, arguments: dict) -> None:

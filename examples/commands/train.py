@@ -103,7 +103,8 @@ def _run(arguments, workers, locks):
             record = None  # it begins anew, with what is asked for now
     keras.utils.set_random_seed(arguments.seed)
     is_ours = record is None and workers.is_chief
-    new_files, made = (written_first, made) if is_ours else ((), [])
+    new_files = [name for name in written_first if is_ours and not (directory / name).exists()]
+    made = made if is_ours else []
     with _remove_on_failure(directory, new_files, made), workers.scope():
         plan = recipe.prepare(model.name, model.build, given, directory, record is None, workers)
     workers.check_same("data", plan.digests)
@@ -181,7 +182,7 @@ def _check_directory(directory, resume):
 def _claim(directory, arguments, written_first, locks):
     """Makes and locks the run directory; returns the record of the run to resume, or None.
 
-    Raises if another run is there, or no record to resume. `written_first` are the names that a run
+    Raises if another run is there, or nothing to resume. `written_first` are the names that a run
     of this recipe may hold before it has a record.
     """
     if not arguments.resume:
@@ -200,6 +201,8 @@ def _claim(directory, arguments, written_first, locks):
             f"The run in {directory} has lost its {resuming.ARGUMENTS_FILE}. Restore it from a "
             "copy, or start again in another directory."
         )
+    if arguments.resume and "finished" not in (record or {}):
+        resuming.check_backup(directory)
     begun = written_first & {path.name for path in directory.iterdir()} if holds else set()
     if holds and record is None and not begun:
         raise ValueError(

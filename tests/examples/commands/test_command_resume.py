@@ -172,6 +172,47 @@ def test_a_run_that_lost_a_part_is_not_overwritten(command, copy_of_run, lost, t
     assert contents(copy_of_run) == before
 
 
+@pytest.mark.parametrize("lost", [("backup",), ("backup", "arguments.json")])
+def test_an_unfinished_run_without_its_backup_is_not_overwritten(command, copy_of_run, lost):
+    record = json.loads((copy_of_run / "arguments.json").read_text())
+    del record["finished"]
+    (copy_of_run / "arguments.json").write_text(json.dumps(record))
+    for name in lost:
+        path = copy_of_run / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    before = contents(copy_of_run)
+    for more in ((), ("--pairs", copy_of_run / "nothing")):
+        status, _, err = command("train", "rnnsearch", "--run", copy_of_run, "--resume", *more)
+        assert (status, "holds model.keras, but no backup to go on from" in err) == (1, True), err
+        assert contents(copy_of_run) == before
+
+
+def test_a_packed_training_is_not_overwritten(command, copy_of_run):
+    shutil.rmtree(copy_of_run / "backup")
+    for name in ("model.keras", "run.json", "history.csv"):
+        (copy_of_run / name).unlink()
+    record = json.loads((copy_of_run / "arguments.json").read_text())
+    del record["finished"]
+    (copy_of_run / "arguments.json").write_text(json.dumps(record))
+    (copy_of_run / "training.npz").touch()
+    before = contents(copy_of_run)
+    status, _, err = command("train", "rnnsearch", "--run", copy_of_run, "--resume")
+    assert (status, "holds training.npz, but no backup to go on from" in err) == (1, True), err
+    assert contents(copy_of_run) == before
+
+
+def test_a_failure_removes_only_what_is_new(command, copy_of_run):
+    shutil.rmtree(copy_of_run / "backup")
+    for name in ("model.keras", "run.json", "history.csv", "arguments.json"):
+        (copy_of_run / name).unlink()
+    shutil.rmtree(copy_of_run / "target.tokenizer")
+    before = contents(copy_of_run)
+    resume = ("train", "rnnsearch", "--run", copy_of_run, "--resume")
+    status, _, err = command(*resume, "--pairs", copy_of_run / "nothing")
+    assert (status, "does not exist" in err) == (1, True), err
+    assert contents(copy_of_run) == before
+
+
 @pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_history(tmp_path, parallel_files):
     source, target = map(str, parallel_files)
