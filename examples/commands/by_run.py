@@ -61,15 +61,43 @@ def load_recipe(directory: str) -> Recipe:
 def part(command, text_arguments: list[str]):
     """Returns the command as the run has it that the arguments name.
 
+    Args:
+        command: The module of the command.
+        text_arguments: The command line, the name of the command first.
+
     Raises:
         ValueError: If there is none for such a run.
     """
-    names = [name for name in map(_find_model, text_arguments) if name is not None]
-    model = registry.find((names or [DEFAULT])[0])
+    models = {text: name for text in text_arguments if (name := _find_model(text)) is not None}
     name = command.__name__.rpartition(".")[2]
+    for text, model in models.items():  # one may be the value of an option
+        recipe = registry.find(model).recipe
+        if hasattr(recipe, name):
+            found = RunCommand(command, recipe)
+            if _find_run(found, text_arguments[1:]) == text:
+                return found
+    model = registry.find(next(iter(models.values()), DEFAULT))
     if not hasattr(model.recipe, name):
         raise ValueError(f"There is no `{name}` for a run of {model.name}.")
     return RunCommand(command, model.recipe)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that raises where others end the process."""
+
+    def error(self, message):
+        raise ValueError(message)
+
+
+def _find_run(command, words):
+    """The run that the words name if the command is the right one, None if they are no usage."""
+    parser = _Parser(add_help=False)
+    command.add_arguments(parser)
+    try:
+        arguments, rest = parser.parse_known_args(words)
+    except ValueError:
+        return None
+    return None if any(text.startswith("-") for text in rest) else arguments.run
 
 
 def _find_model(text):

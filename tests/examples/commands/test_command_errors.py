@@ -1,3 +1,5 @@
+import importlib
+import json
 import os
 import pathlib
 import shutil
@@ -8,6 +10,7 @@ import pytest
 
 from examples import predict, registry
 from examples.__main__ import COMMANDS
+from examples.commands import by_run
 from keras_attention.export import tokenizers
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -71,6 +74,30 @@ def test_numbers_out_of_range_are_refused(command, tmp_path, option, told):
     assert status == 2
     assert f"argument {option.split()[0]}: {told}" in err
     assert not run.exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "translate --language-model english mine",
+        "translate --language-model=english mine",
+        "evaluate --language-model english --max-examples 3 mine",
+        "evaluate mine --language-model english",
+        "plot --output-dir english mine text",
+        "plot --output-dir english mine",
+        "translate mine english",
+        "translate mine --beam-width 0 english",
+    ],
+)
+def test_the_run_is_not_the_value_of_an_option(tmp_path, monkeypatch, line):
+    monkeypatch.chdir(tmp_path)
+    for name, model in (("english", "lstm-language-model"), ("mine", "rnnsearch")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text(json.dumps({"model": model}))
+    name, *words = line.split()
+    command = importlib.import_module(f"examples.commands.{name}")
+    expected = by_run.RunCommand(command, registry.find("rnnsearch").recipe)
+    assert by_run.part(command, [name, *words]).SUMMARY == expected.SUMMARY
 
 
 @pytest.mark.parametrize(
