@@ -107,8 +107,8 @@ class ShardBatches:
 
     Shards and pairs of an epoch come in an order that depends on the seed and the epoch alone.
     Pairs are shuffled within a buffer. A pass makes every pair once, as `Batches` does, and fills
-    its last batch of each shape with empty rows. An epoch that is longer than a pass goes on with
-    another one, in a different order.
+    its last batch of each shape with empty rows, and so does an epoch: no pair waits in vain. An
+    epoch that is longer than a pass goes on with another one, in a different order.
 
     Args:
         shards: The `Shards`.
@@ -164,8 +164,8 @@ class ShardBatches:
 
         def read():
             self._chunks.seek(number, 0)
-            batches = self.assemble(self._chunks.dataset.as_numpy_iterator())
-            return itertools.islice(batches, start, self._epoch_batches)
+            chunks = self._chunks.dataset.as_numpy_iterator()
+            return itertools.islice(self.assemble(chunks, self._epoch_batches), start, None)
 
         ids = tf.TensorSpec([None, None], tf.int32)
         signature = ({"source": ids, "target": ids}, ids)
@@ -199,7 +199,9 @@ class ShardBatches:
         )
         return chunks.map(self._encode, tf.data.AUTOTUNE, deterministic=True)
 
-    def assemble(self, chunks: Iterable[tuple[np.ndarray, ...]]) -> Iterator[tuple]:
+    def assemble(
+        self, chunks: Iterable[tuple[np.ndarray, ...]], limit: int | None = None
+    ) -> Iterator[tuple]:
         """Yields a batch whenever there are enough pairs of its shape, at the end the rest.
 
         `tf.data.Dataset.bucket_by_sequence_length` does the same at several times the cost, see
@@ -207,18 +209,36 @@ class ShardBatches:
 
         Args:
             chunks: What `make_pass` returns, as NumPy arrays.
+            limit: Number of batches, with the rests; None for a batch of every pair.
         """
         waiting = [
             [np.zeros([0, length], np.int32) for length in lengths] for _, *lengths in self._shapes
         ]
-        for *sides, numbers in chunks:
-            for number, (rows, *_) in enumerate(self._shapes):
-                new = [ids[numbers == number] for ids in sides]
-                new = [_join(*pair) for pair in zip(waiting[number], new, strict=True)]
-                while len(new[0]) >= rows:
-                    yield self._make_batch([ids[:rows] for ids in new])
-                    new = [ids[rows:] for ids in new]
-                waiting[number] = new
+        num_batches = 0  # with those that wait for more pairs
+        fewest = min(rows for rows, *_ in self._shapes)
+        for chunk in chunks:
+            size = len(chunk[-1])
+            most = num_batches + size // fewest + len(self._shapes)
+            step = 1 if limit is not None and most > limit else size  # near the limit one by one
+            for start in range(0, size, max(step, 1)):
+                *sides, numbers = (part[start : start + step] for part in chunk)
+                for number in np.unique(numbers):
+                    is_new = not len(waiting[number][0])
+                    if is_new and num_batches == limit:
+                        yield from self._fill(waiting)
+                        return
+                    new = [ids[numbers == number] for ids in sides]
+                    new = [_join(*pair) for pair in zip(waiting[number], new, strict=True)]
+                    rows = self._shapes[number][0]
+                    num_batches += is_new + (len(new[0]) - 1) // rows
+                    while len(new[0]) >= rows:
+                        yield self._make_batch([ids[:rows] for ids in new])
+                        new = [ids[rows:] for ids in new]
+                    waiting[number] = new
+        yield from self._fill(waiting)
+
+    def _fill(self, waiting):
+        """Yields the pairs that wait, filled up with empty rows."""
         for (rows, *_), rest in zip(self._shapes, waiting, strict=True):
             if len(rest[0]):
                 empty = [[0, rows - len(rest[0])], [0, 0]]

@@ -117,6 +117,23 @@ def test_an_epoch_can_be_taken_up_at_any_batch(folder):
         assert same(whole[start:], arrays(batches.epoch(2, start)))
 
 
+@pytest.mark.parametrize("epoch_batches", [4, 17])
+def test_a_rare_shape_is_trained_in_a_short_epoch(tmp_path, epoch_batches):
+    pairs = [("s0.0", "t0")] * 500 + [("s0.0 s0.1 s0.2 s0.3", "t0 t1 t2 t3")] * 40
+    write_lines(tmp_path / "a.tsv", map("\t".join, pairs))
+    options = {"max_shapes": 2, "sample_pairs": 540, "shuffle_buffer": 600}
+    for batch_size in (13, 100):
+        batches = make(tmp_path, epoch_batches=epoch_batches, batch_size=batch_size, **options)
+        assert len(batches.shapes()) == 2
+        found = arrays(batches.epoch(0))
+        assert len(found) == epoch_batches
+        assert {labels.shape[1] for _, labels in found} == {2, 5}
+        assert all(len(labels) == batch_size for _, labels in found)
+        num_short = [(labels.any(axis=1)).sum() for _, labels in found if labels.shape[1] == 2]
+        assert num_short == [batch_size] * len(num_short)  # the last one is filled before the end
+        assert same(found[2:], arrays(batches.epoch(0, 2)))
+
+
 def test_pairs_longer_than_the_sample_are_counted(folder):
     batches = make(folder, sample_pairs=40, on_bad_line="refuse")
     _, *longest = map(max, zip(*batches.shapes(), strict=True))
