@@ -137,6 +137,11 @@ class TranslationTraining(GuidedRecipe):
             )
         elif validation_files and not files:
             raise UsageError("Validation files were given without training files. Name both.")
+        if self.format and not (self.pairs or self.validation_pairs or self.shards):
+            raise UsageError(
+                "--format is for files of pairs. Leave it out, or name such files with --pairs. "
+                f"Received: --format {self.format}"
+            )
         kinds = self._get_kinds()
         if SUBWORD_KINDS.keys() >= set(kinds) and self.min_frequency > 1:
             named = " and ".join(sorted({SUBWORD_KINDS[kind] for kind in kinds}))
@@ -144,7 +149,7 @@ class TranslationTraining(GuidedRecipe):
                 f"--min-frequency is for characters and words; {named} has --vocabulary-size. "
                 "Leave it out, or choose --tokenizer words."
             )
-        self.check_guided_alignment(kinds, bool(files) and self.format != "targets")
+        self.check_guided_alignment(kinds, bool(files) and files.form != "targets")
         if self.joint_vocabulary and kinds[0] != kinds[1]:
             raise UsageError(
                 "--joint-vocabulary needs the same tokens on both sides. Received: "
@@ -310,11 +315,14 @@ class TranslationTraining(GuidedRecipe):
 
     def _get_files(self):
         """The training and validation files."""
-        names, form = (self.source, self.target, self.pairs), self.format
+        names = (self.source, self.target, self.pairs)
         validation_names = (self.validation_source, self.validation_target, self.validation_pairs)
+        form, other = (  # only a file of pairs has one
+            None if source else self.format for source in (self.source, self.validation_source)
+        )
         return (
             PairFiles.choose("training", *names, form),
-            PairFiles.choose("validation", *validation_names, form, prefix="validation-"),
+            PairFiles.choose("validation", *validation_names, other, prefix="validation-"),
         )
 
     def _get_kinds(self):

@@ -158,3 +158,29 @@ def test_a_joint_vocabulary_is_made_from_both_sides(kind):
     ids, lengths = sides[0].encode(texts)
     assert [text.decode() for text in sides[0].decode(ids).numpy()] == texts
     assert 1 not in np.concatenate([row[:n] for row, n in zip(ids, lengths, strict=True)])
+
+
+def test_a_format_is_that_of_the_files_of_pairs(tmp_path):
+    (tmp_path / "scan").write_text("IN: run OUT: R\nIN: jump OUT: J\n")
+    for side in ("source", "target"):
+        (tmp_path / side).write_text(f"{side}\n")
+    scan, files = f"{tmp_path}/scan", [f"--{side} {tmp_path}/{side}" for side in runs.SIDES]
+    prefixed = [file.replace("--", "--validation-") for file in files]
+    pairs, one = [("run", "R"), ("jump", "J")], [("source", "target")]
+    data = read_options(f"--pairs {scan} --format scan {' '.join(prefixed)}").read_data()
+    assert data == {"training": pairs, "validation": one}
+    data = read_options(f"{' '.join(files)} --validation-pairs {scan} --format scan").read_data()
+    assert data == {"training": one, "validation": pairs}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "--source x --target y",
+        "--source x --target y --validation-source x --validation-target y",
+    ],
+)
+def test_a_format_without_files_of_pairs_is_refused(line):
+    with pytest.raises(UsageError, match="--format is for files of pairs.*Received: --format scan"):
+        read_options(f"{line} --format scan")
