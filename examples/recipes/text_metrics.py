@@ -142,7 +142,7 @@ def measure_year_attention(translations, texts: list[str]) -> tuple[float, int]:
 
     A date counts when, for each of the four digits of the year, the source position of
     largest weight lies inside the written year. Only texts that spell the year in digits
-    count.
+    count. Tokens are characters on both sides.
 
     Returns:
         The fraction of such dates, and their number.

@@ -105,8 +105,8 @@ class Translation(TranslationTraining):
           bleu, chrf                  sacrebleu's, from 0 to 100; its signature says how
           position distance           from where local attention predicts to the largest weight
           position within one         fraction of tokens for which that is at most one position
-          year attended               dates: fraction whose year is written attending to the
-                                      written year
+          year attended               dates, in characters: fraction whose year is written
+                                      attending to the written year
 
         Args:
             source: Source side of the test data, plain or .gz; by default unseen dates, for a run
@@ -162,7 +162,8 @@ class Translation(TranslationTraining):
         numbers |= text_metrics.measure_outputs(
             measure or "exact_match", outputs, test.references, sides[1], bleu_tokenize
         )
-        if not files and self.has_attention:
+        are_characters = all(tokenizer.kind == "characters" for tokenizer in sides)
+        if not files and self.has_attention and are_characters:
             fraction, count = text_metrics.measure_year_attention(found, test.texts)
             numbers |= {"year_attended": fraction, "years_in_digits": count}
         if output is not None:

@@ -8,7 +8,7 @@ from translation_commands import Echo, call
 from examples.data.report import DataError
 from examples.models import rnnsearch, transformer
 from examples.recipes.translation import Translation
-from keras_attention.export import runs
+from keras_attention.export import runs, tokenizers
 from keras_attention.export.tokenizers import WordTokenizer
 
 WORDS = WordTokenizer([*"abcdef"])
@@ -55,6 +55,16 @@ def test_long_lines_are_searched_and_left_out_of_the_perplexity_only(
     )
     assert "only the first 5 tokens are read of" in err
     assert err.endswith(f" {pairs}:2 (9 tokens).\n") and err.count("\n") == 1
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["words", "characters"])
+def test_a_year_is_attended_to_by_its_characters(tmp_path, echo, capsys, kind):
+    tokens = tokenizers.train(kind, ["3. Mai 1979", "1979-05-03"])
+    model = rnnsearch.build(*[tokens.vocabulary_size] * 2, units=4, embedding_dim=3, seed=5)
+    run = runs.write_run(tmp_path / "run", model, {"model": "rnnsearch"}, tokens, tokens)
+    call("evaluate", run, "--max-examples", 3)
+    assert ("year attended" in capsys.readouterr().out) == (kind == "characters")
 
 
 def test_nothing_is_searched_where_no_reference_has_positions(positions_run, tmp_path, monkeypatch):
