@@ -207,16 +207,21 @@ class Algorithms(Recipe):
         the weights of the heads over time.
 
         Args:
-            size: Ranges NAME=LOW:HIGH of sizes.
+            size: Ranges NAME=LOW:HIGH of sizes, of which one is drawn; of those not given, one of
+                the training.
 
         Yields:
             The name of a file and its figure.
         """
-        given = parse_sizes(size, self._task)
-        drawn = [given] if given else self._choose_sizes()
+        trained = self._get_ranges()
+        if given := parse_sizes(size, self._task, trained):
+            generator = np.random.default_rng(TEST_SEED)
+            drawn = [self._task.draw_sizes(generator, **{**trained, **given})]
+        else:
+            drawn = self._choose_sizes()
         examples = [self._draw_example(sizes) for sizes in drawn]
         outputs = [self.predict(example.inputs) for example in examples]
-        titles = [", ".join(f"{name} {ends[1]}" for name, ends in sizes.items()) for sizes in drawn]
+        titles = [", ".join(f"{name} {n}" for name, n in sizes.items()) for sizes in drawn]
         due = [example.due[0] > 0 for example in examples]
         yield (
             "outputs.png",
@@ -292,10 +297,7 @@ class Algorithms(Recipe):
     def _choose_sizes(self):
         """The sizes to draw: the largest of training, and larger ones."""
         largest = self._task.cap({name: high for name, (_, high) in self._get_ranges().items()})
-        return [
-            {name: (round(high * factor),) * 2 for name, high in largest.items()}
-            for factor in BEYOND
-        ]
+        return [{name: round(high * factor) for name, high in largest.items()} for factor in BEYOND]
 
     def _draw_example(self, sizes) -> Example:
         return Stream(self._task, 1, 1, TEST_SEED, **sizes).example(1, 0)

@@ -126,12 +126,15 @@ class Task(abc.ABC):
                 do not fit each other.
         """
         validation.check_positive_int(type(self).__name__, "batch_size", batch_size)
+        return self.generate(generator, batch_size, **self.draw_sizes(generator, **sizes))
+
+    def draw_sizes(self, generator: np.random.Generator, **sizes) -> dict[str, int]:
+        """Returns the sizes of a batch; arguments and errors are those of `draw`."""
         ranges = self.ranges(**sizes)
         self.check(ranges)
-        chosen = {
-            key: int(generator.integers(*ends, endpoint=True)) for key, ends in ranges.items()
-        }
-        return self.generate(generator, batch_size, **self.cap(chosen))
+        return self.cap(
+            {key: int(generator.integers(*ends, endpoint=True)) for key, ends in ranges.items()}
+        )
 
     def ranges(self, **sizes) -> dict[str, tuple[int, int]]:
         """Returns (low, high) of every size: the task's own, but for the `sizes` given."""

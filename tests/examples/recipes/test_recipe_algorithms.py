@@ -1,10 +1,24 @@
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from examples.recipes.algorithms import Algorithms
 from examples.tasks.base import Example, cost_in_bits
 from examples.training.fitting import evaluate
+from keras_attention import plotting
+
+
+class Sure:
+    """Stands in for a model that says one thing of all bits."""
+
+    layers = ()
+
+    def __init__(self, recipe, logit):
+        self.logit, self.output_dim = logit, recipe.get_sizes()[1]
+
+    def predict_on_batch(self, inputs):
+        return np.full((*inputs["inputs"].shape[:2], self.output_dim), self.logit, np.float32)
 
 
 def batch(time, seed):
@@ -40,3 +54,24 @@ def test_what_is_not_due_and_what_fills_a_batch_up_cost_nothing():
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("task", "trained", "drawn", "title", "steps"),
+    [
+        ("priority-sort", "length=8 outputs=4", "length=10", "length 10, outputs 4", 4),
+        ("repeat-copy", "length=3 repeats=2", "length=10", "length 10, repeats 2", 21),
+        ("copy", "length=1:4", "length=2:900", "length {}", None),
+    ],
+)
+def test_sizes_that_are_not_drawn_are_those_of_the_run(
+    monkeypatch, task, trained, drawn, title, steps
+):
+    found = []
+    monkeypatch.setattr(plotting, "plot_bits", lambda *args, titles: found.append((*args, titles)))
+    recipe = Algorithms(task=task, size=trained.split())
+    recipe.model = Sure(recipe, 0.0)
+    list(recipe.plot(size=drawn.split()))
+    (targets, _, titles) = found[0]
+    assert steps is None or len(targets[0]) == steps
+    assert titles == [title.format(len(targets[0]))]
