@@ -11,7 +11,7 @@ from examples import tasks
 from examples.commands.arguments import UsageError
 from examples.commands.options import NonNegativeFloat, PositiveFloat
 from examples.recipes.base import Recipe, Served
-from examples.tasks.base import Example, Task, cost_in_bits
+from examples.tasks.base import Example, Task, logit_cost_in_bits
 from examples.tasks.bits import BitError, Bits, BitsPerSequence
 from examples.tasks.streams import LinearCurriculum, Stream
 from keras_attention import NTM, plotting
@@ -172,9 +172,9 @@ class Algorithms(Recipe):
         for number in range(batches):
             example = stream.example(0, number)
             padded = stream.pad(example)
-            outputs = self.predict(padded.inputs)
-            costs.append(cost_in_bits(outputs, padded))
-            errors = ((outputs > 0.5) != (padded.targets > 0.5)) & (padded.due[:, :, None] > 0)
+            logits = self.predict_logits(padded.inputs)
+            costs.append(logit_cost_in_bits(logits, padded))
+            errors = ((logits > 0) != (padded.targets > 0.5)) & (padded.due[:, :, None] > 0)
             wrong.append(errors.sum(axis=(1, 2)))
             due.append(padded.due.sum(axis=1) * padded.targets.shape[2])
             if hasattr(self._task, "optimal_bits"):
@@ -277,8 +277,11 @@ class Algorithms(Recipe):
 
     def predict(self, inputs: np.ndarray) -> np.ndarray:
         """Returns the probabilities of a 1, `(batch, time, output_dim)`."""
-        logits = self.model.predict_on_batch({"inputs": inputs})
-        return 1.0 / (1.0 + np.exp(-np.clip(np.asarray(logits, np.float64), -60.0, 60.0)))
+        return 1.0 / (1.0 + np.exp(-np.clip(self.predict_logits(inputs), -60.0, 60.0)))
+
+    def predict_logits(self, inputs: np.ndarray) -> np.ndarray:
+        """Returns the logits of these probabilities, float64."""
+        return np.asarray(self.model.predict_on_batch({"inputs": inputs}), np.float64)
 
     def get_history(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
         """Returns the history of heads and memory of a machine that has them."""

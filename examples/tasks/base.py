@@ -71,6 +71,18 @@ def cost_in_bits(probabilities: np.ndarray, example: Example) -> np.ndarray:
         return -np.log2(counted).sum(axis=(1, 2))
 
 
+def logit_cost_in_bits(logits: np.ndarray, example: Example) -> np.ndarray:
+    """Returns the cost of each sequence `(batch,)`, in bits, float64, finite for finite logits.
+
+    Args:
+        logits: `(batch, time, output_dim)`, those of a 1 on each channel.
+        example: The `Example` they predict.
+    """
+    logits = np.asarray(logits, np.float64)
+    costs = np.logaddexp(0.0, np.where(example.targets > 0.5, -logits, logits)) / np.log(2.0)
+    return np.where(example.due[..., None] > 0, costs, 0.0).sum(axis=(1, 2))
+
+
 class Task(abc.ABC):
     """Draws sequences of a kind; one size is drawn for a whole batch.
 

@@ -56,6 +56,15 @@ def test_what_is_not_due_and_what_fills_a_batch_up_cost_nothing():
         np.testing.assert_allclose(found[name], value, rtol=1e-5)
 
 
+@pytest.mark.parametrize("logit", [100.0, -100.0])
+def test_a_wrong_bit_costs_its_logit_whatever_it_is(logit):
+    recipe = Algorithms(task="copy", size=["length=2"])
+    recipe.model = Sure(recipe, logit)
+    found = recipe.evaluate(sequences=32)
+    expected = found["bit_error"] * 2 * recipe.get_sizes()[1] * 100 / np.log(2)
+    np.testing.assert_allclose(found["bits_a_sequence"], expected)
+
+
 @pytest.mark.parametrize(
     ("task", "trained", "drawn", "title", "steps"),
     [
