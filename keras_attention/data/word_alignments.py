@@ -11,8 +11,10 @@ after the last word on both sides. It has no link: attention to it is none.
 """
 
 import gzip
+import io
 import os
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -31,7 +33,7 @@ def read_links(
     """Returns the links of each line of a Pharaoh file: the sure ones, and the possible ones.
 
     Args:
-        path: The file, plain or .gz. An empty line is a sentence pair without a link.
+        path: The file, plain or gzip. An empty line is a sentence pair without a link.
         source_lengths: Optional number of words of each source, against which the file is checked;
             None for a source whose number is not known.
         target_lengths: The same of each target.
@@ -40,8 +42,9 @@ def read_links(
         Two lists with a set for each line. Possible links include the sure ones.
 
     Raises:
-        ValueError: If a link is malformed or lies outside its sentence, or the number of lines is
-            not that of the sentences. The message has the file, the line and the link.
+        ValueError: If a link is malformed or lies outside its sentence, the number of lines is
+            not that of the sentences, or a gzip file is damaged. The message has the file, the line
+            and the link.
 
     Example:
 
@@ -53,9 +56,7 @@ def read_links(
     ([[(0, 0), (2, 1)], [], []], [(1, 0)])
     """
     name = os.fspath(path)
-    open_file = gzip.open if name.endswith(".gz") else open
-    with open_file(path, "rt", encoding="utf-8", errors="replace") as file:
-        lines = list(file)
+    lines = _read_lines(name)
     lengths = {"source": source_lengths, "target": target_lengths}
     for side, counts in lengths.items():
         if counts is not None and len(counts) != len(lines):
@@ -81,7 +82,7 @@ def write_links(
     """Writes a Pharaoh file, a line for each sentence pair.
 
     Args:
-        path: The file.
+        path: The file, compressed if its name ends in .gz.
         sure: The links of each sentence pair.
         possible: Optional possible links of each. Those that are not sure are written as `1p2`.
 
@@ -94,9 +95,11 @@ def write_links(
     '0-1 1-0\\n\\n'
     """
     pairs = zip(sure, [()] * len(sure) if possible is None else possible, strict=True)
-    lines = "".join(f"{format_links(*links)}\n" for links in pairs)
-    with open(path, "w", encoding="utf-8", newline="\n") as file:
-        file.write(lines)
+    content = "".join(f"{format_links(*links)}\n" for links in pairs).encode()
+    if os.fspath(path).endswith(".gz"):
+        content = gzip.compress(content)
+    with open(path, "wb") as file:
+        file.write(content)
 
 
 def format_links(sure: Links, possible: Links = ()) -> str:
@@ -136,6 +139,12 @@ def links_to_array(
     [[[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]], [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]]
     """
     places = [(n, target, source) for n, each in enumerate(links) for source, target in each]
+    for sentence, target, source in places:
+        if min(source, target) < 0:
+            raise ValueError(
+                "links_to_array expects positions counted from 0. Received: "
+                f"({source}, {target}) in links[{sentence}]"
+            )
     index = np.array(places, np.int64).reshape(-1, 3)
     needed = index.max(axis=0, initial=-1) + 1
     sizes = {"target_length": target_length, "source_length": source_length}
@@ -211,6 +220,17 @@ def find_links(
         targets, sources = np.nonzero(is_link[:, :num_sources])
         found.append(set(zip(sources.tolist(), targets.tolist(), strict=True)))
     return found
+
+
+def _read_lines(name: str) -> list[str]:
+    with open(name, "rb") as file:
+        content = file.read()
+    if content.startswith(b"\x1f\x8b"):
+        try:
+            content = gzip.decompress(content)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(f"{name} is damaged ({error}). Compress or copy it again.") from None
+    return list(io.StringIO(content.decode("utf-8-sig", errors="replace"), newline=None))
 
 
 def _parse_line(line: str, limits: Sequence[int | None]) -> Iterator[tuple[tuple[int, int], bool]]:

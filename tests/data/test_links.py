@@ -114,3 +114,31 @@ def test_weights_of_other_sentences_are_refused():
 def test_links_of_an_array_are_those_it_was_made_of():
     array = links_to_array([{(1, 0), (0, 2)}, {(4, 1)}], 3, 7)
     assert find_links(array, [6, 6], [3, 2]) == [{(1, 0), (0, 2)}, {(4, 1)}]
+
+
+def test_a_file_is_read_by_what_it_holds(tmp_path):
+    links = [{(0, 0), (2, 1)}, set(), {(1, 0)}]
+    write_links(tmp_path / "links.gz", links)
+    content = gzip.decompress((tmp_path / "links.gz").read_bytes())
+    assert content == b"0-0 2-1\n\n1-0\n"
+    (tmp_path / "packed").write_bytes((tmp_path / "links.gz").read_bytes())
+    (tmp_path / "bom").write_bytes(b"\xef\xbb\xbf" + content)
+    for name in ("links.gz", "packed", "bom"):
+        assert read_links(tmp_path / name)[0] == links
+
+
+def test_a_damaged_file_is_told(tmp_path):
+    write_links(tmp_path / "whole.gz", [{(n, n % 7)} for n in range(500)])
+    whole = (tmp_path / "whole.gz").read_bytes()
+    for damaged in (whole[:-20], whole[:300] + bytes(300) + whole[600:]):
+        (tmp_path / "links.gz").write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"links.gz is damaged \(.*Compress or copy it again"):
+            read_links(tmp_path / "links.gz")
+
+
+@pytest.mark.parametrize("link", [(-1, 0), (0, -1)])
+def test_negative_positions_have_no_place(link):
+    with pytest.raises(
+        ValueError, match=rf"from 0. Received: \({link[0]}, {link[1]}\) in links\[1"
+    ):
+        links_to_array([{(0, 0)}, {(1, 1), link}], target_length=3, source_length=3)
