@@ -2,10 +2,9 @@
 
 import pathlib
 
-import numpy as np
-
 from examples.commands import resuming, train_options
 from examples.jax_training.pack import prepare
+from examples.jax_training.packed_training import read_arrays
 from examples.training.history import History
 
 COLUMNS = ("epoch", "loss", "val_perplexity", "seconds")
@@ -15,7 +14,8 @@ def finish(directory: pathlib.Path, seed: int) -> None:
     """Writes model, tokenizers, settings and history of a seed into the run.
 
     Raises:
-        ValueError: If the folder is no packed run, or the weights are not of its model.
+        ValueError: If the folder is no packed run, or the file of the seed is damaged or has
+            weights of another model.
         FileNotFoundError: If the seed was not trained, or the data are gone.
     """
     record = resuming.read_record(directory)
@@ -23,20 +23,26 @@ def finish(directory: pathlib.Path, seed: int) -> None:
         raise ValueError(
             f"{directory} is no run of `python -m examples.jax_training pack`. Name its folder."
         )
-    with np.load(directory / f"seed-{seed}.npz") as file:
-        arrays = dict(file)
-    rows = arrays.pop("history")
+    path = directory / f"seed-{seed}.npz"
+    try:
+        arrays = read_arrays(path)
+        rows = arrays.pop("history")
+        weights = [arrays[f"weight_{number}"] for number in range(len(arrays))]
+    except (ValueError, KeyError) as error:
+        raise ValueError(
+            f"{path} is no trained seed of `python -m examples.jax_training fit`, or is damaged. "
+            "Copy it again, or train the seed again."
+        ) from error
     words = ["--run", str(directory), "--seed", str(seed)]
     given = train_options.parse(record["model"], words, record)
     given.model = record["model"]
     plan = prepare(given, directory, is_new=False)
     resuming.check_data(directory, record, plan.digests)
-    weights = [arrays[f"weight_{number}"] for number in range(len(arrays))]
     shapes = [weight.shape for weight in weights]
     expected = [tuple(variable.shape) for variable in plan.model.trainable_variables]
     if shapes != expected:
         raise ValueError(
-            f"{directory}/seed-{seed}.npz holds weights of another model: {len(shapes)} arrays "
+            f"{path} holds weights of another model: {len(shapes)} arrays "
             f"where this one has {len(expected)}, or other shapes. Train the seed again."
         )
     for variable, weight in zip(plan.model.trainable_variables, weights, strict=True):

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 import zipfile
+import zlib
 
 import numpy as np
 
@@ -16,6 +17,22 @@ def write_arrays(path: pathlib.Path, **arrays: np.ndarray) -> None:
     with open(part, "wb") as file:
         np.savez_compressed(file, **arrays)
     part.replace(path)
+
+
+def read_arrays(path: pathlib.Path) -> dict[str, np.ndarray]:
+    """Reads a file of NumPy arrays.
+
+    Raises:
+        FileNotFoundError: If there is none.
+        ValueError: If it is no such file, or is damaged.
+    """
+    try:
+        with open(path, "rb") as raw, np.load(raw) as file:
+            return dict(file)
+    except FileNotFoundError:
+        raise
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{path} is damaged ({error}).") from error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,15 +58,13 @@ class PackedTraining:
         """Reads a file.
 
         Raises:
+            FileNotFoundError: If there is none.
             ValueError: If it is none of `pack`, or is damaged.
         """
         try:
-            with np.load(path) as file:
-                arrays = dict(file)
+            arrays = read_arrays(path)
             settings = json.loads(arrays.pop("settings").tobytes())
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            if isinstance(error, FileNotFoundError):
-                raise
+        except (ValueError, KeyError) as error:
             raise ValueError(
                 f"{path} is no training of `python -m examples.jax_training pack`, or is damaged."
             ) from error

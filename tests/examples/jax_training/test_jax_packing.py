@@ -121,7 +121,19 @@ def test_bad_files_are_told(files, capsys):
     np.savez(run / "seed-2.npz", history=[(1, 2.0, 9.0, 0.5)], weight_0=np.zeros((2, 3)))
     assert main(["finish", str(run), "--seed", "2"]) == 1
     assert "holds weights of another model: 1 arrays where this one has" in capsys.readouterr().err
-    (run / FILE).write_bytes((run / FILE).read_bytes()[:200])
-    with pytest.raises(ValueError, match="training.npz is no training of"):
-        PackedTraining.read(run / FILE)
+    np.savez_compressed(run / "whole.npz", history=np.random.default_rng(3).normal(size=(99, 4)))
+    whole = (run / "whole.npz").read_bytes()
+    np.savez(run / "other.npz", weights=np.zeros(3))
+    np.savez(run / "gap.npz", history=[(1, 2.0, 9.0, 0.5)], weight_1=np.zeros((2, 3)))
+    other, gap = (run / "other.npz").read_bytes(), (run / "gap.npz").read_bytes()
+    for content in (whole[:200], whole[:200] + bytes(900) + whole[1100:], other, gap):
+        (run / "seed-2.npz").write_bytes(content)
+        assert main(["finish", str(run), "--seed", "2"]) == 1
+        assert "seed-2.npz is no trained seed of" in capsys.readouterr().err
+    assert not (run / "model.keras").exists()
+    whole = (run / FILE).read_bytes()
+    for content in (whole[:200], whole[:800] + bytes(900) + whole[1700:]):
+        (run / FILE).write_bytes(content)
+        with pytest.raises(ValueError, match="training.npz is no training of"):
+            PackedTraining.read(run / FILE)
     assert main(["pack", "memory-network", "--run", str(run / "other")]) != 0
