@@ -31,7 +31,9 @@ def main(arguments: list[str] | None = None) -> int:
     dates.set_defaults(run=_write_dates)
     join = commands.add_parser("join", help=f"line n of several files as one, {SEPARATOR} between")
     join.add_argument("files", nargs="+", metavar="FILE", help="a source, plain or .gz")
-    join.add_argument("--output", required=True, metavar="FILE", help="the file to write")
+    join.add_argument(
+        "--output", required=True, metavar="FILE", help="the file to write; .gz compresses"
+    )
     join.set_defaults(run=_join_sources)
     options = parser.parse_args(arguments)
     try:

@@ -3,6 +3,8 @@
 So a translator of several sources has the files, the tokenizers and the requests of one source.
 """
 
+import contextlib
+import gzip
 import os
 import pathlib
 from collections.abc import Sequence
@@ -21,11 +23,11 @@ def join_sources(paths: Sequence[str | os.PathLike], output: str | os.PathLike) 
 
     Args:
         paths: The sources, plain or gzip.
-        output: The file to write.
+        output: The file to write, compressed if its name ends in .gz.
 
     Raises:
         DataError: If there are fewer than two files, one of them cannot be read or contains the
-            separator, or they have different numbers of lines.
+            separator, they have different numbers of lines, or the output cannot be written.
 
     Example:
 
@@ -63,5 +65,19 @@ def join_sources(paths: Sequence[str | os.PathLike], output: str | os.PathLike) 
         else b""
         for *first, last in zip(*(sources[os.fspath(path)] for path in paths), strict=True)
     ]
-    pathlib.Path(output).write_bytes(b"".join(line.strip() + b"\n" for line in joined))
+    _write(pathlib.Path(output), b"".join(line.strip() + b"\n" for line in joined))
     return len(joined)
+
+
+def _write(path, content):
+    """Writes a file, whole or not at all."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+        part.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise DataError(
+            f"{path} cannot be written ({error.strerror}). Name a file that can."
+        ) from error

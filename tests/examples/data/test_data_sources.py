@@ -55,3 +55,28 @@ def test_a_source_may_be_joined_with_itself(tmp_path):
     (file,) = write(tmp_path, de="a\nb\n")
     assert join_sources([file, file], tmp_path / "all") == 2
     assert (tmp_path / "all").read_text() == "a <sep> a\nb <sep> b\n"
+
+
+def test_an_output_is_compressed_by_its_name(tmp_path):
+    (file,) = write(tmp_path, de="a\nb\n")
+    join_sources([file, file], tmp_path / "all.gz")
+    assert gzip.decompress((tmp_path / "all.gz").read_bytes()) == b"a <sep> a\nb <sep> b\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all.gz", "de"]
+
+
+def test_an_output_that_cannot_be_written_is_told(tmp_path, capsys, monkeypatch):
+    (file,) = write(tmp_path, de="a\nb\n")
+    for output in (tmp_path / "none" / "all", file / "all", tmp_path):
+        assert command.main(["join", str(file), str(file), "--output", str(output)]) == 1
+        assert f"error: {output} cannot be written (" in capsys.readouterr().err
+    (tmp_path / "all").write_text("before")
+
+    def write_a_part(path, content):
+        path.open("wb").close()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", write_a_part)
+    with pytest.raises(DataError, match="all cannot be written .No space left on device."):
+        join_sources([file, file], tmp_path / "all")
+    assert (tmp_path / "all").read_text() == "before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all", "de"]
