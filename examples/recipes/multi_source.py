@@ -33,8 +33,13 @@ class MultiSourceTranslation(Translation):
 
     def read_data(self) -> dict[str, list[tuple[str, str]]]:
         data, expected = super().read_data(), self.model_options["num_sources"]
+        are_words = self._get_kinds()[0] == "words"  # <sep> is one only between spaces
         for name, pairs in data.items():
-            found = [source for source, _ in pairs if source.count(SEPARATOR) != expected - 1]
+            found = [
+                source
+                for source, _ in pairs
+                if (source.split() if are_words else source).count(SEPARATOR) != expected - 1
+            ]
             if found:
                 raise DataError(
                     f"{len(found):,} of {len(pairs):,} {name} texts have a different number of "

@@ -75,6 +75,14 @@ def test_texts_without_all_sources_are_refused(tmp_path):
         read_data(tmp_path, text, "--validation-fraction 0.34")
 
 
+def test_a_separator_within_a_word_separates_subwords_only(tmp_path):
+    text = "a <sep> b\tc\nb<sep>c\td\n"
+    options = "--validation-fraction 0.5 "
+    with pytest.raises(DataError, match="1 of 1 validation texts have.*Received: 'b<sep>c'"):
+        read_data(tmp_path, text, options)
+    read_data(tmp_path, text, options + "--source-tokenizer characters")
+
+
 @pytest.mark.parametrize("kind", ["characters", "words", "wordpiece", "sentencepiece"])
 @pytest.mark.parametrize("more", ["", " --joint-vocabulary"])
 def test_the_separator_is_one_token_of_every_tokenizer(tmp_path, kind, more):
