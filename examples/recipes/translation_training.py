@@ -69,8 +69,10 @@ class TranslationTraining(GuidedRecipe):
         vocabulary_size: Ids of each side at most; by default 8000 for subwords, else no limit.
         min_frequency: Characters or words seen less often are unknown.
         lowercase: Lower-case both sides.
-        max_source_tokens: Leave out pairs with a longer source, and report it; no limit by default.
-        max_target_tokens: Leave out pairs with a longer target, and report it; no limit by default.
+        max_source_tokens: Leave out pairs with a longer source, its EOS token included, and report
+            it; no limit by default.
+        max_target_tokens: Leave out pairs with a longer target, its EOS token included, and report
+            it; no limit by default.
         batch_size: Pairs in a batch.
         batch_tokens: As many pairs in a batch as have N tokens on their longer side, padding
             counted, instead of --batch-size; as --batch-size by default.
@@ -79,7 +81,8 @@ class TranslationTraining(GuidedRecipe):
             measure of greedy outputs of validation texts.
         monitor_texts: Validation texts, the first ones, whose outputs --monitor reads after every
             epoch.
-        label_smoothing: Fraction of the target given to all other tokens; 0.1 is usual.
+        label_smoothing: Fraction of the target that is spread over the whole vocabulary; 0.1 is
+            usual.
     """
 
     tokenizer_names: ClassVar = runs.SIDES

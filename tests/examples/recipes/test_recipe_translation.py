@@ -11,6 +11,7 @@ from translation_commands import call, read_options
 from examples.__main__ import main
 from examples.commands.arguments import UsageError
 from examples.commands.by_run import RunCommand, load_recipe
+from examples.commands.options import options_of
 from examples.models import convs2s, mixed, rnn_encoder_decoder, rnnsearch, seq2seq, transformer
 from examples.recipes import translator
 from examples.recipes.translation import Translation
@@ -184,3 +185,10 @@ def test_a_format_is_that_of_the_files_of_pairs(tmp_path):
 def test_a_format_without_files_of_pairs_is_refused(line):
     with pytest.raises(UsageError, match="--format is for files of pairs.*Received: --format scan"):
         read_options(f"{line} --format scan")
+
+
+def test_the_help_says_what_limits_and_smoothing_count():
+    helps = {option.name: option.help for option in options_of(Translation)}
+    for side in runs.SIDES:
+        assert "EOS token included" in helps[f"max_{side}_tokens"]
+    assert "whole vocabulary" in helps["label_smoothing"]
