@@ -50,7 +50,8 @@ class RegisteredModel:
     Attributes:
         name: What the command line calls it.
         module: The module that builds it, with `TITLE`, `REFERENCE`, `build` and, if the paper's
-            sizes are others, `PAPER`.
+            sizes are others, `PAPER`. `BELONGS_TO` are options that need another one, as
+            `examples.commands.options.check_used` takes them.
         recipe: The `Recipe` that trains it.
     """
 

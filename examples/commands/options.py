@@ -220,6 +220,30 @@ def check_given(options: Iterable[Option], namespace: argparse.Namespace) -> Non
             raise UsageError(f"{option.flag} {option.metavar} is missing: {option.help}.")
 
 
+def check_used(
+    options: Iterable[Option],
+    values: dict[str, object],
+    belongs_to: dict[str, tuple[str, tuple[str, ...]]],
+) -> None:
+    """Raises `UsageError` if an option was changed that has no effect.
+
+    Args:
+        options: The options.
+        values: The value of each, by name.
+        belongs_to: Name of an option to the name of another one, and to the values of that one
+            with which it has an effect.
+    """
+    for option in options:
+        owner, counted = belongs_to.get(option.name, (None, ()))
+        if owner is None or values[owner] in counted or values[option.name] == option.default:
+            continue
+        flag = f"--{owner.replace('_', '-')}"
+        raise UsageError(
+            f"{option.flag} is for {flag} {' or '.join(counted)}. Leave it out, or choose that. "
+            f"Received: {option.flag} {values[option.name]} {flag} {values[owner]}"
+        )
+
+
 def describe(target: Callable) -> tuple[str, str]:
     """Returns the first sentence of a docstring, and the rest but for its sections.
 

@@ -12,7 +12,7 @@ import keras
 from examples import registry
 from examples.commands import resuming, train_options
 from examples.commands.arguments import UsageError
-from examples.commands.options import check_given, options_of, take
+from examples.commands.options import check_given, check_used, options_of, take
 from examples.memory import keep_freed_memory
 from examples.recipes.base import Recipe
 from examples.training.fitting import train
@@ -74,6 +74,7 @@ def make_recipe(name: str, arguments: argparse.Namespace) -> Recipe:
     check_given(options, arguments)
     recipe = model.recipe(**take(options, arguments))
     recipe.model_options = take(model.options, arguments)
+    check_used(model.options, recipe.model_options, getattr(model.module, "BELONGS_TO", {}))
     recipe.check()
     return recipe
 

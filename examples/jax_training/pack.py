@@ -14,11 +14,15 @@ from examples.commands.train import make_recipe
 from examples.data.batches import Batches
 from examples.jax_training.packed_pairs import SIDES
 from examples.jax_training.packed_training import FILE, PackedTraining
+from examples.recipes.base import Recipe
 from examples.training.training_plan import TrainingPlan
 from examples.training.workers import Workers
 
 #: Options of `train` that `fit` on JAX does not have.
-REFUSED = ("max_minutes", "patience", "stop_at_metric", "shards", "guided_alignment")
+REFUSED = (
+    "max_minutes", "patience", "stop_at_metric", "shards", "guided_alignment", "strategy",
+    "tensorboard", "resume",
+)  # fmt: skip
 #: Options of models whose initial weights are not those of the layers' initializers.
 DRAWN = ("init_stddev", "init_range")
 
@@ -36,12 +40,12 @@ def parse(model: str, words: list[str]) -> argparse.Namespace:
         used.append("monitor")
     if getattr(given, "dtype", "float32") == "mixed_float16":
         used.append("dtype")
+    if given.checkpoint_seconds != Recipe.checkpoint_seconds:
+        used.append("checkpoint_seconds")
     if used:
-        flag = f"--{used[0].replace('_', '-')}"
-        raise UsageError(
-            f"A training on JAX has no {flag}. Leave it out. Received: {flag} "
-            f"{getattr(given, used[0])}"
-        )
+        flag, value = f"--{used[0].replace('_', '-')}", getattr(given, used[0])
+        received = flag if value is True else f"{flag} {value}"
+        raise UsageError(f"A training on JAX has no {flag}. Leave it out. Received: {received}")
     if getattr(given, "schedule", None) == "plateau":
         raise UsageError(
             "A training on JAX has rates that depend on the number of steps alone. Choose another "

@@ -33,6 +33,10 @@ PAPER = {
     "reverse": True,
     "init_range": 0.1,
 }
+BELONGS_TO = {
+    "window": ("local_attention", ("monotonic", "predictive")),
+    "positions": ("scorer", ("location",)),
+}
 
 
 def build(

@@ -33,6 +33,11 @@ from keras_attention import (
 
 TITLE = "Show, Attend and Tell: a caption that looks at the image for each word"
 REFERENCE = "Xu et al. 2015, arXiv 1502.03044"
+HARD = ("reinforce", "reward", "entropy", "expected_rate", "inference_mode")
+BELONGS_TO = {
+    "doubly_stochastic": ("attention", ("soft",)),
+    **dict.fromkeys(HARD, ("attention", ("hard",))),
+}
 END = 3
 
 

@@ -27,6 +27,7 @@ PAPER = {
     "dropout": 0.1,
     "share_embeddings": True,
 }
+BELONGS_TO = {"max_length": ("positions", ("learned",))}
 
 
 def build(

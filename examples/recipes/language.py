@@ -94,11 +94,14 @@ class Language(Recipe):
 
     def check(self) -> None:
         if self.tokenizer_of is not None and (
-            self.vocabulary_size is not None or self.min_frequency > 1 or self.lowercase
+            self.tokenizer != Language.tokenizer
+            or self.vocabulary_size is not None
+            or self.min_frequency > 1
+            or self.lowercase
         ):
             raise UsageError(
                 "--tokenizer-of takes the tokenizer of another run as it is. Leave out "
-                "--vocabulary-size, --min-frequency and --lowercase."
+                "--tokenizer, --vocabulary-size, --min-frequency and --lowercase."
             )
         if self.tokenizer in SUBWORD_KINDS and self.min_frequency > 1:
             raise UsageError(

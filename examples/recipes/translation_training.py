@@ -10,7 +10,13 @@ from typing import ClassVar, Literal
 import keras
 
 from examples.commands.arguments import UsageError
-from examples.commands.options import Fraction, NonNegativeFloat, OpenFraction, VocabularySize
+from examples.commands.options import (
+    Fraction,
+    NonNegativeFloat,
+    OpenFraction,
+    VocabularySize,
+    options_of,
+)
 from examples.data import dates
 from examples.data.batches import Batches
 from examples.data.pair_files import PairFiles, References, hold_out
@@ -30,6 +36,7 @@ from keras_attention.export.tokenizers import SUBWORD_KINDS, TOKENIZER_CLASSES, 
 
 TokenizerKind = Literal[tuple(TOKENIZER_CLASSES)]
 Format = Literal[tuple(FORMATS)]
+OF_SHARDS = ("epoch_batches", "shuffle_buffer", "sample_pairs")
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -133,13 +140,9 @@ class TranslationTraining(GuidedRecipe):
         files, validation_files = self._get_files()
         if self.shards:
             self._check_shards(files, validation_files)
-        elif self.epoch_batches is not None:
-            raise UsageError(
-                "--epoch-batches is for --shards. Leave it out, or name shards. "
-                f"Received: --epoch-batches {self.epoch_batches}"
-            )
         elif validation_files and not files:
             raise UsageError("Validation files were given without training files. Name both.")
+        self._check_used(bool(files) and not validation_files)
         if self.format and not (self.pairs or self.validation_pairs or self.shards):
             raise UsageError(
                 "--format is for files of pairs. Leave it out, or name such files with --pairs. "
@@ -166,6 +169,23 @@ class TranslationTraining(GuidedRecipe):
         self._check_bidirectional()
         if self.model_options.get("copied_words"):
             self._check_copied_words(kinds)
+
+    def _check_used(self, is_held_out):
+        """Raises if an option of data was changed that are not there."""
+        for option in options_of(type(self)):
+            value = getattr(self, option.name)
+            if value == option.default:
+                continue
+            if option.name in OF_SHARDS and not self.shards:
+                raise UsageError(
+                    f"{option.flag} is for --shards. Leave it out, or name shards. "
+                    f"Received: {option.flag} {value}"
+                )
+            if option.name == "validation_fraction" and not is_held_out:
+                raise UsageError(
+                    f"{option.flag} is for files of yours that come without validation files. "
+                    f"Leave it out. Received: {option.flag} {value}"
+                )
 
     def _check_bidirectional(self):
         options = self.model_options

@@ -331,8 +331,7 @@ def test_the_module_runs_as_a_command():
         (
             True,
             "convs2s",
-            "--units 4 --embedding-dim 4 --max-length 10 --max-source-tokens 10 "
-            "--validation-fraction 0.2",
+            "--units 4 --embedding-dim 4 --max-length 10 --max-source-tokens 10",
             "convs2s learns 10 positions of the target, fewer than the training data needs. "
             "Give a larger --max-length, or leave out what is longer with --max-target-tokens 10. "
             "Received: a target of 11 tokens, the EOS token counted",

@@ -74,6 +74,10 @@ def test_a_trained_seed_becomes_a_run(files, capsys):
     [
         (["--monitor", "wer"], "A training on JAX has no --monitor. Leave it out."),
         (["--max-minutes", "5"], "Received: --max-minutes 5"),
+        (["--strategy", "mirrored"], "Received: --strategy mirrored"),
+        (["--resume"], "A training on JAX has no --resume. Leave it out."),
+        (["--tensorboard"], "A training on JAX has no --tensorboard."),
+        (["--checkpoint-seconds", "9"], "Received: --checkpoint-seconds 9"),
         (["--schedule", "plateau"], "Received: --schedule plateau"),
         (["--init-stddev", "0.01"], "A training on JAX has no --init-stddev."),
         (["--dtype", "mixed_float16"], "Received: --dtype mixed_float16"),

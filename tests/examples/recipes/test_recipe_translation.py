@@ -192,3 +192,51 @@ def test_the_help_says_what_limits_and_smoothing_count():
     for side in runs.SIDES:
         assert "EOS token included" in helps[f"max_{side}_tokens"]
     assert "whole vocabulary" in helps["label_smoothing"]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("rnnsearch --shuffle-buffer 9", "--shuffle-buffer is for --shards.*Received: .*-buffer 9"),
+        ("rnnsearch --pairs x --sample-pairs 9", "--sample-pairs is for --shards"),
+        ("rnnsearch --validation-fraction 0.1", "--validation-fraction is for files of yours that"),
+        (
+            "rnnsearch --pairs x --validation-pairs y --validation-fraction 0.1",
+            "without validation files. Leave it out. Received: --validation-fraction 0.1",
+        ),
+        ("luong --window 5", "--window is for --local-attention monotonic or predictive"),
+        ("luong --positions 9 --scorer dot", "--positions is for --scorer location"),
+        (
+            "transformer --max-length 9",
+            "--max-length is for --positions learned. .* Received: --max-length 9 "
+            "--positions sinusoidal",
+        ),
+        ("show-attend-tell --attention hard --doubly-stochastic 1", "is for --attention soft"),
+        ("show-attend-tell --reinforce 0", "--reinforce is for --attention hard"),
+        ("show-attend-tell --expected-rate 0.1", "--expected-rate is for --attention hard"),
+        ("show-attend-tell --inference-mode sample", "--inference-mode is for --attention hard"),
+        ("lstmn --text x --validation-text y --tokenizer-of z --tokenizer characters", "Leave out"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(line, told):
+    model, *words = line.split()
+    data = ["--mnist", "x"] if model == "show-attend-tell" else []
+    with pytest.raises(UsageError, match=told):
+        read_options(" ".join([*words, *data]), model)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rnnsearch --pairs x --validation-fraction 0.1 --shuffle-buffer 20000",
+        "luong --local-attention predictive --window 5",
+        "luong --paper --window 5",
+        "luong --scorer location --positions 9",
+        "transformer --positions learned --max-length 9",
+        "show-attend-tell --mnist x --attention hard --expected-rate 0 --reinforce 0",
+        "show-attend-tell --mnist x --doubly-stochastic 0.25",
+    ],
+)
+def test_options_that_count_are_taken(line):
+    model, *words = line.split()
+    read_options(" ".join(words), model)
