@@ -191,14 +191,13 @@ class MemoryHops(Layer):
             self.temporal = [
                 self._add_matrix(shape, f"temporal_{i}", count + i) for i in range(count)
             ]
+        self.question_table: keras.Variable | None = None
         if self.weight_tying == "layer_wise":
             shape = (self.units, self.units)
             self.hop_kernel: keras.Variable = self._add_matrix(shape, "hop_kernel", 2 * count)
             if question_ids_shape is not None:
                 shape = (self.vocabulary_size, self.units)
-                self.question_table: keras.Variable = self._add_matrix(
-                    shape, "question", 2 * count + 1
-                )
+                self.question_table = self._add_matrix(shape, "question", 2 * count + 1)
         start = "ones" if self.linear_start else "zeros"
         self.linear: keras.Variable = self.add_weight(
             (), start, dtype="bool", trainable=False, name="linear"
@@ -322,6 +321,13 @@ class MemoryHops(Layer):
                 f"{owner} has an answer matrix, W^T = C^K, only with weight_tying='adjacent'. "
                 f"Apply a `keras.layers.Dense` to the state. "
                 f"Received: weight_tying={self.weight_tying!r}"
+            )
+        is_layer_wise = self.built and self.weight_tying == "layer_wise"
+        if is_layer_wise and question_ids is not None and self.question_table is None:
+            raise ValueError(
+                f"{owner} with weight_tying='layer_wise' was built without a question and has no "
+                "embeddings for one. Pass `question_ids` in the first call. "
+                f"Received: question_ids.shape={tuple(question_ids.shape)}"
             )
         question_shape_or_none = None if question_ids is None else question_ids.shape
         self._check_shapes(story_ids.shape, question_shape_or_none)

@@ -284,3 +284,10 @@ def test_tables_start_apart():
 def test_bad_input_says_what_was_expected(run, message):
     with pytest.raises(ValueError, match=message):
         run()
+
+
+def test_a_first_call_without_a_question_makes_no_table_for_one():
+    reader = MemoryHops(V, D, weight_tying="layer_wise")
+    reader(STORY)
+    with pytest.raises(ValueError, match="Pass `question_ids` in the first call"):
+        reader(STORY, QUESTION)
