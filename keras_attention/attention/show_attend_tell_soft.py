@@ -102,6 +102,7 @@ class SoftAttention(ShowAttendTellAttention):
         self.doubly_stochastic_target: float = validation.check_number_in_range(
             "SoftAttention", "doubly_stochastic_target", doubly_stochastic_target
         )
+        self.is_recomputable = not self.doubly_stochastic
 
     def _read_scores(self, scores, query, value, request):
         context, weights, auxiliary_outputs = super()._read_scores(scores, query, value, request)

@@ -105,6 +105,7 @@ class TextGuidedAttention(AttentionMechanism):
         self.entropy_bonus: float = validation.check_number_in_range(
             owner, "entropy_bonus", entropy_bonus, 0
         )
+        self.is_recomputable = not self.entropy_bonus
         self.use_offset = use_offset
         scorer = OffsetAdditiveScorer if use_offset else AdditiveScorer
         self.scorer: Scorer = scorer(self.units, dtype=self.dtype_policy)

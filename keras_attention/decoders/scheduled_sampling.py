@@ -122,6 +122,8 @@ class ScheduledSampling(Layer):
     Reference: Bengio et al. 2015, https://arxiv.org/abs/1506.03099, section 2.4.
     """
 
+    is_recomputable = False
+
     def __init__(
         self,
         decoder: LayerOrConfig,

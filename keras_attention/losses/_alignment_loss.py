@@ -27,6 +27,7 @@ class AlignmentLoss(Layer):
     """
 
     loss_weight: float
+    is_recomputable = False
 
     def __init__(self, loss_weight: float = 1.0, **kwargs: Unpack[LayerOptions]) -> None:
         super().__init__(**kwargs)

@@ -113,6 +113,8 @@ class ReinforceLoss(Layer):
     Reference: Xu et al. 2015, https://arxiv.org/abs/1502.03044, section 4.1.
     """
 
+    is_recomputable = False
+
     def __init__(
         self,
         loss_weight: float = 1.0,

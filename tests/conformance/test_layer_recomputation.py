@@ -8,6 +8,8 @@ from layer_rows import arrays
 from layer_table import TABLE
 from tf_or_skip import tf
 
+import keras_attention as ka
+
 #: Rows that call a layer of Keras with keywords, which Keras' own layers cannot under
 #: `RematScope` in a graph; `test_keras_refuses_its_own_layers` tells when this has changed.
 KERAS_LAYERS = (
@@ -61,6 +63,100 @@ def test_gradients_are_those_without_recomputation(row, xla):
     for one, other in zip(*results, strict=True):
         scale = max(1.0, np.abs(other).max())
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-5 * scale)
+
+
+def _thorough(*values):
+    return [pytest.param(value, marks=pytest.mark.thorough) for value in values]
+
+
+def _draw(layer):
+    """Returns the gradients of a call in training, and the states of the seeds after it."""
+    queries = tf.constant(np.random.RandomState(1).randn(3, 5, 8), "float32")
+    with tf.GradientTape() as tape:
+        tape.watch(queries)
+        inputs = [queries] * (1 if isinstance(layer, ka.CounterDropout) else 2)
+        loss = tf.reduce_sum(layer(*inputs, training=True) ** 2)
+    gradients = tape.gradient(loss, [queries, *(w.value for w in layer.trainable_weights)])
+    return [*gradients, *(v.value for v in layer.variables if v.dtype == "int64")]
+
+
+@tensorflow_only
+@pytest.mark.parametrize("mode", ["eager", *_thorough("graph", "xla")])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ka.CounterDropout(0.5, seed=1),
+        lambda: ka.HardAttention(7, seed=1),
+        *_thorough(
+            lambda: ka.MultiHeadAttention(2, 4, dropout=0.5, seed=1),
+            lambda: ka.Attention("general", ka.GumbelSoftmaxNormalizer(seed=1)),
+        ),
+    ],
+    ids=["dropout", "hard", "heads", "gumbel"],
+)
+def test_a_recomputation_draws_the_same_numbers(make, mode):
+    plain = make()
+    with keras.RematScope(mode="full"):
+        layer = make()
+    results = []
+    for one in (plain, layer):
+        one(*[np.ones((3, 5, 8))] * (1 if one.built else 2))
+        one.set_weights(plain.get_weights())
+
+        def draw(one=one):
+            return _draw(one)
+
+        draw = draw if mode == "eager" else tf.function(draw, jit_compile=mode == "xla")
+        results.append([np.array(result) for _ in range(2) for result in draw()])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+LOGITS, TARGETS = np.ones((2, 5, 3), "float32"), np.ones((2, 5), "int32")
+
+
+@tensorflow_only
+@pytest.mark.parametrize(
+    ("make", "call"),
+    [
+        (ka.CoverageLoss, lambda layer, weights: layer(LOGITS, weights)),
+        (ka.DoublyStochasticLoss, lambda layer, weights: layer(LOGITS, weights)),
+        (
+            ka.ReinforceLoss,
+            lambda layer, weights: layer(
+                LOGITS, TARGETS, weights[..., 0], weights[..., 1], training=True
+            ),
+        ),
+        (
+            lambda: ka.SoftAttention(3, doubly_stochastic=1.0),
+            lambda layer, values: layer(LOGITS, values),
+        ),
+        (
+            lambda: ka.TextGuidedAttention(3, entropy_bonus=1.0),
+            lambda layer, values: layer(LOGITS, values, training=True),
+        ),
+    ],
+    ids=["coverage", "doubly-stochastic", "reinforce", "soft", "text-guided"],
+)
+def test_a_loss_that_a_layer_adds_has_a_gradient(make, call):
+    with keras.RematScope(mode="full"):
+        layer = make()
+    inputs = tf.constant(np.random.RandomState(1).rand(2, 5, 7), "float32")
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        call(layer, inputs)
+        (loss,) = layer.losses
+    assert np.any(tape.gradient(loss, inputs))
+
+
+@tensorflow_only
+def test_a_recomputation_counts_no_minibatch():
+    with keras.RematScope(mode="full"):
+        layer = ka.ScheduledSampling(ka.LuongDecoder(7, 2, 3), 0.5)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(np.ones((1, 2)), np.ones((1, 3, 3)), training=True))
+    tape.gradient(loss, layer.trainable_weights[0].value)
+    assert int(layer.minibatches) == 1
 
 
 @tensorflow_only
