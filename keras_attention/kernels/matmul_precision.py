@@ -14,6 +14,7 @@ import keras
 from keras import ops
 
 from keras_attention import validation
+from keras_attention._utils.recomputation import Recomputable
 from keras_attention._utils.shapes import get_shape, reshape
 from keras_attention._utils.tensor_types import Tensor, TensorLike
 from keras_attention.kernels.execution_mode import has_gpu, is_compiled_by_xla
@@ -121,13 +122,14 @@ def _should_transpose_rows(rows):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class Dense(keras.layers.Dense):
+class Dense(Recomputable, keras.layers.Dense):
     """`keras.layers.Dense`, with the precision that `matmul_precision` sets."""
 
     def call(self, inputs: Tensor, training: bool | None = None) -> TensorLike:
-        outputs = kernel_matmul(inputs, self.kernel)
+        # Cast here, because Keras does not when it recomputes the call for `keras.RematScope`.
+        outputs = kernel_matmul(inputs, ops.cast(self.kernel, self.compute_dtype))
         if self.bias is not None:
-            outputs = outputs + self.bias
+            outputs = outputs + ops.cast(self.bias, self.compute_dtype)
         return outputs if self.activation is None else self.activation(outputs)
 
     def quantize(

@@ -9,6 +9,7 @@ from layer_table import TABLE
 from tf_or_skip import tf
 
 import keras_attention as ka
+from keras_attention.kernels.matmul_precision import Dense
 
 #: Rows that call a layer of Keras with keywords, which Keras' own layers cannot under
 #: `RematScope` in a graph; `test_keras_refuses_its_own_layers` tells when this has changed.
@@ -157,6 +158,28 @@ def test_a_recomputation_counts_no_minibatch():
         loss = tf.reduce_sum(layer(np.ones((1, 2)), np.ones((1, 3, 3)), training=True))
     tape.gradient(loss, layer.trainable_weights[0].value)
     assert int(layer.minibatches) == 1
+
+
+@tensorflow_only
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+def test_the_dense_layers_of_decoders_are_recomputed_in_training(policy):
+    plain = Dense(3, "tanh", dtype=policy)
+    with keras.RematScope(mode="full"):
+        layer = Dense(3, "tanh", dtype=policy)
+    inputs, results = tf.constant(np.random.RandomState(1).randn(2, 5), "float32"), []
+    for one in (plain, layer):
+        one.build(inputs.shape)
+        one.set_weights(plain.get_weights())
+
+        @tf.function
+        def differentiate(one=one):
+            with tf.GradientTape() as tape:
+                outputs = one(inputs, training=True)
+            return tape.gradient(outputs, [weight.value for weight in one.weights])
+
+        results.append([np.array(gradient) for gradient in differentiate()])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 @tensorflow_only
