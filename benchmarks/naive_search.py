@@ -1,7 +1,8 @@
 """The least that a search with our Transformer can be on TensorFlow, the peer of our searches.
 
 One loop, caches, a top-k, gathers: no masks, no options, no positions past the end, no end of a
-hypothesis. It has the weights of our model and gives the same hypotheses, encoder included.
+hypothesis. It has the weights of our model, follows the same hypotheses, encoder included, and
+returns their log-probabilities alone: it keeps no earlier tokens, which ours does.
 """
 
 import numpy as np

@@ -23,6 +23,7 @@ server under load, and says whether the machine was idle enough for that.
 """
 
 import concurrent.futures
+import contextlib
 import itertools
 import os
 import re
@@ -319,17 +320,24 @@ class Load:
             asking = [
                 threads.submit(self._ask, numbers, lock, ready, result) for _ in range(clients)
             ]
-            ready.wait()
+            broken = threading.BrokenBarrierError
+            with contextlib.suppress(broken):
+                ready.wait()
             started = time.perf_counter()
-            for future in asking:
-                future.result()
+            errors = filter(None, [future.exception() for future in asking])
+            for error in sorted(errors, key=lambda error: isinstance(error, broken)):
+                raise error  # what broke the barrier first
         return {**result, "elapsed_seconds": time.perf_counter() - started}
 
     def _ask(self, numbers, lock, ready, result):
         from keras_attention.export.serving import Client, ServingError
 
         with Client(self._url, MODEL, timeout=120) as client:
-            client.signatures()
+            try:
+                client.signatures()
+            except BaseException:
+                ready.abort()  # nobody waits for this client
+                raise
             ready.wait()
             while True:
                 with lock:

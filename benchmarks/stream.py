@@ -70,7 +70,8 @@ def main() -> None:
                 print(f"{pairs:,} pairs, {seconds:.0f} s, {memory[-1]:,.0f} MB", flush=True)
         seconds = time.monotonic() - began
         print(f"{pairs:,} pairs in {seconds:.0f} s, {pairs / seconds:,.0f} a second")
-        print(f"most memory after the first report: {max(memory) - memory[0]:+,.1f} MB")
+        if memory:
+            print(f"most memory after the first report: {max(memory) - memory[0]:+,.1f} MB")
 
 
 if __name__ == "__main__":

@@ -145,7 +145,8 @@ def dot(batch, length, width, dtype):
         options = {**sizes, "gradient": gradient}
         work = {
             "flops": 4 * batch * length**2 * width * (3 if gradient else 1),
-            "bytes": batch * length * width * _size(dtype) * (8 if gradient else 4),
+            # Key and value are one tensor.
+            "bytes": batch * length * width * _size(dtype) * (4 if gradient else 3),
             "dtype": dtype,
         }
         rows.append(jax_row("ours", what, "dot", {"owner": "ours", **options}, **work))
@@ -162,7 +163,7 @@ def additive(batch, queries, keys, width, dense=True, compiled=False):
         options = {**sizes, "gradient": gradient}
         times = 3 if gradient else 1
         work = {
-            "tanhs": batch * queries * keys * width * (2 if gradient else 1),
+            "tanhs": batch * queries * keys * width,
             "flops": 2 * batch * (queries + keys) * width**2 * times,
             "bytes": 4 * batch * (2 * queries + keys) * width * (2 if gradient else 1),
         }
@@ -190,7 +191,7 @@ def normalizers(*shape, monotonic=False):
         for side, kind in kinds.items():
             count = shape[0] * shape[1] * shape[2]
             options = {"kind": kind, "shape": list(shape), "gradient": gradient}
-            work = {"bytes": 4 * count * (4 if gradient else 2)}
+            work = {"bytes": 4 * count * 2}  # scores in, weights or their gradient out
             rows.append(jax_row(side, what, "normalizer", options, **work))
     return Case(f"normalizers {' x '.join(map(str, shape))}, float32", rows)
 
@@ -231,7 +232,8 @@ def make_decoding_case(system, batch, small):
     sizes = {"batch": batch, "source_length": source, "length": length, "width": width}
     sizes |= {"vocabulary": vocabulary}
     is_transformer = system == "transformer"
-    weights = (16 * layers if is_transformer else 16) * width**2 + vocabulary * width
+    # A step of the Transformer prepares no keys and values of the source.
+    weights = (14 * layers if is_transformer else 21) * width**2 + vocabulary * width
     for dtype in DTYPES:
         for beam in (1, 4):
             options = {**sizes, "beam": beam}

@@ -222,7 +222,11 @@ class TorchLibrary:
             self._before = torch.cuda.memory_allocated()
 
     def read_memory(self):
-        """Returns the largest number of bytes that a call allocated."""
+        """Returns the largest number of bytes that a call allocated.
+
+        JAX counts a gradient that a step drops, and no results; PyTorch counts results, and no
+        gradient that takes the place of the last one.
+        """
         import torch
 
         if not torch.cuda.is_available():

@@ -17,6 +17,7 @@ from examples.commands.options import Fraction, NonNegativeFloat
 from examples.models.encoders import image_encoder
 from examples.models.encoders.image_encoder import BACKBONE_SIZE, CONVOLUTIONS, Convolutions
 from keras_attention import (
+    Attention,
     LearnedPositionalEmbedding,
     ShowTellDecoder,
     TextGuidedAttention,
@@ -159,6 +160,7 @@ def _sentence(guide, vocabulary_size, embedding_dim, kind, units, dtype):
         cell = keras.layers.GRUCell(units, reset_after=False, dtype=dtype, name="cell")
         sentence = keras.layers.RNN(cell, dtype=dtype, name="sentence")(embedding(guide))
     else:
-        bag = keras.layers.GlobalAveragePooling1D(dtype=dtype, name="bag")(embedding(guide))
+        words = embedding(guide)  # a mean that is 0 where there is no word
+        bag = Attention("uniform", dtype=dtype, name="bag")(words[:, 0], words)
         sentence = keras.layers.Dense(units, "tanh", dtype=dtype, name="sentence")(bag)
     return normalization(sentence)

@@ -33,8 +33,8 @@ def build(
         noise: Standard deviation of the Gaussian noise.
         l2: Factor of the penalty.
         penalty: `"positions"`, the mean square of each embedding, summed over the positions of a
-            source: frequent words are drawn to 0 more than rare ones. `"words"`, the sum of the
-            squares of both tables: every word alike.
+            source, padding included: frequent words are drawn to 0 more than rare ones.
+            `"words"`, the sum of the squares of both tables: every word alike.
         seed: Optional int, the seed of the noise.
         dtype: Optional dtype policy.
 

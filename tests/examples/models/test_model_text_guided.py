@@ -34,6 +34,12 @@ def test_a_sentence_looks_once_and_its_padding_changes_nothing(model):
     assert not np.allclose(model.predict_on_batch(other)["weights"], outputs["weights"], atol=1e-7)
 
 
+def test_a_sentence_without_words_gives_numbers(model):
+    outputs = model.predict_on_batch({**INPUTS, "guide": np.zeros((2, 3), "int32")})
+    for name in ("logits", "weights"):
+        assert np.isfinite(outputs[name]).all()
+
+
 def test_the_bonus_for_looking_around_is_there_in_training_alone(model):
     model(INPUTS, training=True)
     (bonus,) = model.losses
