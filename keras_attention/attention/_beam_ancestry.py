@@ -79,7 +79,7 @@ def attend_with_ancestry(attention, query, cache, ancestry, memory_mask, positio
     scores = reshape(scores, (batch, beams, num_heads, beams, length))
     scores = ops.transpose(scores, (0, 2, 3, 1, 4))
     scores = reshape(scores, (batch, num_heads, beams, beams * length))
-    mask = _ancestry_mask(ancestry, cache["mask"], batch, beams)
+    mask = _ancestry_mask(ancestry, cache["mask"], batch, beams, length)
     weights = attention.compute_weights(scores, AttentionRequest(attention_mask=mask))
     weights = reshape(weights, (batch, num_heads, beams, beams, length))
     weights = ops.transpose(weights, (0, 3, 1, 2, 4))
@@ -101,9 +101,8 @@ def _broadcast_queries(queries, batch, beams):
     return reshape(queries, (batch * beams, num_heads, beams, dim))
 
 
-def _ancestry_mask(ancestry, is_written, batch, beams):
+def _ancestry_mask(ancestry, is_written, batch, beams, length):
     """Returns which `(writer, position)` each beam uses, `(batch, beam, beam * max_length)`."""
-    length = get_shape(is_written)[1]
     every = ops.arange(beams, dtype="int32")
     ancestry = reshape(ancestry, (batch, beams, 1, length)) + every[None, :, None, None]
     is_written = reshape(is_written, (batch, beams, 1, length))
