@@ -7,6 +7,7 @@ import json
 import threading
 import time
 import urllib.parse
+import weakref
 
 import numpy as np
 import tensorflow as tf
@@ -28,7 +29,7 @@ class RestClient:
     def __init__(self, target: str, max_message_bytes: int):
         self._target, self._max_bytes = target, max_message_bytes
         self._local = threading.local()
-        self._connections, self._lock = set(), threading.Lock()
+        self._connections, self._lock = weakref.WeakSet(), threading.Lock()
 
     def predict(self, client, signature, arrays, output_filter, definition, seconds):
         """Returns a dict of arrays, with strings as bytes."""
@@ -142,7 +143,7 @@ class RestClient:
     def _exchange(self, method, path, deadline, content):
         connection = getattr(self._local, "connection", None)
         if connection is None:
-            connection = http.client.HTTPConnection(self._target)
+            connection = _ThreadConnection(self._target)
             self._local.connection = connection
             with self._lock:
                 self._connections.add(connection)
@@ -179,6 +180,13 @@ class RestClient:
             connection.close()
             with self._lock:
                 self._connections.discard(connection)
+
+
+class _ThreadConnection(http.client.HTTPConnection):
+    """A connection that is closed when the thread that holds it ends."""
+
+    def __del__(self):
+        self.close()
 
 
 def _seconds_left(deadline):

@@ -284,6 +284,35 @@ def test_only_503_is_repeated(statuses, code, left):
         server.server_close()
 
 
+class _Counting(Sequence):
+    """Counts the connections that are open in `server.num_open`."""
+
+    def setup(self):
+        super().setup()
+        self.server.num_open += 1
+
+    def finish(self):
+        self.server.num_open -= 1
+        super().finish()
+
+
+def test_threads_that_end_close_their_connections():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Counting) as server:
+        server.statuses, server.num_open = [200] * 21, 0
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        with Client(f"http://127.0.0.1:{server.server_port}", "tiny") as client:
+            client.status()
+            for _ in range(20):
+                thread = threading.Thread(target=client.status)
+                thread.start()
+                thread.join()
+            until = time.monotonic() + 10
+            while server.num_open > 1 and time.monotonic() < until:
+                time.sleep(0.01)
+            assert server.num_open == 1  # of this thread
+        server.shutdown()
+
+
 class Reloaded(RestClient):
     """A server whose signature changes: `outputs` holds the values that it answers with now."""
 
