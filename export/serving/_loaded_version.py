@@ -134,12 +134,14 @@ class LoadedVersion:
         return self.signatures[name]
 
     def has_two_unknown_sizes(self, name: str, outputs=()) -> bool:
-        """Returns whether an output of a signature has two unknown sizes besides the batch."""
+        """Returns whether `run` would fetch an output with two unknown sizes besides the batch.
+
+        A prepared set of outputs may hold more of them than those wanted.
+        """
         definition = self.signature(name)
-        shapes = [
-            definition.outputs[output].tensor_shape
-            for output in _resolve_outputs(definition, outputs)
-        ]
+        wanted = _resolve_outputs(definition, outputs)
+        fetched = self._choose_fetches(name or DEFAULT_SIGNATURE, wanted, False)
+        shapes = [definition.outputs[output].tensor_shape for output in fetched]
         return any(sum(dim.size < 0 for dim in shape.dim[1:]) > 1 for shape in shapes)
 
     def warm_up(self) -> int:

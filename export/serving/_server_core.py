@@ -178,9 +178,10 @@ class ServerCore:
             for name in found
         ):
             return {name: np.concatenate([part.pop(name) for part in parts]) for name in found}
-        # Only the model knows how it pads shorter parts. The response is known to fit now.
+        # Only the model knows how it pads shorter parts. The response is known to fit now; outputs
+        # that are not in it may not, so none of them are fetched.
         del parts
-        return loaded.run(signature, inputs, outputs, deadline)
+        return loaded.run(signature, inputs, outputs, deadline, prepare=True)
 
     def _check_size(self, row_size, num_rows):
         """Raises if rows of `row_size` bytes are too many; the message says how many fit."""

@@ -87,9 +87,9 @@ def runs(server, monkeypatch):
     _, loaded = server.core.models["squares"].acquire().__enter__()
     lengths, run = [], loaded.run
 
-    def record(signature, inputs, *arguments):
+    def record(signature, inputs, *arguments, **options):
         lengths.append([len(text) for text in inputs["text"]])
-        return run(signature, inputs, *arguments)
+        return run(signature, inputs, *arguments, **options)
 
     monkeypatch.setattr(loaded, "run", record)
     return lengths
@@ -101,6 +101,24 @@ def test_few_rows_and_the_longest_are_run_before_all_are(client, runs):
     assert len(runs) == 1 and len(runs[0]) <= 8 and max(runs[0]) == 200
     client.predict(text=LONG)  # an output of one length is not tried
     assert [len(each) for each in runs[1:]] == [len(LONG)]
+
+
+def test_outputs_that_are_dropped_are_probed_too(base):
+    """A prepared set of outputs answers for a smaller one, so its size counts."""
+    with Server({"squares": base}, grpc_port=0, rest_api_port=None) as server:
+        _, loaded = server.core.models["squares"].acquire().__enter__()
+        lengths, run = [], loaded._session.run
+
+        def record(fetches, feeds, **options):
+            lengths.append(len(next(iter(feeds.values()))))
+            return run(fetches, feeds, **options)
+
+        loaded._session.run = record
+        with Client(f"grpc://127.0.0.1:{server.grpc_port}", "squares", retries=0) as client:
+            client.predict("square", text=["a"])
+            found = client.predict("square", text=["ab"] * 300, output_filter=["text"])
+    assert list(found) == ["text"] and len(found["text"]) == 300
+    assert lengths[0] == 1 and lengths[1] <= 8 and lengths[2:] == [128, 128, 44]
 
 
 DECOYS = ["x" * 900] * 2 + ["\u0301" * 420]
