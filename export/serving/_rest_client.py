@@ -33,6 +33,10 @@ class RestClient:
 
     def predict(self, client, signature, arrays, output_filter, definition, seconds):
         """Returns a dict of arrays, with strings as bytes."""
+        extra = sorted(set(arrays) - set(definition.inputs))  # a server ignores them
+        if extra:
+            message = f"input size does not match signature. Sent extra: {{{','.join(extra)}}}."
+            raise ServingError("INVALID_ARGUMENT", message)
         values = {name: _make_json_value(array) for name, array in arrays.items()}
         body = {"signature_name": signature, "inputs": values}
         answer = self._call("POST", f"{_make_path(client)}:predict", seconds, body)

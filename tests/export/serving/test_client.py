@@ -58,6 +58,11 @@ def test_an_output_filter_leaves_the_others_out(client):
         client.predict("several", x=[[1.0]], n=[2], output_filter=["none"])
 
 
+def test_an_input_that_the_signature_does_not_have_is_refused(client):
+    with pytest.raises(ServingError, match="INVALID_ARGUMENT.*Sent extra: {other}"):
+        client.predict(text=["a"], other=["b"])
+
+
 def test_an_output_filter_is_no_string(client):
     with pytest.raises(ValueError, match="`output_filter` to be a list of names"):
         client.predict("several", x=[[1.0]], n=[2], output_filter="sum")
