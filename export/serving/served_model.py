@@ -115,6 +115,7 @@ class ServedModel:
         self.announce_versions()
         existing = directories.find_versions(self.base)
         wanted = self._select_versions(existing)
+        self._forget_announced_versions(wanted)
         for version in sorted(wanted, reverse=True):
             if version in self._loaded:
                 continue
@@ -143,6 +144,13 @@ class ServedModel:
         """Unloads all versions, each after its last request."""
         for version in list(self._loaded):
             self._unload(version)
+
+    def _forget_announced_versions(self, wanted):
+        """Removes versions that were superseded or deleted before their loading began."""
+        with self._changed:
+            for version, (state, _) in list(self._states.items()):
+                if state == "START" and version not in wanted:
+                    del self._states[version]
 
     def _is_settled(self, version, identity):
         """Returns whether a failed version has changed and then stayed the same for two polls."""

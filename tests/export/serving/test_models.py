@@ -213,6 +213,16 @@ def test_all_versions_or_chosen_ones_may_be_served(versions, base):
         ServedModel("tiny", base, policy="newest")
 
 
+def test_a_version_that_leaves_before_it_is_loaded_is_not_announced_any_more(versions, base):
+    put(versions, base, 1)
+    model = ServedModel("tiny", base)
+    model.announce_versions()
+    (base / "1").rename(base / "2")
+    model.poll()
+    assert states(model) == {2: "AVAILABLE"}
+    model.close()
+
+
 def test_a_directory_that_vanishes_takes_no_model_with_it(versions, base):
     put(versions, base, 1)
     model = ServedModel("tiny", base)
