@@ -1,5 +1,6 @@
 """`Client`: sends requests to TensorFlow Serving or to `keras_attention.export.serve`."""
 
+import itertools
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -39,7 +40,7 @@ class Client:
         label: A version label instead of a version.
         timeout: Time limit of a call in seconds, including retries and requests for metadata; at
             most an hour.
-        retries: Maximum number of retries of a call.
+        retries: Maximum number of retries of a call; None for as many as the deadline allows.
         backoff: Approximate pause before the first retry, in seconds.
         max_message_bytes: Maximum size of a request and of a response; a larger one raises
             RESOURCE_EXHAUSTED. Alignments easily exceed gRPC's default of 4 MiB.
@@ -68,7 +69,7 @@ class Client:
         version: int | None = None,
         label: str | None = None,
         timeout: float = 30.0,
-        retries: int = 4,
+        retries: int | None = None,
         backoff: float = 0.1,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
     ) -> None:
@@ -87,7 +88,8 @@ class Client:
         validation.check_number_in_range(
             "Client", "timeout", timeout, 0, MAX_SECONDS, exclude_low=True
         )
-        validation.check_int_at_least("Client", "retries", retries, 0)
+        if retries is not None:
+            validation.check_int_at_least("Client", "retries", retries, 0)
         validation.check_number_in_range("Client", "backoff", backoff, 0, MAX_SECONDS)
         whole = isinstance(max_message_bytes, int) and not isinstance(max_message_bytes, bool)
         if not whole or not 0 < max_message_bytes <= GRPC_MAX_MESSAGE_BYTES:
@@ -283,17 +285,18 @@ class Client:
         """Returns the result of `call(seconds left)`, with retries."""
         if self._is_closed:
             raise ValueError(f"The client of {self.url} is closed. Make another one.")
-        for attempt in range(self._retries + 1):
+        backoff = self._backoff
+        for attempt in itertools.count():
+            backoff = min(backoff, MAX_PAUSE_SECONDS)
+            pause = backoff * random.uniform(0.5, 1.5)
             try:
                 return call(max(deadline - time.monotonic(), 1e-3))
             except ServingError as error:
-                pause = min(self._backoff * 2**attempt, MAX_PAUSE_SECONDS) * random.uniform(
-                    0.5, 1.5
-                )
-                retriable = error.code == "UNAVAILABLE" and attempt < self._retries
+                retriable = error.code == "UNAVAILABLE" and attempt != self._retries
                 if not retriable or time.monotonic() + pause >= deadline:
                     raise
             time.sleep(pause)
+            backoff *= 2
 
 
 def _transport(url, max_message_bytes):

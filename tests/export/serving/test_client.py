@@ -238,6 +238,21 @@ def test_nobody_there_is_unavailable_and_tried_again(scheme, monkeypatch):
         assert 0.5 <= pause / (0.01 * 2**attempt) <= 1.5
 
 
+def test_without_a_number_of_retries_the_deadline_ends_them(monkeypatch):
+    clock = types.SimpleNamespace(now=0.0)
+
+    def sleep(pause):
+        assert pause <= 1.5 * client_module.MAX_PAUSE_SECONDS
+        clock.now += pause
+
+    time_ = types.SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
+    monkeypatch.setattr(client_module, "time", time_)
+    with Client("http://127.0.0.1:1", "tiny", timeout=100) as client:
+        with pytest.raises(ServingError, match="UNAVAILABLE"):
+            client.status()
+    assert 100 - 1.5 * client_module.MAX_PAUSE_SECONDS <= clock.now < 100
+
+
 class Sequence(http.server.BaseHTTPRequestHandler):
     """Answers with the statuses of `server.statuses`, one after the other."""
 
