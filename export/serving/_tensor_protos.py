@@ -36,6 +36,9 @@ def proto_to_array(proto) -> np.ndarray:
         raise invalid_argument(
             f"tensor of shape {shape}: values may be repeated up to {MAX_REPEATED} times"
         )
+    has_values = proto.string_val or proto.tensor_content
+    if proto.dtype == tf.string.as_datatype_enum and not has_values:
+        return np.full(shape, b"", object)  # make_ndarray fills with str
     try:
         array = tf.make_ndarray(proto)
         return array.reshape(shape) if array.shape != shape else array

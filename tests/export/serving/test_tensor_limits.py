@@ -62,6 +62,14 @@ def test_tensors_that_lie_are_refused(server, message):
     assert refuse_over_grpc(server, request)
 
 
+@pytest.mark.parametrize("sizes", [[2], [], [0]])
+def test_strings_without_values_are_empty(sizes):
+    """So they are in TensorFlow's own ops."""
+    array = _tensor_protos.proto_to_array(proto(types_pb2.DT_STRING, sizes))
+    assert array.shape == tuple(sizes)
+    assert all(text == b"" for text in array.flat)
+
+
 def test_a_tensor_of_very_many_dimensions_is_refused_at_once():
     message = proto(types_pb2.DT_STRING, [1 << 62] * 200_000, string_val=[b"a"])
     begun = time.process_time()
