@@ -356,6 +356,10 @@ def _make_array(value, info):
             )
         return strings
     array = np.asarray(value)
+    # NumPy keeps ints beyond 64 bits as objects, and numbers beside None.
+    if array.dtype.kind == "O" and not all(isinstance(text, (str, bytes)) for text in array.flat):
+        expected = "numbers or strings" if dtype is None else dtype.name
+        raise ValueError(f"An input is expected to hold {expected}. Received: {value!r}")
     if dtype is None or array.dtype.kind in "OSU":
         return array
     with np.errstate(invalid="ignore"):

@@ -51,6 +51,14 @@ def test_lists_are_cast_to_what_the_signature_takes(client):
         client.predict(text=["a\udc80"])
 
 
+@pytest.mark.parametrize("n", [[2**64], [10**9, None]])
+def test_what_numpy_keeps_as_objects_is_no_number(client, n):
+    with pytest.raises(ValueError, match="expected to hold int32"):
+        client.predict("several", x=[[1]] * len(n), n=n)
+    with pytest.raises(ValueError, match="expected to hold numbers or strings"):
+        client.predict("several", other=n)
+
+
 def test_an_output_filter_leaves_the_others_out(client):
     found = client.predict("several", x=[[1.0]], n=[2], output_filter=["sum"])
     assert {name: array.tolist() for name, array in found.items()} == {"sum": [3.0]}
