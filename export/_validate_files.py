@@ -93,7 +93,10 @@ def _find_request_problems(request, signature_def):
     signature = signature_def[request.signature]
     for name in sorted(set(request.outputs) - set(signature.outputs)):
         yield f"signature {request.signature} has no output {name}"
-    for name in sorted(set(request.inputs) ^ set(signature.inputs)):
+    for name in sorted(set(request.outputs)):
+        if list(request.outputs).count(name) > 1:
+            yield f"output {name} is named twice"
+    for name in sorted({*request.inputs, *signature.defaults} ^ set(signature.inputs)):
         known = name in signature.inputs
         yield f"input {name} is missing" if known else f"there is no input {name}"
     for name in sorted(set(request.inputs) & set(signature.inputs)):

@@ -292,6 +292,10 @@ ONE = {"x": np.ones(1, "f4")}
     [
         (_warmup_requests.WarmupRequest("other", ONE), "there is no signature other"),
         (_warmup_requests.WarmupRequest("serving_default", ONE, ("z",)), "has no output z"),
+        (
+            _warmup_requests.WarmupRequest("serving_default", ONE, ("y", "y")),
+            "output y is named twice",
+        ),
         (_warmup_requests.WarmupRequest("serving_default", {}), "input x is missing"),
         (
             _warmup_requests.WarmupRequest("serving_default", ONE | {"z": ONE["x"]}),
@@ -319,6 +323,18 @@ def test_requests_that_would_fail_are_found(request_, problem, tmp_path):
     (found,) = findings_of(path)
     assert found.startswith("assets.extra/tf_serving_warmup_requests: request 2, ")
     assert problem in found
+
+
+def test_requests_need_no_inputs_that_have_a_default(tmp_path):
+    path = save_function(tmp_path, lambda x: {"y": x + 1.0})
+    message = saved_model_pb2.SavedModel.FromString(_saved_model_file.read_bytes(path))
+    signature = message.meta_graphs[0].signature_def["serving_default"]
+    signature.defaults["x"].CopyFrom(tf.make_tensor_proto(ONE["x"]))
+    (path / "saved_model.pb").write_bytes(message.SerializeToString())
+    _warmup_requests.write_requests(
+        path, [_warmup_requests.WarmupRequest("serving_default", {})], "m"
+    )
+    assert findings_of(path) == []
 
 
 def test_a_damaged_warm_up_file_is_found(tmp_path):
