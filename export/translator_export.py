@@ -172,7 +172,12 @@ def export_translator(
         descriptions = descriptions | _signature_descriptions.describe_translate_sources(joiner)
     tokenizers = {"source": source, "target": target}
     language_model = getattr(search.fusion, "language_model", None)
-    more_variables = list(getattr(language_model, "variables", ()))
+    own_ids = set(map(id, model.variables))  # the language model may share some
+    more_variables = [
+        variable
+        for variable in getattr(language_model, "variables", ())
+        if id(variable) not in own_ids
+    ]
     variables = [variable.value for variable in (*model.variables, *more_variables)]
     options = _list_options(search) | {
         f"learned_{side}_positions": n for side, n in count_learned_positions(model).items()

@@ -16,6 +16,7 @@ from keras_attention.export import (
     _search_memory,
     _version_writer,
     tokenizers,
+    translator_export,
 )
 from keras_attention.export._tf_functions import append_eos
 from keras_attention.search import (
@@ -95,6 +96,21 @@ def test_every_search_of_an_export_uses_the_language_model(model, fusion, tmp_pa
     targets = [one.texts[0] for one in answers]
     assert translator.score(TEXTS, targets) == plain.score(TEXTS, targets)
     assert translator.sample(TEXTS, seed=5) == plain.sample(TEXTS, seed=5)
+
+
+def test_the_card_counts_shared_variables_once(model, fusion, tmp_path, monkeypatch):
+    """As a language model that embeds with the translator's table; it is stored once."""
+    own, shared = fusion.language_model, model.variables[0]
+    shares = types.SimpleNamespace(
+        start=own.start, step=own.step, variables=[*own.variables, shared]
+    )
+    monkeypatch.setattr(
+        translator_export, "write_version", lambda owner, contents, *_: contents.card
+    )
+    expected = sum(variable.value.shape.num_elements() for variable in model.variables)
+    expected += sum(variable.value.shape.num_elements() for variable in own.variables)
+    card = make_translator(model, ShallowFusion(shares, 0.9)).export(tmp_path / "toy")
+    assert card["parameters"]["count"] == expected
 
 
 def test_another_vocabulary_is_refused(model):
