@@ -148,14 +148,21 @@ tokens; the graph pads to these sizes. A server refuses them unless it is starte
 all of them before the version goes live. Products with kernels are computed in {precision}."""
 
 
+# A file's URL is a path.
+_PATH_OR_URL = re.compile(
+    r"(?P<url>\b(?!file:)[A-Za-z][\w+.-]*://\S*)"
+    r"|(?<![\w.])(?:~|\.{1,2})?/(?:[^\s/]+/)+(?P<name>[^\s/]*)"
+)
+
+
 def strip_paths(value):
-    """Returns settings in which every path is shortened to its file name."""
+    """Returns settings in which every path is shortened to its file name; URLs are kept."""
     if isinstance(value, dict):
         return {key: strip_paths(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return [strip_paths(entry) for entry in value]
     if isinstance(value, str):
-        return re.sub(r"(?<![\w.])(?:~|\.{1,2})?/(?:[^\s/]+/)+([^\s/]*)", r"\1", value)
+        return _PATH_OR_URL.sub(lambda found: found["url"] or found["name"], value)
     return value
 
 

@@ -14,6 +14,7 @@ from seeds import set_seed
 from keras_attention import BahdanauAttention
 from keras_attention.export import (
     TextInput,
+    _model_card,
     _warmup_requests,
     export_model,
     tokenizers,
@@ -119,6 +120,19 @@ def test_the_version_is_whole(path, model):
     assert "| input | `words` | string | (batch) | the question |" in page
     batches = [len(request.inputs["words"]) for request in _warmup_requests.read_requests(path)]
     assert batches == [1, 8]
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("https://example.org/data/c.gz", "https://example.org/data/c.gz"),
+        ("from gs://bucket/a/b.txt to ~/x/y/c.txt", "from gs://bucket/a/b.txt to c.txt"),
+        ("--train=/srv/x/a.txt", "--train=a.txt"),
+        ("file:///srv/x/a.txt", "file://a.txt"),
+    ],
+)
+def test_paths_of_the_run_are_shortened_and_urls_are_kept(text, expected):
+    assert _model_card.strip_paths({"data": [text]}) == {"data": [expected]}
 
 
 def test_configurations_are_what_the_server_reads(path):
