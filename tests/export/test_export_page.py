@@ -27,5 +27,7 @@ def test_the_complete_example_learns_and_exports(tmp_path, monkeypatch, capsys):
     exec(PHRASES, names)
     version = tmp_path / "served" / "de-en" / "1"
     assert names["path"].resolve() == version and validate_export(version) == []
+    listed = PAGE.partition("## What is written")[2].partition("##")[0]
+    assert all(file.stem in listed for file in (version / "assets.extra").iterdir())
     served = tf.saved_model.load(str(version)).signatures["greedy"]
     assert served(text=tf.constant(["eine katze"]))["text"].numpy().tolist() == [b"a cat"]
