@@ -33,6 +33,12 @@ class RequestQueue:
         self.capacity = max_concurrency + max_queue
         self._free = threading.Semaphore(max_concurrency)
         self._lock, self._num_admitted = threading.Lock(), 0
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Refuses all requests that wait, and later ones."""
+        self._is_closed = True
+        self._free.release(self.capacity)  # wakes everyone who waits
 
     @contextlib.contextmanager
     def acquire_slot(self, deadline: float | None = None):
@@ -43,7 +49,7 @@ class RequestQueue:
 
         Raises:
             ServingError: UNAVAILABLE if the queue is full, as in the batching of TensorFlow
-                Serving; DEADLINE_EXCEEDED if no slot became free in time.
+                Serving, or closed; DEADLINE_EXCEEDED if no slot became free in time.
         """
         with self._lock:
             if self._num_admitted >= self.capacity:
@@ -57,6 +63,8 @@ class RequestQueue:
             if not self._free.acquire(timeout=left):
                 raise ServingError("DEADLINE_EXCEEDED", "The deadline passed in the queue.")
             try:
+                if self._is_closed:
+                    raise ServingError("UNAVAILABLE", "The server is ending.")
                 yield
             finally:
                 self._free.release()

@@ -40,6 +40,8 @@ class PredictionServicer(prediction_service_pb2_grpc.PredictionServiceServicer):
             name, version, label = _read_model_spec(request)
 
             def read_inputs(definition, deadline):
+                if not context.is_active():  # it has waited for its turn
+                    raise ServingError("CANCELLED", "The client went away.")
                 check_input_names(definition, request.inputs)
                 max_rows = self._core.max_batch_size
                 return _tensor_protos.protos_to_arrays(request.inputs, max_rows, deadline)

@@ -125,7 +125,8 @@ class RestApplication:
             await asyncio.wait_for(send(message), deadline - time.monotonic())
 
     def close(self) -> None:
-        """Ends the threads after their current requests."""
+        """Ends the threads after their current requests; refuses those that wait."""
+        self._core.request_queue.close()
         self._threads.shutdown()
 
     async def _handle_request(self, scope, receive, send):

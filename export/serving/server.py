@@ -145,7 +145,10 @@ class Server:
         self._watch_thread.start()
 
     def stop(self) -> None:
-        """Stops listening, finishes the current requests and unloads the models."""
+        """Stops listening, finishes the current requests and unloads the models.
+
+        Requests that still wait for their turn after a few seconds are refused.
+        """
         self._stopping.set()
         for model in self.core.models.values():
             model.cancel()
@@ -153,6 +156,7 @@ class Server:
             self._grpc.stop(grace=5).wait()
         if self._http is not None:
             self._http.stop()
+        self.core.request_queue.close()
         if self._watch_thread.is_alive():
             self._watch_thread.join()
         self.core.close()

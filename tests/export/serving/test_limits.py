@@ -6,22 +6,28 @@ import json
 import socket
 import threading
 import time
+import types
 import weakref
 
+import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow_serving.apis import prediction_service_pb2_grpc
+from tiny_model import predict_request
 
 from keras_attention.export.serving import (
     Client,
     Server,
     ServingError,
+    _grpc_server,
     _json_requests,
     _rest_application,
 )
 from keras_attention.export.serving._bounded_request_queue import RequestQueue
 from keras_attention.export.serving._json_requests import pause_garbage_collection
 from keras_attention.export.serving._loaded_version import LoadedVersion
+from keras_attention.export.serving._tensor_protos import encode_strings
 
 NEVER = 2_000_000_000
 LIMIT = 1 << 16
@@ -304,6 +310,55 @@ def test_admission_counts_whoever_waits():
     for max_concurrency, max_queue in ((0, 1), (1, -1), (1.5, 1)):
         with pytest.raises(ValueError, match="RequestQueue expects"):
             RequestQueue(max_concurrency, max_queue)
+
+
+def test_a_closed_queue_refuses_whoever_waits():
+    request_queue = RequestQueue(max_concurrency=1, max_queue=2)
+
+    def wait():
+        with request_queue.acquire_slot():
+            return None
+
+    with concurrent.futures.ThreadPoolExecutor(2) as threads, request_queue.acquire_slot():
+        waiting = [threads.submit(wait) for _ in range(2)]
+        request_queue.close()
+        errors = [future.exception(timeout=10) for future in waiting]
+    assert [error.code for error in errors] == ["UNAVAILABLE"] * 2
+    with pytest.raises(ServingError, match="UNAVAILABLE: The server is ending"):
+        wait()
+
+
+def test_a_server_ends_although_cancelled_requests_wait(tiny_base):
+    server = Server({"tiny": tiny_base}, grpc_port=0, rest_api_port=None, max_concurrency=1)
+    request_queue = server.start().core.request_queue
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        with request_queue.acquire_slot():
+            request = predict_request("", {"text": encode_strings(["a"])})
+            answer = stub.Predict.future(request, timeout=60)
+            until = time.monotonic() + 10
+            while request_queue._num_admitted < 2 and time.monotonic() < until:
+                time.sleep(0.01)
+            answer.cancel()
+            stop = threading.Thread(target=server.stop)
+            stop.start()
+            stop.join(timeout=8)
+            has_ended = not stop.is_alive()
+        stop.join()
+    assert has_ended
+
+
+def test_a_request_that_nobody_awaits_is_not_run(server, monkeypatch):
+    def abort(code, details):
+        raise ServingError(code.name, details)
+
+    monkeypatch.setattr(LoadedVersion, "run", lambda *arguments: pytest.fail("it ran"))
+    request = predict_request("", {"text": encode_strings(["a"])})
+    context = types.SimpleNamespace(
+        time_remaining=lambda: 9.0, is_active=lambda: False, abort=abort
+    )
+    with pytest.raises(ServingError, match="CANCELLED: The client went away"):
+        _grpc_server.PredictionServicer(server.core).Predict(request, context)
 
 
 @pytest.mark.parametrize("seconds", [-1.0, 0.0, 0.2])
