@@ -156,7 +156,9 @@ class RestClient:
             connection.connect()
         sock = connection.sock  # after the last response, only the response holds it
         sock.settimeout(_seconds_left(deadline))
-        connection.request(method, path, content, {"Content-Type": "application/json"})
+        # A server may refuse a long body and end the connection before it has read all of it.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            connection.request(method, path, content, {"Content-Type": "application/json"})
         sock.settimeout(_seconds_left(deadline))
         response = connection.getresponse()
         self._check_size("Received", response.length or 0)

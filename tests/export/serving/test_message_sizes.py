@@ -1,6 +1,7 @@
 """The longest request and answer of a client, over both protocols and on the command line."""
 
 import http.server
+import json
 import threading
 
 import pytest
@@ -19,6 +20,43 @@ def test_a_request_and_an_answer_that_are_too_long_are_refused(url):
             client.predict(text=["a"] * (1_980 if url.startswith("http") else 3_000))
         assert raised.value.code == "RESOURCE_EXHAUSTED"
         assert client.predict(text=["a"])["text"].tolist() == ["a!"]
+
+
+class Refusing(http.server.BaseHTTPRequestHandler):
+    """Refuses a request and closes the connection without reading its body."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        signature = {"inputs": {"text": {"dtype": "DT_STRING"}}, "outputs": {}}
+        found = {"signature_def": {"serving_default": signature}}
+        self._respond(200, {"metadata": {"signature_def": found}})
+
+    def do_POST(self):
+        self.server.num_posts += 1
+        self._respond(413, {"error": "too long"})
+        self.close_connection = True
+
+    def _respond(self, status, answer):
+        body = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments):
+        pass
+
+
+def test_a_refusal_in_the_middle_of_a_body_is_read():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        server.num_posts = 0
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        with Client(f"http://127.0.0.1:{server.server_port}", backoff=0.01, retries=3) as client:
+            with pytest.raises(ServingError, match="RESOURCE_EXHAUSTED: too long"):
+                client.predict(text=["a" * 2**25])
+        assert server.num_posts == 1
+        server.shutdown()
 
 
 class Endless(http.server.BaseHTTPRequestHandler):
