@@ -27,6 +27,8 @@ UNKNOWN_TEXT = "\ufffd"
 MAX_COMBINING_MARKS = 30
 #: Bytes that are read of a truncated text: the minimum, and the number for each token.
 MIN_BYTES, BYTES_PER_TOKEN = 2**16, 64
+#: Letters beside ASCII's whose lower case is another one in Turkish or in Lithuanian.
+LOCALE_LETTERS = "\u0130\u00cc\u00cd\u0128\u012e"  # I with a dot, grave, acute, tilde and ogonek
 MAX_TEXT_BYTES = 2**31 - 1  # the longest text whose bytes TensorFlow can count
 WHITESPACE = r"[\s\x{0b}\x{85}\p{Z}]+"
 
@@ -89,7 +91,7 @@ class Tokenizer(tf.Module, abc.ABC):
         combining = rf"(\p{{M}}{{{MAX_COMBINING_MARKS}}})\p{{M}}+"
         texts = tf.strings.regex_replace(texts, combining, r"\1")
         if lowercase:
-            texts = tf.strings.lower(texts, encoding="utf-8")
+            texts = _lower(texts)
         return tensorflow_text.normalize_utf8(texts, "NFC")
 
     def encode(self, texts: Texts, max_length: int | None = None) -> tuple[tf.Tensor, tf.Tensor]:
@@ -224,3 +226,10 @@ def normalize_symbols(
             f"Received: symbols={spaced!r}"
         )
     return sorted(set(normal), key=lambda symbol: (-len(symbol), symbol))
+
+
+def _lower(texts):
+    """Returns lower-cased `texts`; TensorFlow alone would follow the locale of the process."""
+    for letter in LOCALE_LETTERS:
+        texts = tf.strings.regex_replace(texts, letter, letter.lower())
+    return tf.strings.lower(tf.strings.lower(texts), encoding="utf-8")  # ASCII first

@@ -3,6 +3,9 @@
 import doctest
 import gc
 import importlib
+import os
+import subprocess
+import sys
 import unicodedata
 
 import hypothesis
@@ -270,6 +273,27 @@ def test_vocabulary_file_holds_one_token_a_line(tmp_path):
     lines = (tmp_path / "vocab.txt").read_bytes().decode().split("\n")
     assert lines[:8] == ["<pad>", "<unk>", "<s>", "</s>", "\\\\", "\\n", "\\r", "n"]
     assert tokenizers.load(tmp_path).vocabulary == vocabulary
+
+
+LOWER = """
+from keras_attention.export.tokenizers import CharacterTokenizer
+texts = ["Iİ I\u0307 Jj", "ÌÍĨ Į\u0301 J\u0301 ΑΣ"]
+print(ascii([text.decode() for text in CharacterTokenizer.normalize_texts(texts, True).numpy()]))
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("locale", ["C", "tr_TR.UTF-8", "lt_LT.UTF-8"])
+def test_lower_case_does_not_depend_on_the_locale(locale):
+    """Turkish has an i without a dot, and Lithuanian keeps it under an accent."""
+    environment = os.environ | {"LC_ALL": locale}
+    command = [sys.executable, "-c", LOWER]
+    printed = subprocess.run(
+        command, env=environment, check=True, capture_output=True, text=True
+    ).stdout
+    texts = ["ii\u0307 i\u0307 jj", "ìíĩ į\u0301 j\u0301 ας"]
+    expected = [unicodedata.normalize("NFC", text) for text in texts]
+    assert printed.splitlines()[-1] == ascii(expected)
 
 
 def test_lower_case_reaches_symbols_too():
