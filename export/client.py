@@ -70,8 +70,9 @@ def _make_parser():
     parser.add_argument(
         "--retries",
         type=int,
+        default=4,
         metavar="N",
-        help="retries while the server is unavailable or busy (default: until the timeout)",
+        help="retries while the server is unavailable or busy (default: %(default)s)",
     )
     parser.add_argument(
         "--max-message-mib",

@@ -29,7 +29,8 @@ class Client:
     """Sends requests to a served model; safe to use from many threads.
 
     If the server is unavailable or busy (UNAVAILABLE, 503 over REST), the client retries with
-    exponential backoff and random jitter until the deadline. It raises all other errors at once.
+    exponential backoff and random jitter, by default for about 1.5 seconds, never beyond the
+    deadline. It raises all other errors at once.
     Use it as a context manager, or `close` it.
 
     Args:
@@ -40,7 +41,8 @@ class Client:
         label: A version label instead of a version.
         timeout: Time limit of a call in seconds, including retries and requests for metadata; at
             most an hour.
-        retries: Maximum number of retries of a call; None for as many as the deadline allows.
+        retries: Maximum number of retries of a call; None for as many as the deadline allows,
+            such as while a server starts.
         backoff: Approximate pause before the first retry, in seconds.
         max_message_bytes: Maximum size of a request and of a response; a larger one raises
             RESOURCE_EXHAUSTED. Alignments easily exceed gRPC's default of 4 MiB.
@@ -69,7 +71,7 @@ class Client:
         version: int | None = None,
         label: str | None = None,
         timeout: float = 30.0,
-        retries: int | None = None,
+        retries: int | None = 4,
         backoff: float = 0.1,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
     ) -> None:

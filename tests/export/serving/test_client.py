@@ -255,7 +255,7 @@ def test_without_a_number_of_retries_the_deadline_ends_them(monkeypatch):
 
     time_ = types.SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
     monkeypatch.setattr(client_module, "time", time_)
-    with Client("http://127.0.0.1:1", "tiny", timeout=100) as client:
+    with Client("http://127.0.0.1:1", "tiny", timeout=100, retries=None) as client:
         with pytest.raises(ServingError, match="UNAVAILABLE"):
             client.status()
     assert 100 - 1.5 * client_module.MAX_PAUSE_SECONDS <= clock.now < 100
