@@ -3,9 +3,11 @@
     state = decoder.start(memory, initial_state, max_length)
     decoder.decoder_start_id                                        2 by default
     state = decoder.reorder_cache(state, parents)                   gathers the state by default
+    decoder.get_capacity(state)                                     None, any number of steps
 
-A decoder with a cache needs `max_length` to allocate it; others ignore it. Most take the BOS token
-as first input; Sutskever et al. 2014 (https://arxiv.org/abs/1409.3215) use the EOS token.
+A decoder with a cache needs `max_length` to allocate it; others ignore it. A search of more steps
+than `get_capacity` of the step's owner names is refused. Most take the BOS token as first input;
+Sutskever et al. 2014 (https://arxiv.org/abs/1409.3215) use the EOS token.
 """
 
 import inspect
