@@ -232,11 +232,13 @@ class BackupAndRestore(keras.callbacks.Callback):
                 # Another step would fail for want of a batch, but not before it has updated what
                 # does not depend on it: seeds, iterations. `on_epoch_end` takes this back.
                 self.model.stop_training = _AFTER_EPOCH
-        elif _is_finite(logs) if self.model.stop_training else self._is_due(before):
+        elif self._is_due(before, logs):
             self._write(self._epoch, self._num_done)
 
-    def _is_due(self, before):
+    def _is_due(self, before, logs):
         """Returns whether a backup is due; `before` batches were done at the batch before."""
+        if self.model.stop_training:  # the last one, unless the training is lost
+            return _is_finite(logs)
         if self.save_seconds is not None and time.monotonic() - self._saved_at > self.save_seconds:
             return True
         frequency = self.save_freq

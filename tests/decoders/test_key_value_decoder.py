@@ -136,9 +136,14 @@ def test_target_ids_change_nothing_and_a_search_runs():
 
 
 def test_attention_of_all_steps_at_once_may_compute_its_scores_in_blocks(monkeypatch):
-    decoder = _make_decoder()
-    monkeypatch.setattr(decoder.attention.scorer, "score_step", None)
+    decoder, calls = _make_decoder(), []
     decoder(IDS, MEMORY)
+    score = decoder.attention.scorer.score
+    monkeypatch.setattr(
+        decoder.attention.scorer, "score", lambda *parts: calls.append(1) or score(*parts)
+    )
+    decoder(IDS, MEMORY)
+    assert len(calls) == 1
 
 
 def test_dropout_acts_in_training_only():

@@ -291,8 +291,12 @@ def test_keys_are_projected_once_a_source(monkeypatch):
 def test_attention_of_all_steps_at_once_may_compute_its_scores_in_blocks(monkeypatch):
     layer = AttentionRNN(keras.layers.LSTMCell(N), BahdanauAttention(11))
     layer.build(INPUTS.shape, MEMORY.shape)
-    monkeypatch.setattr(layer.attention.scorer, "score_step", None)
+    score, calls = layer.attention.scorer.score, []
+    monkeypatch.setattr(
+        layer.attention.scorer, "score", lambda *parts: calls.append(1) or score(*parts)
+    )
     layer(INPUTS, MEMORY)
+    assert len(calls) == 1
 
 
 def test_nothing_is_kept_on_the_layer(layer):

@@ -142,13 +142,23 @@ def test_a_run_from_before_data_was_recorded_can_go_on(command, copy_of_run):
     assert "Resumed in epoch 2" in out
 
 
-def test_a_run_killed_before_its_first_backup_begins_anew(command, copy_of_run):
-    shutil.rmtree(copy_of_run / "backup")
-    for name in ("model.keras", "run.json", "history.csv"):
-        (copy_of_run / name).unlink()
-    record = json.loads((copy_of_run / "arguments.json").read_text())
+def remove(run, *names):
+    """Removes files and folders of a run."""
+    for name in names:
+        path = run / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def mark_unfinished(run):
+    """Makes the record of a run that of one that was interrupted."""
+    record = json.loads((run / "arguments.json").read_text())
     del record["finished"]
-    (copy_of_run / "arguments.json").write_text(json.dumps(record))
+    (run / "arguments.json").write_text(json.dumps(record))
+
+
+def test_a_run_killed_before_its_first_backup_begins_anew(command, copy_of_run):
+    remove(copy_of_run, "backup", "model.keras", "run.json", "history.csv")
+    mark_unfinished(copy_of_run)
     status, out, err = command("train", "rnnsearch", "--run", copy_of_run, "--resume")
     assert (status, err) == (0, "")
     assert "training: 96 pairs" in out
@@ -163,9 +173,7 @@ def test_a_run_killed_before_its_first_backup_begins_anew(command, copy_of_run):
     ],
 )
 def test_a_run_that_lost_a_part_is_not_overwritten(command, copy_of_run, lost, told):
-    for name in lost:
-        path = copy_of_run / name
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    remove(copy_of_run, *lost)
     before = contents(copy_of_run)
     status, _, err = command("train", "rnnsearch", "--run", copy_of_run, "--resume", "--epochs", 2)
     assert (status, told in err) == (1, True), err
@@ -174,12 +182,8 @@ def test_a_run_that_lost_a_part_is_not_overwritten(command, copy_of_run, lost, t
 
 @pytest.mark.parametrize("lost", [("backup",), ("backup", "arguments.json")])
 def test_an_unfinished_run_without_its_backup_is_not_overwritten(command, copy_of_run, lost):
-    record = json.loads((copy_of_run / "arguments.json").read_text())
-    del record["finished"]
-    (copy_of_run / "arguments.json").write_text(json.dumps(record))
-    for name in lost:
-        path = copy_of_run / name
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    mark_unfinished(copy_of_run)
+    remove(copy_of_run, *lost)
     before = contents(copy_of_run)
     for more in ((), ("--pairs", copy_of_run / "nothing")):
         status, _, err = command("train", "rnnsearch", "--run", copy_of_run, "--resume", *more)
@@ -188,12 +192,8 @@ def test_an_unfinished_run_without_its_backup_is_not_overwritten(command, copy_o
 
 
 def test_a_packed_training_is_not_overwritten(command, copy_of_run):
-    shutil.rmtree(copy_of_run / "backup")
-    for name in ("model.keras", "run.json", "history.csv"):
-        (copy_of_run / name).unlink()
-    record = json.loads((copy_of_run / "arguments.json").read_text())
-    del record["finished"]
-    (copy_of_run / "arguments.json").write_text(json.dumps(record))
+    remove(copy_of_run, "backup", "model.keras", "run.json", "history.csv")
+    mark_unfinished(copy_of_run)
     (copy_of_run / "training.npz").touch()
     before = contents(copy_of_run)
     status, _, err = command("train", "rnnsearch", "--run", copy_of_run, "--resume")
@@ -202,10 +202,8 @@ def test_a_packed_training_is_not_overwritten(command, copy_of_run):
 
 
 def test_a_failure_removes_only_what_is_new(command, copy_of_run):
-    shutil.rmtree(copy_of_run / "backup")
-    for name in ("model.keras", "run.json", "history.csv", "arguments.json"):
-        (copy_of_run / name).unlink()
-    shutil.rmtree(copy_of_run / "target.tokenizer")
+    names = ("model.keras", "run.json", "history.csv", "arguments.json", "target.tokenizer")
+    remove(copy_of_run, "backup", *names)
     before = contents(copy_of_run)
     resume = ("train", "rnnsearch", "--run", copy_of_run, "--resume")
     status, _, err = command(*resume, "--pairs", copy_of_run / "nothing")

@@ -2,13 +2,13 @@
 
 import contextlib
 import http.server
-import json
 import threading
 import time
 import types
 
 import numpy as np
 import pytest
+from json_handler import JSONHandler
 
 from keras_attention.export import client as command
 from keras_attention.export._terminal_table import format_table
@@ -261,23 +261,15 @@ def test_without_a_number_of_retries_the_deadline_ends_them(monkeypatch):
     assert 100 - 1.5 * client_module.MAX_PAUSE_SECONDS <= clock.now < 100
 
 
-class Sequence(http.server.BaseHTTPRequestHandler):
+class Sequence(JSONHandler):
     """Answers with the statuses of `server.statuses`, one after the other."""
-
-    protocol_version = "HTTP/1.1"
 
     def do_GET(self):
         status = self.server.statuses.pop(0)
         entry = {"version": "1", "state": "AVAILABLE"}
-        answer = {"model_version_status": [entry]} if status == 200 else {"error": "busy"}
-        body = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *arguments):
-        pass
+        self.respond(
+            status, {"model_version_status": [entry]} if status == 200 else {"error": "busy"}
+        )
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 """The longest request and answer of a client, over both protocols and on the command line."""
 
 import http.server
-import json
 import threading
 
 import pytest
+from json_handler import JSONHandler
 
 from keras_attention.export import client as command
 from keras_attention.export.serving import Client, ServingError
@@ -22,30 +22,18 @@ def test_a_request_and_an_answer_that_are_too_long_are_refused(url):
         assert client.predict(text=["a"])["text"].tolist() == ["a!"]
 
 
-class Refusing(http.server.BaseHTTPRequestHandler):
+class Refusing(JSONHandler):
     """Refuses a request and closes the connection without reading its body."""
-
-    protocol_version = "HTTP/1.1"
 
     def do_GET(self):
         signature = {"inputs": {"text": {"dtype": "DT_STRING"}}, "outputs": {}}
         found = {"signature_def": {"serving_default": signature}}
-        self._respond(200, {"metadata": {"signature_def": found}})
+        self.respond(200, {"metadata": {"signature_def": found}})
 
     def do_POST(self):
         self.server.num_posts += 1
-        self._respond(413, {"error": "too long"})
+        self.respond(413, {"error": "too long"})
         self.close_connection = True
-
-    def _respond(self, status, answer):
-        body = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *arguments):
-        pass
 
 
 def test_a_refusal_in_the_middle_of_a_body_is_read():
