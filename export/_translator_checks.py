@@ -43,11 +43,13 @@ def check_translator(owner: str, model) -> None:
         )
     decoder = model.get_layer("decoder")
     check_decoder_methods(owner, decoder)
+    encoder = model.get_layer("encoder")
     try:
-        outputs = model.get_layer("encoder").output
+        outputs = encoder.output
     except AttributeError:  # called more than once: its outputs are checked while tracing
         return
-    standardize_encoder_outputs(owner, outputs)
+    if isinstance(encoder, keras.Model) or not isinstance(outputs, list):
+        standardize_encoder_outputs(owner, outputs)  # a layer's list has lost the names of a dict
 
 
 def check_vocabularies(model, source_tokenizer, target_tokenizer) -> None:
@@ -108,5 +110,5 @@ def _check_size(side, tokenizer, size, what):
 def _find_embeddings(layer):
     if isinstance(layer, keras.layers.Embedding):
         yield layer
-    for child in getattr(layer, "layers", ()):
+    for child in getattr(layer, "encoders", getattr(layer, "layers", ())):
         yield from _find_embeddings(child)

@@ -1,4 +1,4 @@
-"""Decoders: the base class, and one module for each paper's decoder."""
+"""Decoders: the base class, one module for each paper's decoder, and ensembles of them."""
 
 from keras_attention.decoders.bahdanau import BahdanauDecoder
 from keras_attention.decoders.base import Decoder
@@ -6,6 +6,7 @@ from keras_attention.decoders.check import check_decoder
 from keras_attention.decoders.cho import ChoDecoder
 from keras_attention.decoders.convolutional import ConvDecoder
 from keras_attention.decoders.copynet import CopyNetDecoder
+from keras_attention.decoders.ensemble import EnsembleDecoder, EnsembleEncoder
 from keras_attention.decoders.key_value import KeyValueDecoder
 from keras_attention.decoders.luong import LuongDecoder
 from keras_attention.decoders.pointer_generator import PointerGeneratorDecoder
@@ -32,6 +33,8 @@ __all__ = [
     "ConvDecoder",
     "CopyNetDecoder",
     "Decoder",
+    "EnsembleDecoder",
+    "EnsembleEncoder",
     "ExponentialDecay",
     "InverseSigmoidDecay",
     "KeyValueDecoder",

@@ -66,7 +66,7 @@ def ensemble_step(
     [[5, 5, 5]]
     """
     models = _check_steps(steps)
-    normalized_weights = _normalize_weights(weights, len(models))
+    normalized_weights = normalize_weights("ensemble_step", weights, len(models))
     validation.check_one_of("ensemble_step", "average", average, AVERAGES)
     if alignment != "mean" and alignment not in range(len(models)):
         raise ValueError(
@@ -86,16 +86,10 @@ def ensemble_step(
             for model, state, memory in zip(models, states, memories, strict=True)
         ]
         logits, after, alignments = zip(*results, strict=True)
-        _check_sizes(logits, "logits", "The models must share a vocabulary.")
-        log_probs = [log_softmax(values) for values in logits]
-        if average == "probabilities":
-            combined = _average_probabilities(log_probs, normalized_weights)
-        else:
-            combined = _average_log_probs(log_probs, normalized_weights)
         return (
-            combined,
+            average_predictions(logits, normalized_weights, average),
             type(states)(after),
-            _combine_alignments(alignments, alignment, normalized_weights),
+            average_alignments(alignments, normalized_weights, alignment),
         )
 
     def get_capacity(states):
@@ -110,6 +104,23 @@ def log_softmax(logits: TensorLike) -> Tensor:
     """Returns float32 log-probabilities of at least -1e9, also for logits of -inf."""
     logits = ops.maximum(ops.cast(logits, "float32"), 2 * IMPOSSIBLE)
     return ops.maximum(ops.log_softmax(logits, axis=-1), IMPOSSIBLE)
+
+
+def average_predictions(
+    logits: Sequence[TensorLike], normalized_weights: Sequence[float], average: str
+) -> Tensor:
+    """Returns the log-probabilities that several models give together.
+
+    Args:
+        logits: The logits `(..., vocabulary)` of each model.
+        normalized_weights: The weight of each, numbers that sum to 1.
+        average: As `ensemble_step` takes it.
+    """
+    _check_sizes(logits, "logits", "The models must share a vocabulary.")
+    log_probs = [log_softmax(values) for values in logits]
+    if average == "probabilities":
+        return _average_probabilities(log_probs, normalized_weights)
+    return _average_log_probs(log_probs, normalized_weights)
 
 
 def _average_probabilities(log_probs, normalized_weights):
@@ -142,7 +153,12 @@ def _weighted_mean(tensors, normalized_weights):
     return total
 
 
-def _combine_alignments(alignments, choice, normalized_weights):
+def average_alignments(
+    alignments: Sequence[TensorLike],
+    normalized_weights: Sequence[float],
+    choice: str | int = "mean",
+) -> Tensor:
+    """Returns the weighted mean of alignments `(..., source)`, or the chosen one of them."""
     if choice != "mean":
         return alignments[choice]
     way_out = "Pass the index of a model as `alignment=` to use its alignment."
@@ -151,7 +167,7 @@ def _combine_alignments(alignments, choice, normalized_weights):
 
 
 def _check_sizes(tensors, name, way_out):
-    sizes = {tensor.shape[1] for tensor in tensors} - {None}
+    sizes = {tensor.shape[-1] for tensor in tensors} - {None}
     if len(sizes) > 1:
         shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
         raise ValueError(
@@ -168,7 +184,17 @@ def _check_steps(steps):
     return tuple(steps)
 
 
-def _normalize_weights(weights, count):
+def normalize_weights(owner: str, weights: Sequence[float] | None, count: int) -> list[float]:
+    """Returns the weights of `ensemble_step` divided by their sum, equal ones if None.
+
+    Args:
+        owner: Name of the function or class that the user called.
+        weights: As `ensemble_step` takes them.
+        count: Number of models.
+
+    Raises:
+        ValueError: If they are not as `ensemble_step` takes them.
+    """
     if weights is None:
         return [1.0 / count] * count
     if isinstance(weights, np.ndarray):
@@ -179,7 +205,7 @@ def _normalize_weights(weights, count):
     )
     if not real or len(weights) != count or not sum(weights) > 0:
         raise ValueError(
-            f"ensemble_step expects `weights` to be {count} numbers of at least 0, one per model, "
+            f"{owner} expects `weights` to be {count} numbers of at least 0, one per model, "
             f"not all 0. Received: weights={weights!r}"
         )
     return [float(weight) / float(sum(weights)) for weight in weights]

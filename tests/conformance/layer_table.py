@@ -774,6 +774,32 @@ TABLE = [
         ),
     ),
     Row(
+        ka.EnsembleEncoder,
+        lambda **o: ka.EnsembleEncoder(
+            [keras.layers.Embedding(VOCABULARY, dim, **o) for dim in (5, 7)], **o
+        ),
+        {"source_ids": ("batch", "key")},
+    ),
+    Row(
+        ka.EnsembleDecoder,
+        lambda **o: ka.EnsembleDecoder(
+            [
+                ka.BahdanauDecoder(VOCABULARY, 3, 5, maxout_units=7, **o),
+                ka.TransformerDecoder(VOCABULARY, 8, 2, 1, **o),
+            ],
+            [0.7, 0.3],
+            memory_dims=[5, 8],
+            **o,
+        ),
+        DECODED,
+        DECODER_MASKS,
+        WITH_WEIGHTS,
+        output_dtype="float32",
+        noisy=lambda **o: ka.EnsembleDecoder(
+            [ka.BahdanauDecoder(VOCABULARY, 3, 5, dropout=0.5, seed=3, **o)], memory_dims=[13], **o
+        ),
+    ),
+    Row(
         ka.ConvDecoder,
         lambda **o: ka.ConvDecoder(VOCABULARY, 7, [(5, 3), (3, 2)], **o),
         {**DECODED, "encoder_outputs": ("batch", "key", 2 * 7)},
