@@ -31,7 +31,9 @@ def finish(recipe, options, arguments) -> None:
     texts = options.pop("texts") or _read_lines(sys.stdin)
     filled = {row: text for row, text in enumerate(texts) if text.strip()}
     sources = list(filled.values())
-    report_cut_sources(recipe.run, sources, [f"{kind} {row + 1}" for row in filled])
+    model = options["ensemble"] or recipe.model
+    names = [f"{kind} {row + 1}" for row in filled]
+    report_cut_sources(model, recipe.run.source_tokenizer, sources, names)
     answers = dict(zip(filled, recipe.translate(texts=sources, **options), strict=True))
     for row, text in enumerate(texts):
         found = answers.get(row)

@@ -78,7 +78,11 @@ def test_both_commands_that_export_have_the_same_flags():
         }
         for one in (parser, command._make_parser())
     )
-    assert first.keys() - second.keys() == {"--language-model", "--language-model-weight"}
+    assert first.keys() - second.keys() == {
+        "--ensemble",
+        "--language-model",
+        "--language-model-weight",
+    }
     assert second.keys() - first.keys() == {"--validate", "--write-manifest"}
     common = first.keys() & second.keys()
     assert len(common) == 24 and all(first[flag] == second[flag] for flag in common)
