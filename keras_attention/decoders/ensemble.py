@@ -51,7 +51,7 @@ class EnsembleEncoder(Layer):
         "0", "1", ...
 
     Raises:
-        ValueError: If the memories differ in length.
+        ValueError: If an encoder returns something else, or the memories differ in length.
 
     Masking: A position is True if it is in the mask of one of the memories.
 
@@ -87,6 +87,13 @@ class EnsembleEncoder(Layer):
     def _join(self, outputs, concatenate):
         """Returns the outputs of all encoders as one."""
         outputs = [one if isinstance(one, dict) else {"memory": one} for one in outputs]
+        for index, one in enumerate(outputs):
+            if not hasattr(one.get("memory"), "shape"):
+                raise ValueError(
+                    "EnsembleEncoder expects encoders to return a dict with `memory`, a tensor "
+                    "(batch, source, dim), and perhaps `initial_state`, or the memory alone. "
+                    f"Received: encoders[{index}] that returns {one.get('memory', one)!r}"
+                )
         memories = [one["memory"] for one in outputs]
         lengths = [memory.shape[1] for memory in memories]
         if len({*lengths} - {None}) > 1:
@@ -118,8 +125,8 @@ class EnsembleEncoder(Layer):
 class EnsembleDecoder(Decoder):
     """Averages the predictions of several decoders, each with a memory of its own.
 
-    Use it to search with several trained translators at once, or to export them as one, which is
-    more accurate than each of them and takes the time of all. They may be of different papers and
+    Use it to search with several trained translators at once, or to export them as one: usually
+    more accurate than the best of them, in the time of all. They may be of different papers and
     sizes, if they have the same tokens. Weights of the attention are averaged too.
 
     Args:

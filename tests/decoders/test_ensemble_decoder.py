@@ -148,6 +148,8 @@ def test_encoders_lie_side_by_side_with_their_mask_and_states():
     assert found["initial_state"].keys() == {"0", "2"}
     np.testing.assert_array_equal(found["initial_state"]["2"], parts[2]["initial_state"])
     assert "initial_state" not in EnsembleEncoder([bare])(ids)
+    with pytest.raises(ValueError, match=r"`memory`.*encoders\[1\] that returns \[<"):
+        EnsembleEncoder([bare, keras.Model(first.input, [*first.output.values()])])(ids)
     pooled = keras.Sequential([keras.layers.Embedding(V, 2), keras.layers.MaxPooling1D(2)])
     with pytest.raises(ValueError, match=r"of one length.*\[7, 3\]"):
         EnsembleEncoder([bare, pooled])(ids)
