@@ -49,6 +49,7 @@ class Experiment:
         published: The published figure and where it stands.
         seeds: The seeds, one for each run.
         parts: Names of the parts, or none.
+        measures: Name of the experiment whose run is measured, for one that trains none.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Experiment:
     published: str = ""
     seeds: tuple[int, ...] = (1,)
     parts: tuple[str, ...] = ()
+    measures: str = ""
 
     def files(self, data: pathlib.Path) -> list[pathlib.Path]:
         """Returns the files that the experiment reads."""
@@ -72,7 +74,7 @@ class Experiment:
     def needs(self) -> tuple[str, ...]:
         """Names of the experiments whose runs it reads."""
         names = re.findall(r"\{runs\}/([^\s/]+)", f"{self.training} {self.evaluation}")
-        return tuple(dict.fromkeys(names))
+        return tuple(dict.fromkeys([*filter(None, [self.measures]), *names]))
 
     @property
     def beside(self) -> tuple[str, ...]:
@@ -86,11 +88,13 @@ class Experiment:
 
     def runs_of(self, runs: pathlib.Path, part: str = "") -> list[pathlib.Path]:
         """Returns the directories of the runs, or of a part's: one for each seed."""
-        folder = pathlib.Path(runs) / self.name / part
+        folder = pathlib.Path(runs) / (self.measures or self.name) / part
         return [folder / f"seed-{n}" for n in self.seeds] if len(self.seeds) > 1 else [folder]
 
     def train(self, data, runs, part: str = "", quick: bool = False) -> list[list[str]]:
-        """Returns for each run the arguments of `python -m examples` that train it."""
+        """Returns for each run the arguments of `python -m examples` that train it, if it is."""
+        if self.measures:
+            return []
         minutes = self.minutes / max(1, len(self.parts)) / len(self.seeds)
         line = f"{_fill_placeholders(self.training, data, runs, part)} --max-minutes {minutes:g}"
         words = _words(line, self._quick()[0], quick)

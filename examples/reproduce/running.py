@@ -56,7 +56,7 @@ def run_experiment(
     for part in experiment.parts or ("",):
         directories = experiment.runs_of(runs, part)
         trainings = experiment.train(data, runs, part, quick)
-        for run, training in zip(directories, trainings, strict=True):
+        for run, training in zip(directories, trainings, strict=not experiment.measures):
             if not is_trained(run, training):
                 begun = run.is_dir() and any(run.iterdir())
                 call([*training, "--resume"] if begun else training)
@@ -97,7 +97,8 @@ def outcome_of(experiment: Experiment, runs: pathlib.Path) -> Outcome | None:
     numbers = [numbers_of(experiment, runs_of_part) for runs_of_part in directories]
     if None in numbers:
         return None
-    minutes = sum(_seconds(run) for runs_of_part in directories for run in runs_of_part) / 60
+    trained = [] if experiment.measures else sum(directories, [])
+    minutes = sum(map(_seconds, trained)) / 60
     return Outcome(dict(zip(parts, numbers, strict=True)), minutes)
 
 

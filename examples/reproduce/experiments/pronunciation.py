@@ -68,6 +68,18 @@ CMUDICT_EXPERIMENTS = (
         "WER 21.69, PER 5.04 (bidirectional LSTM, global attention: Toshniwal & Livescu 2016)",
     ),
     Experiment(
+        "cmudict-ensemble",
+        "CMUdict, letters to phonemes",
+        "luong",
+        "",
+        f"{CMUDICT_TEST} --ensemble {{runs}}/cmudict-luong-bidirectional"
+        " {runs}/cmudict-rnnsearch",
+        0,
+        (Goal("wer", at_most=21.7), Goal("per", at_most=5.0)),
+        "WER 21.69, PER 5.04 (one LSTM, global attention: Toshniwal & Livescu 2016)",
+        measures="cmudict-luong-512",
+    ),
+    Experiment(
         "cmudict-transformer",
         "CMUdict, letters to phonemes",
         "transformer",

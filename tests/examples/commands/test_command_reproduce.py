@@ -234,6 +234,24 @@ def test_an_experiment_that_reads_a_run_needs_it_before_anything_is_trained(
     assert start(command, data, tmp_path, "reading")[0] == 0
 
 
+def test_an_experiment_may_measure_the_run_of_another(command, calls, data, tmp_path, monkeypatch):
+    again = dataclasses.replace(
+        TABLE["whole"], name="again", training="", measures="whole", evaluation=READING.evaluation
+    )
+    monkeypatch.setattr(reproduce, "EXPERIMENTS", {"whole": TABLE["whole"], "again": again})
+    status, _, err, _ = start(command, data, tmp_path, "again")
+    assert (status, calls) == (2, []) and "again reads the run of whole" in err
+    status, _, err, page = start(command, data, tmp_path)
+    assert (status, err) == (0, "")
+    assert [line[0] for line in calls] == ["train", "evaluate", "evaluate"]
+    run = str(tmp_path / "runs" / "whole")
+    assert [line[1] for line in calls[1:]] == [run, run] and calls[1] != calls[2]
+    text = page.read_text()
+    assert "| `again` | A / B | WER **50.00**, PER 5.00 | WER <= 70 | WER 1 | 5 | 0.0 |" in text
+    assert text[text.index("# again\n") :].startswith("# again\npython -m examples evaluate")
+    assert start(command, data, tmp_path)[0] == 0 and len(calls) == 3
+
+
 def test_what_reads_a_run_that_failed_is_not_trained(command, calls, data, tmp_path, monkeypatch):
     monkeypatch.setattr(reproduce, "EXPERIMENTS", {"whole": TABLE["whole"], "reading": READING})
     (data / "x.tsv").write_text("no tab\n")
@@ -258,6 +276,10 @@ def test_what_an_experiment_reads_or_is_measured_beside_stands_before_it():
         assert {*one.needs, *one.beside} <= set(names[:number])
         found |= {name: (one.needs, one.beside)} if one.needs or one.beside else {}
     assert found == {
+        "cmudict-ensemble": (
+            ("cmudict-luong-512", "cmudict-luong-bidirectional", "cmudict-rnnsearch"),
+            (),
+        ),
         "cmudict-local-p": (("cmudict-luong",), ("cmudict-luong",)),
         "scenes-guided": (("scenes-soft",), ()),
         "language-lstmn": ((), ("language-lstm",)),
