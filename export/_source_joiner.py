@@ -12,11 +12,17 @@ def make_source_joiner(encoder, tokenizer) -> "SourceJoiner | None":
     """Returns the `SourceJoiner` of an encoder with a layer `SplitSources`, else None.
 
     Raises:
-        ValueError: If no symbol of the source tokenizer has the id of the separator.
+        ValueError: If no symbol of the source tokenizer has the id of the separator, or the
+            encoders of an ensemble split sources in different ways.
     """
-    layers = encoder._flatten_layers()
-    layer = next((layer for layer in layers if isinstance(layer, SplitSources)), None)
-    return None if layer is None else SourceJoiner(tokenizer, layer.num_sources, layer.separator_id)
+    layers = [one for one in encoder._flatten_layers() if isinstance(one, SplitSources)]
+    ways = {(layer.num_sources, layer.separator_id) for layer in layers}
+    if len(ways) > 1:
+        raise ValueError(
+            "The encoders of an ensemble are expected to split the same number of sources at the "
+            f"same separator. Received: (num_sources, separator_id) of {sorted(ways)}"
+        )
+    return SourceJoiner(tokenizer, *ways.pop()) if ways else None
 
 
 class SourceJoiner:

@@ -125,6 +125,9 @@ class Decoder(Layer):
     #: The id of the first input: the BOS token.
     decoder_start_id = DECODER_START_ID
 
+    #: Whether it attends to the memory; else its weights are 0.
+    has_attention = True
+
     #: Names of the outputs besides logits and weights.
     auxiliary_outputs: tuple[str, ...] = ()
 

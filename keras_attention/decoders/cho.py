@@ -85,6 +85,8 @@ class ChoDecoder(MaxoutDecoder):
     Reference: Cho et al. 2014, https://arxiv.org/abs/1406.1078, section 2.2, A.1.2.
     """
 
+    has_attention = False
+
     def __init__(
         self,
         vocabulary_size: int,

@@ -1,11 +1,13 @@
 """Several translators as one encoder and one decoder, for every search, `Translator` and export.
 
-    h_j = [h_j^(1); ...; h_j^(M)]                       the memories of all encoders, side by side
-    log p(y_t | y_<t, x) = sum_m w_m log p_m(y_t | y_<t, x) - log Z          `ensemble_step`
+    h_j = [h_j^(1); ...; h_j^(M)]                              the memories, side by side
+    p(y_t | y_<t, x) = prod_m p_m(y_t | y_<t, x)^w_m / Z       "log_probs", as `ensemble_step`
+                     = sum_m w_m p_m(y_t | y_<t, x)            "probabilities"
 
 Sutskever et al. 2014 (https://arxiv.org/abs/1409.3215) decode with five models, section 3.4.
 """
 
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Unpack
@@ -53,7 +55,7 @@ class EnsembleEncoder(Layer):
     Raises:
         ValueError: If an encoder returns something else, or the memories differ in length.
 
-    Masking: A position is True if it is in the mask of one of the memories.
+    Masking: the memory has the mask that its parts have; a part without one adds nothing to it.
 
     Example:
 
@@ -72,12 +74,13 @@ class EnsembleEncoder(Layer):
         super().__init__(**kwargs)
         self.supports_masking = True
         self.encoders = _deserialize_layers("EnsembleEncoder", "encoders", encoders)
-        self.side_by_side = keras.layers.Concatenate(dtype=self.dtype_policy, name="side_by_side")
+        self.side_by_side = _SideBySide(dtype=self.dtype_policy, name="side_by_side")
 
     def build(self, source_ids_shape: Shape) -> None:
         for encoder in self.encoders:
             if not encoder.built:
                 encoder.build(source_ids_shape)
+        self.side_by_side.built = True  # it has no weights
         self.built = True
 
     def call(self, source_ids: Tensor) -> dict[str, Structure]:
@@ -127,7 +130,8 @@ class EnsembleDecoder(Decoder):
 
     Use it to search with several trained translators at once, or to export them as one: usually
     more accurate than the best of them, in the time of all. They may be of different papers and
-    sizes, if they have the same tokens. Weights of the attention are averaged too.
+    sizes, if they have the same tokens and read the same first id. The weights of those that
+    attend are averaged too.
 
     Args:
         decoders: List of trained decoders, or of `ScheduledSampling` of them.
@@ -141,7 +145,7 @@ class EnsembleDecoder(Decoder):
         from one, by its number, "0", "1", ...
 
     Returns:
-        Log-probabilities `(batch, target, vocabulary_size)`, and the alignment
+        Logits `(batch, target, vocabulary_size)` whose softmax is the average, and the alignment
         `(batch, target, source)` if requested. All float32.
 
     Raises:
@@ -172,9 +176,10 @@ class EnsembleDecoder(Decoder):
         memory_dims: Sequence[int] | None = None,
         **kwargs: Unpack[LayerOptions],
     ) -> None:
-        from keras_attention.search.ensemble import AVERAGES, ensemble_step, normalize_weights
+        from keras_attention.search.ensemble import AVERAGES, normalize_weights
 
         owner = "EnsembleDecoder"
+        validation.refuse_arguments(owner, kwargs, "vocabulary_size", "dropout", "seed")
         layers = _deserialize_layers(owner, "decoders", decoders)
         layers = [one.decoder if isinstance(one, ScheduledSampling) else one for one in layers]
         for index, one in enumerate(layers):
@@ -183,16 +188,23 @@ class EnsembleDecoder(Decoder):
                     f"{owner} expects `decoders` to be of type `Decoder`, and none that copies "
                     f"words of the source. Received: decoders[{index}]={type(one).__name__}"
                 )
-        _check_same(owner, layers, "vocabulary_size")
-        _check_same(owner, layers, "decoder_start_id")
+        _check_same(owner, layers, "vocabulary_size", "predict the same tokens")
+        _check_same(owner, layers, "decoder_start_id", "read the same first id")
         super().__init__(layers[0].vocabulary_size, **kwargs)
         self.autocast = False  # each decoder casts its own arguments
         self.decoders = layers
         self.normalized_weights: list[float] = normalize_weights(owner, weights, len(layers))
         self.average: str = validation.check_one_of(owner, "average", average, AVERAGES)
         self.memory_dims: list[int] = _check_memory_dims(owner, layers, memory_dims)
-        self._step = ensemble_step(
-            [one.step for one in layers], self.normalized_weights, average=average
+        attending = [
+            weight if one.has_attention else 0.0
+            for one, weight in zip(layers, self.normalized_weights, strict=True)
+        ]
+        self.has_attention = sum(attending) > 0
+        self._alignment_weights = (
+            [weight / sum(attending) for weight in attending]
+            if self.has_attention
+            else self.normalized_weights
         )
 
     @property
@@ -245,7 +257,8 @@ class EnsembleDecoder(Decoder):
 
     def get_capacity(self, state: Structure) -> int | None:
         """Returns the least number of steps that a decoder's state has room for."""
-        return self._step.get_capacity(_in_order(state))
+        capacities = [self.decoders[int(key)].get_capacity(one) for key, one in state.items()]
+        return min((capacity for capacity in capacities if capacity is not None), default=None)
 
     def reorder_cache(self, state: Structure, parents: TensorLike) -> Structure:
         """Returns the states as each decoder's `reorder_cache` reorders them."""
@@ -256,8 +269,14 @@ class EnsembleDecoder(Decoder):
     def decode_step(
         self, ids: Tensor, state: TensorDict, memory: TensorDict
     ) -> tuple[TensorLike, TensorDict, TensorLike | None]:
-        log_probs, states, weights = self._step(ids, _in_order(state), _in_order(memory))
-        return log_probs, {str(number): one for number, one in enumerate(states)}, weights
+        states, logits, weights = {}, [], []
+        for number, decoder in enumerate(self.decoders):
+            key = str(number)
+            one, states[key], alignment = decoder.step(ids, state[key], memory[key])
+            logits.append(one)
+            weights.append(alignment)
+        logits, weights = self._average(logits, weights)
+        return logits, states, weights
 
     def decode_sequence(
         self,
@@ -268,8 +287,6 @@ class EnsembleDecoder(Decoder):
         training: bool | None,
         return_attention_scores: bool,
     ) -> tuple[TensorLike, TensorLike | None, TensorDict]:
-        from keras_attention.search.ensemble import average_alignments, average_predictions
-
         first, logits, weights = initial_state or {}, [], []
         for number, memory in enumerate(self._split(encoder_outputs)):
             outputs = self.decoders[number](
@@ -283,10 +300,16 @@ class EnsembleDecoder(Decoder):
             one, *alignment = outputs if return_attention_scores else [outputs]
             logits.append(one)
             weights += alignment
-        log_probs = average_predictions(logits, self.normalized_weights, self.average)
-        if not return_attention_scores:
-            return log_probs, None, {}
-        return log_probs, average_alignments(weights, self.normalized_weights), {}
+        return (*self._average(logits, weights), {})
+
+    def _average(self, logits, weights):
+        """Returns the logits and the alignment of all decoders together, None for no weights."""
+        from keras_attention.search.ensemble import average_alignments, average_predictions
+
+        logits = average_predictions(logits, self.normalized_weights, self.average)
+        if not weights:
+            return logits, None
+        return logits, average_alignments(weights, self._alignment_weights)
 
     def _split(self, encoder_outputs):
         """Returns the memory of each decoder, in its dtype."""
@@ -309,6 +332,14 @@ class EnsembleDecoder(Decoder):
         }
 
 
+class _SideBySide(keras.layers.Concatenate):
+    """Concatenates memories; Keras' own has no mask where one of them has none."""
+
+    def compute_mask(self, inputs: Sequence[Tensor], mask: Sequence[Mask] | None = None) -> Mask:
+        found = [one for one in mask or () if one is not None]
+        return functools.reduce(ops.logical_or, found) if found else None
+
+
 def _deserialize_layers(owner, name, layers):
     """Returns the layers of a list of layers or their configurations, after checking them."""
     if not isinstance(layers, (list, tuple)) or not layers:
@@ -328,12 +359,11 @@ def _deserialize_layers(owner, name, layers):
     return found
 
 
-def _check_same(owner, decoders, name):
+def _check_same(owner, decoders, name, reason):
     found = [getattr(decoder, name) for decoder in decoders]
     if len({*found}) > 1:
         raise ValueError(
-            f"{owner} expects decoders of one `{name}`: they average predictions of the same "
-            f"tokens. Received: {found}"
+            f"{owner} expects decoders of one `{name}`: all {reason}. Received: {found}"
         )
 
 
@@ -352,8 +382,3 @@ def _check_memory_dims(owner, decoders, memory_dims):
             f"{len(decoders)} decoders. Received: memory_dims={memory_dims!r}"
         )
     return [validation.check_positive_int(owner, "memory_dims", one) for one in memory_dims]
-
-
-def _in_order(parts):
-    """Returns the states or memories of all decoders as a list."""
-    return [parts[str(number)] for number in range(len(parts))]

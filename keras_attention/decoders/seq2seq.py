@@ -70,6 +70,8 @@ class Seq2SeqDecoder(RecurrentDecoder):
     Reference: Sutskever et al. 2014, https://arxiv.org/abs/1409.3215, section 3.
     """
 
+    has_attention = False
+
     def __init__(
         self,
         vocabulary_size: int,

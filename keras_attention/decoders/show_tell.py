@@ -76,6 +76,8 @@ class ShowTellDecoder(RecurrentDecoder):
     Reference: Vinyals et al. 2015, https://arxiv.org/abs/1411.4555, section 3.1.
     """
 
+    has_attention = False
+
     def __init__(
         self,
         vocabulary_size: int,

@@ -109,7 +109,7 @@ def log_softmax(logits: TensorLike) -> Tensor:
 def average_predictions(
     logits: Sequence[TensorLike], normalized_weights: Sequence[float], average: str
 ) -> Tensor:
-    """Returns the log-probabilities that several models give together.
+    """Returns the logits of what several models predict together; their softmax is the average.
 
     Args:
         logits: The logits `(..., vocabulary)` of each model.
@@ -139,7 +139,7 @@ def _average_log_probs(log_probs, normalized_weights):
     for other in counted[1:]:
         lowest = ops.minimum(lowest, other)
     return ops.where(
-        lowest > POSSIBLE_THRESHOLD, _weighted_mean(log_probs, normalized_weights), 2 * IMPOSSIBLE
+        lowest <= POSSIBLE_THRESHOLD, 2 * IMPOSSIBLE, _weighted_mean(log_probs, normalized_weights)
     )
 
 
@@ -203,7 +203,7 @@ def normalize_weights(owner: str, weights: Sequence[float] | None, count: int) -
         isinstance(w, numbers.Real) and not isinstance(w, bool) and 0 <= w < float("inf")
         for w in weights
     )
-    if not real or len(weights) != count or not sum(weights) > 0:
+    if not real or len(weights) != count or not 0 < sum(weights) < float("inf"):
         raise ValueError(
             f"{owner} expects `weights` to be {count} numbers of at least 0, one per model, "
             f"not all 0. Received: weights={weights!r}"

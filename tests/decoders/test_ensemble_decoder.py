@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_attention import (
     BahdanauDecoder,
+    ChoDecoder,
     EnsembleDecoder,
     EnsembleEncoder,
     LuongDecoder,
@@ -92,6 +93,19 @@ def test_one_decoder_alone_ranks_as_itself():
     np.testing.assert_allclose(found, ops.log_softmax(alone), atol=1e-5)
 
 
+def test_weights_are_those_of_the_decoders_that_attend():
+    attending, *_ = make_members()
+    silent = ChoDecoder(V, 3, 4)
+    options = {"memory_mask": MASK, "return_attention_scores": True}
+    memory, both = MEMORY[..., :5], MEMORY[..., :10]
+    ensemble = EnsembleDecoder([attending, silent], [1, 3], memory_dims=[5, 5])
+    _, weights = ensemble(IDS, both, **options)
+    np.testing.assert_array_equal(weights, attending(IDS, memory, **options)[1])
+    assert ensemble.has_attention
+    alone = EnsembleDecoder([silent], memory_dims=[5])
+    assert not alone.has_attention and not np.any(alone(IDS, memory, **options)[1])
+
+
 def test_trained_decoders_know_the_widths_of_their_memories():
     first, second, third = make_members()
     first(IDS, MEMORY[..., :5])
@@ -113,7 +127,7 @@ def test_what_does_not_fit_together_is_refused():
         ([first, 3], r"decoders\[1\]=3"),
         ([first, PointerGeneratorDecoder(BahdanauDecoder(V + 1, 3, 4), 2)], "none that copies"),
         ([first, BahdanauDecoder(V + 1, 3, 4)], r"one `vocabulary_size`.*\[13, 14\]"),
-        ([first, Seq2SeqDecoder(V, 3, 4)], r"one `decoder_start_id`.*\[2, 3\]"),
+        ([first, Seq2SeqDecoder(V, 3, 4)], r"all read the same first id. Received: \[2, 3\]"),
     ):
         with pytest.raises(ValueError, match=message):
             EnsembleDecoder(others, memory_dims=[5] * len(others))
@@ -122,6 +136,7 @@ def test_what_does_not_fit_together_is_refused():
         ({"memory_dims": [0]}, "memory_dims"),
         ({"weights": [1, 2]}, "EnsembleDecoder expects `weights` to be 1 numbers"),
         ({"average": "mean"}, "average"),
+        ({"dropout": 0.5}, "EnsembleDecoder has no argument `dropout`"),
     ):
         with pytest.raises(ValueError, match=message):
             EnsembleDecoder([first], **{"memory_dims": [5], **options})
@@ -155,13 +170,18 @@ def test_encoders_lie_side_by_side_with_their_mask_and_states():
         EnsembleEncoder([bare, pooled])(ids)
 
 
-def test_the_mask_of_the_encoders_reaches_the_decoders():
-    encoder, decoder = EnsembleEncoder([make_encoder(4), make_encoder(5)]), BahdanauDecoder(V, 3, 4)
-    ensemble = EnsembleDecoder([decoder, TransformerDecoder(V, 8, 2, 1)], memory_dims=[4, 5])
+@pytest.mark.parametrize("others", [True, False])
+def test_the_mask_of_the_encoders_reaches_the_decoders(others):
+    encoder = EnsembleEncoder([make_encoder(4), make_encoder(5, mask_zero=others)])
+    ensemble = EnsembleDecoder(
+        [BahdanauDecoder(V, 3, 4), TransformerDecoder(V, 8, 2, 1)], memory_dims=[4, 5]
+    )
     ids = np.where(MASK, RANDOM.randint(1, V, (B, S)), 0)
     source, target = keras.Input([None], dtype="int32"), keras.Input([None], dtype="int32")
     encoded = encoder(source)
     state = {"0": encoded["initial_state"]["0"]}
     model = keras.Model([source, target], ensemble(target, encoded["memory"], state))
+    for weight in model.weights:
+        weight.assign(3 * weight)
     short = model([ids[1:2, :3], IDS[1:2]])
-    np.testing.assert_allclose(model([ids, IDS])[1:2], short, atol=1e-5)
+    np.testing.assert_allclose(model([ids, IDS])[1:2], short, atol=1e-4)

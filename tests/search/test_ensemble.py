@@ -172,6 +172,7 @@ def test_weights_may_be_an_array():
         ({"weights": [1.0]}, r"`weights` to be 2 numbers of at least 0.*weights=\[1.0\]"),
         ({"weights": [1.0, -1.0]}, r"`weights` to be 2 numbers.*weights=\[1.0, -1.0\]"),
         ({"weights": [0, 0]}, r"`weights` to be 2 .* not all 0. Received: weights=\[0, 0\]"),
+        ({"weights": [1e308, 1e308]}, "`weights` to be 2 numbers"),
         ({"average": "mean"}, "`average` to be one of 'log_probs', 'probabilities'"),
         ({"alignment": 2}, "`alignment` to be 'mean' or the index of a model, 0 to 1"),
     ],
@@ -191,3 +192,13 @@ def test_models_must_fit_together():
         beam_search(ensemble.step, ensemble.state()[:1], ensemble.memory(), max_length=3)
     with pytest.raises(ValueError, match="`memory` to be a list with one entry for each of the 2"):
         beam_search(ensemble.step, ensemble.state(), ensemble.memory()[0], max_length=3)
+
+
+@each_average
+def test_a_model_that_has_diverged_is_not_hidden(average):
+    def step(value):
+        logits = ops.convert_to_tensor([[0.0, value, 1.0]])
+        return lambda ids, state, memory: (logits, state, ops.zeros((1, 1)))
+
+    both = ensemble_step([step(0.5), step(np.nan)], average=average)
+    assert np.isnan(both(ops.array([2]), [{}, {}], [0, 0])[0]).all()
