@@ -3,11 +3,13 @@
 import argparse
 import json
 import pathlib
+from collections.abc import Sequence
 
 from examples import registry
 from examples.commands import arguments as shared
 from examples.commands.options import check_given, describe, options_of, take
 from examples.recipes.base import Recipe
+from examples.recipes.ensemble import EnsembleRun, add_ensemble_flag
 from keras_attention.export.runs import read_run
 
 #: What is asked where no run is named: its errors say what is missing.
@@ -25,6 +27,7 @@ class RunCommand:
 
     def __init__(self, command, recipe: type[Recipe]) -> None:
         self._command = command
+        self._has_ensembles = recipe.has_ensembles
         method = getattr(recipe, command.__name__.rpartition(".")[2])
         self._options = options_of(method)
         self.SUMMARY, self.EPILOG = describe(method)
@@ -34,6 +37,8 @@ class RunCommand:
         shared.add_run(parser)
         for option in self._options:
             option.add_to(parser)
+        if self._has_ensembles:
+            add_ensemble_flag(parser)
         self._command.add_arguments(parser)
 
     def check_run(self, arguments: argparse.Namespace) -> None:
@@ -43,19 +48,24 @@ class RunCommand:
     def run(self, arguments: argparse.Namespace) -> None:
         """Opens the run and calls the method."""
         check_given(self._options, arguments)
-        recipe = load_recipe(arguments.run)
+        recipe = load_recipe(arguments.run, getattr(arguments, "ensemble", None))
         self._command.finish(recipe, take(self._options, arguments, recipe.run), arguments)
 
 
-def load_recipe(directory: str) -> Recipe:
+def load_recipe(directory: str, ensemble: Sequence[pathlib.Path] | None = None) -> Recipe:
     """Returns the recipe of the run in a directory, with the options it was trained with.
+
+    Args:
+        directory: The directory.
+        ensemble: The directories of other runs that answer together with it, or None.
 
     Raises:
         FileNotFoundError: If a file is missing.
         ValueError: If a file is damaged, or holds an option that its recipe cannot have.
     """
     run = read_run(directory)
-    return registry.find(run.settings["model"]).recipe.from_run(run)
+    recipe = registry.find(run.settings["model"]).recipe
+    return recipe.from_run(run if ensemble is None else EnsembleRun(run, ensemble))
 
 
 def part(command, text_arguments: list[str]):

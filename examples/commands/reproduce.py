@@ -112,7 +112,7 @@ def _check_runs(names, runs, arguments):
                 line += [f"--{option}", value] if value else []
             line += ["--quick"] if arguments.quick else []
             raise UsageError(
-                f"{_needs_text(name, missing, runs)} Name both, in one command: "
+                f"{_needs_text(name, missing, runs)} Name them all, in one command: "
                 f"`{shlex.join([*line, *missing, name])}`."
             )
 
@@ -125,10 +125,8 @@ def _find_missing(name, runs):
 
 
 def _needs_text(name, missing, runs):
-    return (
-        f"{name} reads the run of {' and '.join(missing)}, which is not trained to its end in "
-        f"{runs}."
-    )
+    which = "runs of {}, which are" if len(missing) > 1 else "run of {}, which is"
+    return f"{name} reads the {which.format(', '.join(missing))} not trained to the end in {runs}."
 
 
 def _tell_missing_rows(names, runs):

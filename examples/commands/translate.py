@@ -31,9 +31,7 @@ def finish(recipe, options, arguments) -> None:
     texts = options.pop("texts") or _read_lines(sys.stdin)
     filled = {row: text for row, text in enumerate(texts) if text.strip()}
     sources = list(filled.values())
-    model = options["ensemble"] or recipe.model
-    names = [f"{kind} {row + 1}" for row in filled]
-    report_cut_sources(model, recipe.run.source_tokenizer, sources, names)
+    report_cut_sources(recipe.run, sources, [f"{kind} {row + 1}" for row in filled])
     answers = dict(zip(filled, recipe.translate(texts=sources, **options), strict=True))
     for row, text in enumerate(texts):
         found = answers.get(row)

@@ -92,6 +92,8 @@ class Recipe:
     #: Appended for a look at whether everything runs: nothing is learned in so little time.
     quick_training: ClassVar[str] = "--epochs 1 --no-xla"
     quick_evaluation: ClassVar[str] = ""
+    #: Whether several runs can answer as one, `--ensemble` of the commands on runs.
+    has_ensembles: ClassVar[bool] = False
     #: How `evaluate` prints a number that is no int.
     float_format: ClassVar[str] = ".3f"
 

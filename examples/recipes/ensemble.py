@@ -1,12 +1,9 @@
-"""Several runs of translators as one: the flag `--ensemble` and the model that it asks for."""
+"""Several runs of translators as one: what `--ensemble` asks for."""
 
 import argparse
 import pathlib
-import typing
+from collections.abc import Sequence
 
-import keras
-
-from examples.commands.options import FlagGroup
 from examples.models.assembly import translator
 from examples.recipes.same_tokens import check_same_tokens
 from keras_attention import EnsembleDecoder, EnsembleEncoder
@@ -20,46 +17,52 @@ def add_ensemble_flag(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         nargs="+",
         type=pathlib.Path,
-        help="average the predictions with those of these runs, on the same tokens, in every "
-        "search (default: none)",
+        help="average the predictions with those of these runs, on the same tokens; write it after "
+        "all other words (default: none)",
     )
 
 
-def load_ensemble(arguments: argparse.Namespace, run: Run) -> keras.Model | None:
-    """Returns the model of a run and those that `--ensemble` names; None if it names none.
+class EnsembleRun(Run):
+    """A run whose model is the ensemble of its own and of those of other runs.
 
     Args:
-        arguments: What a parser with the flag has parsed.
-        run: The run of a translator.
+        run: The run of a translator, whose tokenizers and settings it has.
+        directories: The directories of the others.
 
     Raises:
         FileNotFoundError: If there is no such run.
-        ValueError: If the tokens of two runs are not the same, or a decoder copies words.
+        ValueError: If the tokens of two runs are not the same, or their decoders do not fit.
     """
-    if arguments.ensemble is None:
-        return None
-    runs = [run, *map(read_run, arguments.ensemble)]
-    for other in runs[1:]:
-        if other.source_tokenizer is None:
-            raise ValueError(
-                f"--ensemble expects runs of translators. Received: {other.directory}, a run of "
-                f"{other.settings['model']}"
-            )
-        for side in SIDES:
-            check_same_tokens(
-                *(one.directory / f"{side}.tokenizer" for one in (run, other)),
-                "an ensemble averages predictions of the same tokens. Train its runs on the same "
-                "data with the same options of the tokenizers",
-            )
-    encoders, decoders = (
-        [one.model.get_layer(part) for one in runs] for part in ("encoder", "decoder")
-    )
-    return translator(
-        EnsembleEncoder(encoders, name="encoder"),
-        EnsembleDecoder(decoders, name="decoder"),
-        name="ensemble",
-    )
+
+    def __init__(self, run: Run, directories: Sequence[pathlib.Path]):
+        others = [_read_other(run, directory) for directory in directories]
+        settings = {**run.settings, "ensemble": [dict(other.settings) for other in others]}
+        super().__init__(run.directory, settings, run.source_tokenizer, run.target_tokenizer)
+        encoders, decoders = (
+            [one.model.get_layer(part) for one in (run, *others)] for part in ("encoder", "decoder")
+        )
+        encoder = EnsembleEncoder(encoders, name="encoder")
+        decoder = EnsembleDecoder(decoders, name="decoder")
+        self._model = translator(encoder, decoder, name="ensemble")
 
 
-#: The annotation of a parameter that is the model of `--ensemble`, or None.
-Ensemble = typing.Annotated[keras.Model, FlagGroup(add_ensemble_flag, load_ensemble)]
+def _read_other(run, directory):
+    """Returns the run in a directory, after checking that its tokens are those of `run`."""
+    if not directory.is_dir():
+        raise FileNotFoundError(
+            f"There is no run directory {directory}. --ensemble takes all words up to the next "
+            "flag: write it after the run and the texts or folders of the command."
+        )
+    other = read_run(directory)
+    if other.source_tokenizer is None:
+        raise ValueError(
+            f"--ensemble expects runs of translators. Received: {directory}, a run of "
+            f"{other.settings['model']}"
+        )
+    for side in SIDES:
+        check_same_tokens(
+            *(one.directory / f"{side}.tokenizer" for one in (run, other)),
+            "an ensemble averages predictions of the same tokens. Train its runs on the same data "
+            "with the same options of the tokenizers",
+        )
+    return other

@@ -21,7 +21,7 @@ from examples.data.linked_batches import LinkedBatches, Links, read_pair_links
 from examples.data.pair_files import PairFiles
 from examples.data.parallel import Corpus
 from examples.recipes.optimizers import OptimizedRecipe
-from keras_attention import ChoDecoder, GuidedAlignmentLoss, Seq2SeqDecoder
+from keras_attention import GuidedAlignmentLoss
 from keras_attention.data import find_links, format_links
 from keras_attention.export import Translation
 from keras_attention.export.tokenizers import Tokenizer
@@ -171,8 +171,9 @@ class GuidedRecipe(OptimizedRecipe):
     def has_attention(self) -> bool:
         """Whether the decoder attends to the source."""
         decoder = self.model.get_layer("decoder")
-        decoder = getattr(decoder, "decoder", decoder)  # scheduled sampling has one within
-        return not isinstance(decoder, (ChoDecoder, Seq2SeqDecoder))
+        while hasattr(decoder, "decoder"):  # scheduled sampling and copying hold one
+            decoder = decoder.decoder
+        return decoder.has_attention
 
     def check_guided_alignment(self, kinds: Sequence[str], has_plain_files: bool) -> None:
         """Raises `UsageError` if options of guided alignment do not go with the others.

@@ -14,7 +14,7 @@ from examples.data.encoding import count_tokens
 from examples.data.parallel import Corpus
 from examples.data.report import BadLine, DataError, Report
 from keras_attention.export.length_limits import count_learned_positions
-from keras_attention.export.runs import SIDES
+from keras_attention.export.runs import SIDES, Run
 
 MOST_NAMED = 5
 
@@ -42,19 +42,18 @@ def find_pair_limits(*models: keras.Model) -> dict[str, int]:
     }
 
 
-def report_cut_sources(model: keras.Model, source, texts: list[str], names: list[str]) -> None:
+def report_cut_sources(run: Run, texts: list[str], names: list[str]) -> None:
     """Prints a note that names the texts of which a translator reads the first tokens only.
 
     Args:
-        model: The translator.
-        source: Its source tokenizer.
+        run: The run of the translator.
         texts: The sources.
         names: What each of them is called, such as "line 3".
     """
-    limit = find_source_limit(model)
+    limit = find_source_limit(run.model)
     if limit is None:
         return
-    lengths = count_tokens(source, texts)
+    lengths = count_tokens(run.source_tokenizer, texts)
     cut = [
         f"{name} ({length:,} tokens)"
         for name, length in zip(names, lengths, strict=True)

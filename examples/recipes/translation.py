@@ -7,15 +7,12 @@ import typing
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-import keras
-
 from examples.commands import arguments as shared
 from examples.commands.arguments import UsageError
 from examples.commands.options import Directory, FlagGroup, Positional
 from examples.data import dates
 from examples.data.pair_files import PairFiles, References
 from examples.recipes import text_metrics
-from examples.recipes.ensemble import Ensemble
 from examples.recipes.fused_search import add_fused_search_flags, make_fused_search_options
 from examples.recipes.guided_alignment import AlignmentForm, append_links, check_alignment
 from examples.recipes.learned_positions import report_cut_sources
@@ -65,18 +62,16 @@ class Translation(TranslationTraining):
         python -m examples train {0} --run runs/mine --resume --max-minutes 120
     """
 
+    has_ensembles: ClassVar = True
     quick_evaluation: ClassVar = "--max-examples 32 --beam-width 1 --max-length 12"
     float_format: ClassVar = ".4f"
 
-    def make_translator(
-        self, search: SearchOptions | None = None, ensemble: keras.Model | None = None
-    ) -> TextTranslator:
-        """Returns the translator of a run or an ensemble, with the default search if none given."""
-        model = ensemble or self.model
+    def make_translator(self, search: SearchOptions | None = None) -> TextTranslator:
+        """Returns the translator of a run, with the default search if none is given."""
         if search is None:
             longest = (self.run.settings.get("lengths") or {}).get("target")
-            search = SearchOptions(max_length=choose_max_length(model, longest))
-        return TextTranslator(model, *self.tokenizers.values(), search)
+            search = SearchOptions(max_length=choose_max_length(self.model, longest))
+        return TextTranslator(self.model, *self.tokenizers.values(), search)
 
     def evaluate(
         self,
@@ -93,7 +88,6 @@ class Translation(TranslationTraining):
         output: pathlib.Path | None = None,
         alignment: AlignmentForm | None = None,
         search: Search | None = None,
-        ensemble: Ensemble | None = None,
     ) -> dict[str, object]:
         """Measures a run on unseen dates, or on your own test files.
 
@@ -136,7 +130,6 @@ class Translation(TranslationTraining):
             alignment: Write behind each output ` ||| ` and its links to source words, as in
                 translate; none by default.
             search: The search.
-            ensemble: The model of several runs, instead of that of this one.
 
         Returns:
             The numbers.
@@ -160,16 +153,10 @@ class Translation(TranslationTraining):
         corpus = files.read("test", invalid_lines, None if is_joined else max_examples)
         test = References.of(corpus, is_joined, max_examples)
         numbers = {"pairs": len(test.texts), "beam": (search or SearchOptions()).beam_width}
-        sides = [*self.tokenizers.values()]
-        if ensemble is None:
-            aligned_by = load_aligned_by(self.run, aligned_by)
-        elif aligned_by is not None:
-            raise UsageError(
-                "--aligned-by is for positions that one run predicts. Leave it out, or --ensemble."
-            )
-        numbers |= measure_references(ensemble or self.model, sides, test.pairs, aligned_by)
-        report_cut_sources(ensemble or self.model, sides[0], test.texts, test.names)
-        translator = self.make_translator(search, ensemble)
+        sides, aligned_by = [*self.tokenizers.values()], load_aligned_by(self.run, aligned_by)
+        numbers |= measure_references(self.model, sides, test.pairs, aligned_by)
+        report_cut_sources(self.run, test.texts, test.names)
+        translator = self.make_translator(search)
         is_aligned = alignment or not files
         found = (translator.align if is_aligned else translator.translate)(test.texts)
         outputs = ["".join(one.texts[:1]) for one in found]
@@ -196,7 +183,6 @@ class Translation(TranslationTraining):
         texts: Positional = (),
         alignment: AlignmentForm | None = None,
         search: Search | None = None,
-        ensemble: Ensemble | None = None,
     ) -> list[TranslatedText]:
         """Translates texts, or standard input line by line.
 
@@ -206,6 +192,7 @@ class Translation(TranslationTraining):
           python -m examples translate runs/mine --all "ein hund schläft ."
           python -m examples translate runs/mine --alignment hard "ein hund schläft ."
           python -m examples translate runs/mine --language-model runs/english < test.de
+          python -m examples translate runs/mine --ensemble runs/other < test.de
 
         A line of output for a line of input; an empty one for an empty one. Lines end with a line
         feed, with or without a carriage return before it.
@@ -216,13 +203,12 @@ class Translation(TranslationTraining):
                 0-0 1-2: hard links each word of the output to where it attends most, a threshold
                 to all words with at least this weight; none by default.
             search: The search.
-            ensemble: The model of several runs, instead of that of this one.
 
         Returns:
             The outputs of each text and their scores, with an alignment if links are written.
         """
         check_alignment(alignment, self.has_attention, self.tokenizers)
-        translator = self.make_translator(search, ensemble)
+        translator = self.make_translator(search)
         return (translator.align if alignment else translator.translate)(texts)
 
     def score(
@@ -232,7 +218,6 @@ class Translation(TranslationTraining):
         target: pathlib.Path | None = None,
         pairs: pathlib.Path | None = None,
         format: Format | None = None,
-        ensemble: Ensemble | None = None,
     ) -> list[list[float]]:
         """Computes log p(target | source) of given pairs.
 
@@ -249,7 +234,6 @@ class Translation(TranslationTraining):
             target: Target side, line by line.
             pairs: A file of pairs, instead of both.
             format: What a line of pairs is; by default that of the training.
-            ensemble: The model of several runs, instead of that of this one.
 
         Returns:
             For each pair the log-probability of each token, the EOS token last.
@@ -257,14 +241,10 @@ class Translation(TranslationTraining):
         files = PairFiles.choose("scored", source, target, pairs, format, self.format or "tsv")
         if not files:
             raise UsageError("Name what is to be scored: --pairs, or --source and --target.")
-        return self.make_translator(ensemble=ensemble).score(files.read_whole())
+        return self.make_translator().score(files.read_whole())
 
     def plot(
-        self,
-        *,
-        texts: Positional = (),
-        search: Search | None = None,
-        ensemble: Ensemble | None = None,
+        self, *, texts: Positional = (), search: Search | None = None
     ) -> Iterator[tuple[str, object, str]]:
         """Draws the alignments of texts.
 
@@ -280,7 +260,6 @@ class Translation(TranslationTraining):
         Args:
             texts: Texts to draw; by default, for a run on dates, unseen dates of several scripts.
             search: The search.
-            ensemble: The model of several runs, instead of that of this one.
 
         Yields:
             The name of a file, its figure, and what it shows.
@@ -301,10 +280,8 @@ class Translation(TranslationTraining):
                 "no attention to draw. Draw one of a model with attention, such as rnnsearch."
             )
         texts = texts or dates.choose_shown_dates()
-        translator, names = self.make_translator(search, ensemble), range(1, len(texts) + 1)
-        source = self.run.source_tokenizer
-        report_cut_sources(ensemble or self.model, source, texts, [f"text {n}" for n in names])
-        found = translator.align(texts)
+        report_cut_sources(self.run, texts, [f"text {n}" for n in range(1, len(texts) + 1)])
+        found = self.make_translator(search).align(texts)
         examples = [(one.alignment, one.source_tokens, one.tokens) for one in found]
         outputs = [one.texts[0] for one in found]
         for number, example in enumerate(examples):
@@ -318,11 +295,7 @@ class Translation(TranslationTraining):
             yield "alignments.png", figure, f"{which} in one"
 
     def export(
-        self,
-        *,
-        search: ExportedSearch | None = None,
-        xla: Compilation | None = None,
-        ensemble: Ensemble | None = None,
+        self, *, search: ExportedSearch | None = None, xla: Compilation | None = None
     ) -> ServedTranslator:
         """Writes a SavedModel version that a model server loads.
 
@@ -336,13 +309,11 @@ class Translation(TranslationTraining):
         Args:
             search: The search.
             xla: The compilation.
-            ensemble: The model of several runs, instead of that of this one.
 
         Returns:
             What is written.
         """
-        model = ensemble or self.model
-        return ServedTranslator(model, self.tokenizers, search or SearchOptions(), xla)
+        return ServedTranslator(self.model, self.tokenizers, search or SearchOptions(), xla)
 
     def _check_dates(self, given):
         """Raises if dates cannot be measured, or not by these options."""

@@ -60,7 +60,7 @@ def run_experiment(
             if not is_trained(run, training):
                 begun = run.is_dir() and any(run.iterdir())
                 call([*training, "--resume"] if begun else training)
-        if numbers_of(experiment, directories) is None:
+        if numbers_of(experiment, runs, part) is None:
             evaluation = experiment.evaluate(data, runs, part, quick)
             call([*evaluation, "--json", str(directories[0] / experiment.numbers_file)])
     return outcome_of(experiment, runs)
@@ -93,22 +93,23 @@ def is_over(run: pathlib.Path) -> bool:
 def outcome_of(experiment: Experiment, runs: pathlib.Path) -> Outcome | None:
     """Returns what an experiment came to, None if it is not done."""
     parts = experiment.parts or ("",)
-    directories = [experiment.runs_of(runs, part) for part in parts]
-    numbers = [numbers_of(experiment, runs_of_part) for runs_of_part in directories]
+    numbers = [numbers_of(experiment, runs, part) for part in parts]
     if None in numbers:
         return None
-    trained = [] if experiment.measures else sum(directories, [])
-    minutes = sum(map(_seconds, trained)) / 60
-    return Outcome(dict(zip(parts, numbers, strict=True)), minutes)
+    parts_trained = () if experiment.measures else parts
+    trained = [run for part in parts_trained for run in experiment.runs_of(runs, part)]
+    return Outcome(dict(zip(parts, numbers, strict=True)), sum(map(_seconds, trained)) / 60)
 
 
-def numbers_of(experiment: Experiment, directories: list[pathlib.Path]) -> dict | None:
-    """Returns what the model of some runs was measured to be, None if it is not measured yet."""
-    path = directories[0] / experiment.numbers_file
+def numbers_of(experiment: Experiment, runs: pathlib.Path, part: str = "") -> dict | None:
+    """Returns what a model was measured to be, None if it, or one it reads, is newer than that."""
+    own = [run / "model.keras" for run in experiment.runs_of(runs, part)]
+    read = [pathlib.Path(runs, name, "model.keras") for name in experiment.needs]
+    path = own[0].parent / experiment.numbers_file
     try:
         numbers = json.loads(path.read_bytes())  # empty as long as the evaluation is going on
-        trained = max((run / "model.keras").stat().st_mtime for run in directories)
-        is_current = path.stat().st_mtime >= trained
+        models = [*own, *(model for model in read if model.exists())]
+        is_current = path.stat().st_mtime >= max(model.stat().st_mtime for model in models)
     except (OSError, ValueError):
         return None
     return numbers if is_current else None

@@ -51,7 +51,7 @@ CMUDICT_EXPERIMENTS = (
         "luong",
         f"{CMUDICT} --scorer dot {WIDE_LETTERS}",
         CMUDICT_TEST,
-        180,
+        240,
         (Goal("wer", at_most=21.7), Goal("per", at_most=5.0)),
         "WER 21.69, PER 5.04 (bidirectional LSTM, global attention: Toshniwal & Livescu 2016)",
     ),
@@ -76,7 +76,7 @@ CMUDICT_EXPERIMENTS = (
         " {runs}/cmudict-rnnsearch",
         0,
         (Goal("wer", at_most=21.7), Goal("per", at_most=5.0)),
-        "WER 21.69, PER 5.04 (one LSTM, global attention: Toshniwal & Livescu 2016)",
+        "WER 20.24, PER 4.69 (an ensemble, global attention: Toshniwal & Livescu 2016)",
         measures="cmudict-luong-512",
     ),
     Experiment(

@@ -168,12 +168,13 @@ def test_a_training_that_was_stopped_goes_on(command, data, tmp_path, monkeypatc
 
 def test_a_model_that_changed_is_measured_again(command, calls, data, tmp_path):
     assert start(command, data, tmp_path, "whole")[0] == 0
-    run = tmp_path / "runs" / "whole"
-    assert running.numbers_of(TABLE["whole"], [run])["pairs"] == 9
+    runs = tmp_path / "runs"
+    run = runs / "whole"
+    assert running.numbers_of(TABLE["whole"], runs)["pairs"] == 9
     os.utime(run / "model.keras", (time.time() + 9,) * 2)
-    assert running.numbers_of(TABLE["whole"], [run]) is None
+    assert running.numbers_of(TABLE["whole"], runs) is None
     (run / TABLE["whole"].numbers_file).write_text("")  # as an evaluation in work leaves it
-    assert running.numbers_of(TABLE["whole"], [run]) is None
+    assert running.numbers_of(TABLE["whole"], runs) is None
 
 
 def test_another_evaluation_is_made_anew(command, calls, data, tmp_path, monkeypatch):
@@ -214,7 +215,7 @@ def test_an_experiment_that_reads_a_run_needs_it_before_anything_is_trained(
     status, out, err, page = start(command, data, tmp_path, "reading")
     assert (status, out, calls) == (2, "", [])
     runs = tmp_path / "runs"
-    assert f"reading reads the run of whole, which is not trained to its end in {runs}." in err
+    assert f"reading reads the run of whole, which is not trained to the end in {runs}." in err
     line = f"reproduce --data '{data}' --runs {runs} --results {page} whole reading`."
     assert line in err
     for more in (["--list"], ["--dry-run"]):
@@ -240,7 +241,11 @@ def test_an_experiment_may_measure_the_run_of_another(command, calls, data, tmp_
     )
     monkeypatch.setattr(reproduce, "EXPERIMENTS", {"whole": TABLE["whole"], "again": again})
     status, _, err, _ = start(command, data, tmp_path, "again")
-    assert (status, calls) == (2, []) and "again reads the run of whole" in err
+    assert (status, calls) == (2, []) and "again reads the run of whole, which is not" in err
+    many = dataclasses.replace(again, evaluation="--ensemble {runs}/b {runs}/c")
+    monkeypatch.setattr(reproduce, "EXPERIMENTS", {"again": many})
+    assert "reads the runs of whole, b, c, which are not" in start(command, data, tmp_path)[2]
+    monkeypatch.setattr(reproduce, "EXPERIMENTS", {"whole": TABLE["whole"], "again": again})
     status, _, err, page = start(command, data, tmp_path)
     assert (status, err) == (0, "")
     assert [line[0] for line in calls] == ["train", "evaluate", "evaluate"]
@@ -252,12 +257,22 @@ def test_an_experiment_may_measure_the_run_of_another(command, calls, data, tmp_
     assert start(command, data, tmp_path)[0] == 0 and len(calls) == 3
 
 
+def test_what_was_measured_with_an_older_model_is_measured_again(
+    command, calls, data, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(reproduce, "EXPERIMENTS", {"whole": TABLE["whole"], "reading": READING})
+    assert start(command, data, tmp_path)[0] == 0
+    assert running.outcome_of(READING, tmp_path / "runs") is not None
+    os.utime(tmp_path / "runs" / "whole" / "model.keras", (time.time() + 9,) * 2)
+    assert running.outcome_of(READING, tmp_path / "runs") is None
+
+
 def test_what_reads_a_run_that_failed_is_not_trained(command, calls, data, tmp_path, monkeypatch):
     monkeypatch.setattr(reproduce, "EXPERIMENTS", {"whole": TABLE["whole"], "reading": READING})
     (data / "x.tsv").write_text("no tab\n")
     status, _, err, _ = start(command, data, tmp_path)
     assert (status, len(calls)) == (1, 1)
-    assert "reading reads the run of whole, which is not trained to its end" in err
+    assert "reading reads the run of whole, which is not trained to the end" in err
     assert "error: 2 of 2 failed: whole, reading." in err
 
 

@@ -8,7 +8,13 @@ import pytest
 from translation_commands import call
 
 from examples.commands.arguments import UsageError
-from examples.models import lstm_language_model, luong, rnnsearch, transformer
+from examples.models import (
+    lstm_language_model,
+    luong,
+    rnn_encoder_decoder,
+    rnnsearch,
+    transformer,
+)
 from keras_attention.export import runs
 from keras_attention.export.tokenizers import WordTokenizer
 
@@ -99,15 +105,59 @@ def test_runs_that_do_not_fit_are_refused(directories, pairs, tmp_path):
         call("score", first, "--pairs", pairs, "--ensemble", language)
     with pytest.raises(FileNotFoundError, match="no run directory"):
         call("score", first, "--pairs", pairs, "--ensemble", tmp_path / "none")
-    with pytest.raises(UsageError, match="--aligned-by is for positions that one run predicts"):
+    with pytest.raises(UsageError, match="--aligned-by is for attention that predicts positions"):
         call(
             *("evaluate", first, "--pairs", pairs),
             *("--ensemble", directories[1], "--aligned-by", first),
         )
 
 
-def test_the_shortest_table_of_positions_cuts_the_sources(directories, tmp_path, capsys):
+def test_the_shortest_table_of_positions_limits_both_sides(directories, tmp_path, capsys):
     tiny = {"units": 8, "heads": 2, "layers": 1, "positions": "learned", "max_length": 4}
     short = write(tmp_path / "short", transformer.build(SIZE, SIZE, **tiny), "transformer")
-    call("translate", directories[0], "a b c d e", "--max-length", 3, "--ensemble", short)
-    assert "only the first 3 tokens are read of text 1 (5 tokens)" in capsys.readouterr().err
+    call("translate", directories[0], "a b c d e", "--ensemble", short)
+    out, err = capsys.readouterr()
+    assert "only the first 3 tokens are read of text 1 (5 tokens)" in err
+    assert len(out.split()) <= 4
+    with pytest.raises(ValueError, match="--max-length expects at most 4"):
+        call("translate", directories[0], "a", "--max-length", 5, "--ensemble", short)
+
+
+def test_links_are_those_of_the_runs_that_attend(directories, tmp_path, capsys):
+    model = rnn_encoder_decoder.build(SIZE, SIZE, units=5, embedding_dim=3, seed=7)
+    silent = write(tmp_path / "silent", model, "rnn-encoder-decoder")
+    line = ("translate", silent, "a b c", "--max-length", 4, "--alignment", "hard")
+    with pytest.raises(UsageError, match="--alignment needs a model with attention"):
+        call(*line)
+    call(*line, "--ensemble", directories[0])
+    output, links = capsys.readouterr().out.strip("\n").split(" ||| ")
+    assert len(links.split()) == len(output.split())
+
+
+@pytest.mark.parametrize("flag", [("--quantization", "int8"), ("--dtype", "float32")])
+def test_an_export_is_of_all_runs(directories, tmp_path, monkeypatch, flag):
+    written = []
+    monkeypatch.setattr(
+        "examples.recipes.translator.export_translator",
+        lambda model, base, **options: written.append((model, options)) or base,
+    )
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = rnnsearch.build(SIZE, SIZE, 5, 3, seed=2)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    half = write(tmp_path / "half", model, "rnnsearch")
+    call("export", directories[0], tmp_path / "base", *flag, "--ensemble", half)
+    ((model, options),) = written
+    decoders = model.get_layer("decoder").decoders
+    if flag[1] == "int8":
+        for decoder in decoders:
+            assert "int8" in {weight.dtype for weight in decoder.variables}
+    else:
+        assert [decoder.compute_dtype for decoder in decoders] == ["float32", "float32"]
+    assert [run["model"] for run in options["run"]["ensemble"]] == ["rnnsearch"]
+
+
+def test_words_behind_the_flag_are_explained(directories):
+    with pytest.raises(FileNotFoundError, match="takes all words up to the next flag"):
+        call("translate", directories[0], "--ensemble", directories[1], "a b c")
