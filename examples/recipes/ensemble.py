@@ -17,8 +17,8 @@ def add_ensemble_flag(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         nargs="+",
         type=pathlib.Path,
-        help="average the predictions with those of these runs, on the same tokens; write it after "
-        "all other words (default: none)",
+        help="average the predictions with those of these runs, which have the same tokens; write "
+        "it after all other words (default: none)",
     )
 
 

@@ -152,8 +152,7 @@ class EnsembleDecoder(Decoder):
         ValueError: If the decoders differ in their vocabulary or first id, copy words of the
             source, or are not built, or an argument is invalid.
 
-    Example: of two translators a third, which `Translator`, `export_translator` and
-    `check_decoder` take.
+    Example: two decoders as one, which searches, `Translator` and `check_decoder` take.
 
     >>> from keras_attention import BahdanauDecoder, TransformerDecoder
     >>> first = BahdanauDecoder(vocabulary_size=11, embedding_dim=3, units=4)
