@@ -61,11 +61,13 @@ class EnsembleEncoder(Layer):
 
     >>> def make_encoder(units):
     ...     ids = keras.Input([None], dtype="int32")
-    ...     embedded = keras.layers.Embedding(11, 3, mask_zero=True)(ids)
-    ...     return keras.Model(ids, keras.layers.GRU(units, return_sequences=True)(embedded))
+    ...     embedded = keras.layers.Embedding(11, 3)(ids)
+    ...     return keras.Model(ids, keras.layers.Conv1D(units, 3, padding="same")(embedded))
     >>> encoder = EnsembleEncoder([make_encoder(4), make_encoder(5)], name="encoder")
     >>> tuple(encoder(keras.ops.array([[5, 7, 3]]))["memory"].shape)
     (1, 3, 9)
+
+    Reference: Sutskever et al. 2014, https://arxiv.org/abs/1409.3215, section 3.4.
     """
 
     encoders: list[keras.layers.Layer]
