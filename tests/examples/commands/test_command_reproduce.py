@@ -1,6 +1,5 @@
 """Experiments run one after another, survive interruptions, and write their rows once."""
 
-import argparse
 import dataclasses
 import json
 import os
@@ -13,10 +12,7 @@ import time
 
 import pytest
 
-from examples import registry
-from examples.commands import evaluate, reproduce, resuming, train_options
-from examples.commands.by_run import RunCommand
-from examples.commands.train import make_recipe
+from examples.commands import reproduce, resuming, train_options
 from examples.reproduce import experiments, results, running
 from examples.reproduce.experiment import Experiment, Goal
 
@@ -284,23 +280,6 @@ def test_a_goal_relative_to_a_row_that_is_missing_is_told_first(command, calls, 
     assert (status, told in out) == (0, False)
 
 
-def test_what_an_experiment_reads_or_is_measured_beside_stands_before_it():
-    names = list(experiments.EXPERIMENTS)
-    found = {}
-    for number, (name, one) in enumerate(experiments.EXPERIMENTS.items()):
-        assert {*one.needs, *one.beside} <= set(names[:number])
-        found |= {name: (one.needs, one.beside)} if one.needs or one.beside else {}
-    assert found == {
-        "cmudict-ensemble": (
-            ("cmudict-luong-512", "cmudict-luong-bidirectional", "cmudict-rnnsearch"),
-            (),
-        ),
-        "cmudict-local-p": (("cmudict-luong",), ("cmudict-luong",)),
-        "scenes-guided": (("scenes-soft",), ()),
-        "language-lstmn": ((), ("language-lstm",)),
-    }
-
-
 def test_all_seeds_are_trained_and_measured_together(command, calls, data, tmp_path, monkeypatch):
     seeds = dataclasses.replace(TABLE["whole"], seeds=(2, 7))
     monkeypatch.setattr(reproduce, "EXPERIMENTS", {"whole": seeds})
@@ -368,21 +347,6 @@ def test_a_goal_missed_by_little_does_not_look_met(measured, bound, told):
     assert f"| {told} |" in results.row(experiment, outcome, {})
 
 
-@pytest.mark.parametrize("name", experiments.EXPERIMENTS)
-def test_every_experiment_has_options_that_its_commands_know(name, tmp_path):
-    experiment = experiments.EXPERIMENTS[name]
-    part = next(iter(experiment.parts), "")
-    for quick in (False, True):
-        for line in experiment.train(tmp_path, tmp_path, part, quick):
-            told = train_options.make_parser(line[1]).parse_args(line[2:])
-            make_recipe(line[1], told)
-            runs = len(experiment.parts or ("",)) * len(experiment.seeds)
-            assert told.max_minutes == pytest.approx(experiment.minutes / runs)
-        parser = argparse.ArgumentParser(exit_on_error=False)
-        RunCommand(evaluate, registry.find(experiment.model).recipe).add_arguments(parser)
-        parser.parse_args(experiment.evaluate(tmp_path, tmp_path, part, quick)[1:])
-
-
 def test_experiments_are_told_without_running_them(command, calls, data, tmp_path):
     status, out, _, _ = start(command, data, tmp_path, "--dry-run", "--quick", "halves")
     lines = out.splitlines()
@@ -397,25 +361,6 @@ def test_experiments_are_told_without_running_them(command, calls, data, tmp_pat
         ["whole", "to", "do"],
         ["halves", "to", "do"],
     ]
-
-
-# Where no file is called a test: fold 8, and what `evaluate` reads of bAbI and MNIST.
-HELD_OUT = {
-    "reviews-han": "--folds 8 ",
-    **{name: "" for name in experiments.EXPERIMENTS if name.startswith("memory-network")},
-    **{name: "" for name in experiments.EXPERIMENTS if name.startswith(("scenes-", "digits-"))},
-}
-
-
-@pytest.mark.parametrize("name", experiments.EXPERIMENTS)
-def test_no_experiment_is_tuned_on_its_test_part(name):
-    experiment = experiments.EXPERIMENTS[name]
-    held_out = HELD_OUT.get(name, "test")
-    assert "test" not in experiment.training
-    assert held_out in experiment.evaluation
-    assert not held_out or held_out not in experiment.training
-    assert "dev" not in experiment.evaluation
-    assert "validation" not in experiment.evaluation
 
 
 def test_a_count_of_tokens_is_no_result():
