@@ -4,6 +4,8 @@ import argparse
 import pathlib
 from collections.abc import Sequence
 
+import keras
+
 from examples.models.assembly import translator
 from examples.recipes.same_tokens import check_same_tokens
 from keras_attention import EnsembleDecoder, EnsembleEncoder
@@ -43,7 +45,12 @@ class EnsembleRun(Run):
         )
         encoder = EnsembleEncoder(encoders, name="encoder")
         decoder = EnsembleDecoder(decoders, name="decoder")
-        self._model = translator(encoder, decoder, name="ensemble")
+        self._ensemble = translator(encoder, decoder, name="ensemble")
+
+    @property
+    def model(self) -> keras.Model:
+        """The model of all runs together."""
+        return self._ensemble
 
 
 def _read_other(run, directory):

@@ -173,7 +173,7 @@ class GuidedRecipe(OptimizedRecipe):
         decoder = self.model.get_layer("decoder")
         while hasattr(decoder, "decoder"):  # scheduled sampling and copying hold one
             decoder = decoder.decoder
-        return decoder.has_attention
+        return getattr(decoder, "has_attention", True)  # a decoder of yours may not say
 
     def check_guided_alignment(self, kinds: Sequence[str], has_plain_files: bool) -> None:
         """Raises `UsageError` if options of guided alignment do not go with the others.

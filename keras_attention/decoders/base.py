@@ -68,8 +68,8 @@ class Decoder(Layer):
 
     `rows` is `batch * beams` in a step, the beams of a source next to each other, and all read its
     one memory: reshape queries to `(batch, beams, ...)` before an attention layer. Logits and
-    weights may be in any dtype. `keras_attention.check_decoder` checks whether steps and full
-    call agree.
+    weights may be in any dtype. `has_attention = False` says that it attends to nothing and its
+    weights are 0. `keras_attention.check_decoder` checks whether steps and full call agree.
 
     Args:
         vocabulary_size: Int of at least 4, the number of target ids; 0 is padding.

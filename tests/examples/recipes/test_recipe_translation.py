@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import types
 
 import keras
 import numpy as np
@@ -122,6 +123,12 @@ def test_learned_positions_are_those_of_each_side(module, options, positions):
     assert choose_max_length(model, 20) == min(40, positions.get("target", 40))
     recipe = Translation()
     recipe.model = model
+    assert recipe.has_attention
+
+
+def test_a_decoder_of_yours_need_not_say_that_it_attends():
+    recipe = read_options()
+    recipe.model = types.SimpleNamespace(get_layer=lambda name: keras.layers.Layer(name=name))
     assert recipe.has_attention
 
 
