@@ -6,12 +6,12 @@ import pathlib
 
 import tensorflow as tf
 
+from keras_attention._utils import atomic_files
 from keras_attention.export import (
     _digest_manifest,
     _model_card,
     _serving_configs,
     _warmup_requests,
-    atomic_files,
     versions,
 )
 from keras_attention.export.serving.errors import ServingError

@@ -11,12 +11,12 @@ import threading
 from collections.abc import Iterator
 
 from keras_attention import validation
+from keras_attention._utils.atomic_files import create_directory
 from keras_attention.export import _bulk_pipeline, _saved_model_file, versions
 from keras_attention.export._argparse_types import positive_int, positive_int_up_to
 from keras_attention.export._bulk_records import has_n_best, list_columns
 from keras_attention.export._digest_manifest import find_manifest_problems
 from keras_attention.export._exception_summary import summarize_error
-from keras_attention.export.atomic_files import create_directory
 from keras_attention.export.serving._loaded_version import INITIALIZATION_SIGNATURE
 
 SUMMARY = "summary.json"

@@ -20,7 +20,8 @@ from collections.abc import Mapping
 import keras
 
 import keras_attention  # noqa: F401  registers the classes of model files
-from keras_attention.export import atomic_files, tokenizers
+from keras_attention._utils import atomic_files
+from keras_attention.export import tokenizers
 from keras_attention.export._exception_summary import summarize_error
 from keras_attention.export._translator_checks import check_translator, check_vocabularies
 from keras_attention.export._type_aliases import JSONValue

@@ -27,6 +27,7 @@ from examples.data.date_forms import (
     locale_symbols,
 )
 from examples.data.report import DataError
+from keras_attention._utils import atomic_files
 
 __all__ = [
     "DEFAULT_SIZES",
@@ -195,7 +196,7 @@ def write_dates(
             pairs = date_pairs(split, (sizes or {}).get(split, default), seed)
             paths.append(folder / f"{split}.tsv")
             lines = "".join(f"{source}\t{target}\n" for source, target in pairs)
-            paths[-1].write_text(lines, encoding="utf-8", newline="\n")
+            atomic_files.write_bytes(paths[-1], lines.encode())
     except OSError as error:
         raise DataError(
             f"{folder} cannot be written ({error.strerror}). Name a folder that can."

@@ -3,7 +3,6 @@
 So a translator of several sources has the files, the tokenizers and the requests of one source.
 """
 
-import contextlib
 import gzip
 import os
 import pathlib
@@ -11,6 +10,7 @@ from collections.abc import Sequence
 
 from examples.data.lines import lines_of
 from examples.data.report import DataError
+from keras_attention._utils import atomic_files
 
 SEPARATOR = "<sep>"
 
@@ -71,13 +71,9 @@ def join_sources(paths: Sequence[str | os.PathLike], output: str | os.PathLike) 
 
 def _write(path, content):
     """Writes a file, whole or not at all."""
-    part = path.with_name(f"{path.name}.part")
     try:
-        part.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
-        part.replace(path)
+        atomic_files.write_bytes(path, gzip.compress(content) if path.suffix == ".gz" else content)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
         raise DataError(
             f"{path} cannot be written ({error.strerror}). Name a file that can."
         ) from error

@@ -8,15 +8,15 @@ import zlib
 
 import numpy as np
 
+from keras_attention._utils import atomic_files
+
 FILE = "training.npz"
 
 
 def write_arrays(path: pathlib.Path, **arrays: np.ndarray) -> None:
     """Writes a file of NumPy arrays, whole or not at all."""
-    part = path.with_name(f"{path.name}.part")
-    with open(part, "wb") as file:
+    with atomic_files.replace_file(path) as temporary_path, open(temporary_path, "wb") as file:
         np.savez_compressed(file, **arrays)
-    part.replace(path)
 
 
 def read_arrays(path: pathlib.Path) -> dict[str, np.ndarray]:

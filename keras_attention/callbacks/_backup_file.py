@@ -7,7 +7,6 @@ four bytes: the CRC-32 of everything before them
 
 import json
 import math
-import os
 import pathlib
 import re
 import zlib
@@ -15,6 +14,8 @@ from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
+
+from keras_attention._utils import atomic_files
 
 Groups = Mapping[str, Sequence[keras.Variable]]
 
@@ -43,28 +44,21 @@ def write_backup(path: pathlib.Path, record: dict, groups: Groups) -> None:
     At any moment `path` holds the complete old or new file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary_path = path.with_name(path.name + ".part")
     record = {**record, "variables": describe_variables(groups)}
     checksum = 0
-    try:
-        with open(temporary_path, "wb") as file:
+    with atomic_files.replace_file(path) as temporary_path, open(temporary_path, "wb") as file:
 
-            def write(content):
-                nonlocal checksum
-                checksum = zlib.crc32(content, checksum)
-                file.write(content)
+        def write(content):
+            nonlocal checksum
+            checksum = zlib.crc32(content, checksum)
+            file.write(content)
 
-            write(json.dumps(record).encode() + b"\n")
-            for variables in groups.values():
-                for variable in variables:
-                    array = np.ascontiguousarray(keras.ops.convert_to_numpy(variable))
-                    write(array.reshape(-1).view(np.uint8))
-            file.write(checksum.to_bytes(4, "big"))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary_path, path)
-    finally:
-        temporary_path.unlink(missing_ok=True)
+        write(json.dumps(record).encode() + b"\n")
+        for variables in groups.values():
+            for variable in variables:
+                array = np.ascontiguousarray(keras.ops.convert_to_numpy(variable))
+                write(array.reshape(-1).view(np.uint8))
+        file.write(checksum.to_bytes(4, "big"))
 
 
 def read_backup(path: pathlib.Path) -> tuple[dict, dict[str, list[np.ndarray]]]:

@@ -6,7 +6,6 @@ behind, which the next writer in the same directory removes.
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 import pathlib
@@ -14,6 +13,11 @@ import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows has no such locks
+    fcntl = None
 
 TEMPORARY_NAME = re.compile(r"\..+\.[0-9a-f]{32}\.part")
 
@@ -24,7 +28,14 @@ def sha256(content: bytes) -> str:
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
-    """Writes `content` to `path`; a reader sees the old file or the new one."""
+    """Writes `content` to `path`; a reader sees the old file or the new one.
+
+    A link, a device or a pipe, such as /dev/stdout, is not replaced but written to.
+    """
+    path = pathlib.Path(path)
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        path.write_bytes(content)
+        return
     with replace_file(path) as temporary_path:
         temporary_path.write_bytes(content)
 
@@ -177,6 +188,8 @@ def _make_temporary_folder(path):
 
 def _lock(folder) -> int:
     """Returns a descriptor of `folder` that holds its lock until the descriptor is closed."""
+    if fcntl is None:
+        raise OSError(errno.ENOTSUP, "there are no locks", os.fspath(folder))
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -206,6 +219,8 @@ def _try_rename(temporary_path, path) -> bool:
 
 def _flush(path) -> None:
     """Flushes `path` to the disk."""
+    if os.name == "nt":  # it flushes no folder, and no file that is open for reading
+        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
