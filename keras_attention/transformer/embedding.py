@@ -114,6 +114,11 @@ class TransformerEmbedding(Layer):
         self._check_sizes()
         self.position_layer: PositionalEncoding | LearnedPositionalEmbedding | None = None
         if positions == "sinusoidal":
+            if dim % 2:
+                raise ValueError(
+                    "TransformerEmbedding expects an even `dim` for `positions='sinusoidal'`, "
+                    f"because sines and cosines alternate. Received: dim={dim}"
+                )
             self.position_layer = PositionalEncoding(dtype=self.dtype_policy, name="positions")
         elif positions == "learned":
             self.position_layer = LearnedPositionalEmbedding(

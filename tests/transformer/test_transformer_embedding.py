@@ -92,3 +92,12 @@ def test_both_sides_give_the_shared_table_its_gradient():
     gradient = np.array(tf.convert_to_tensor(tape.gradient(loss, table.value)))
     moved = np.flatnonzero(np.abs(gradient).max(axis=1))
     assert moved.tolist() == [0, 1, 2, 7, 9]  # the logits, the source, the target
+
+
+@pytest.mark.parametrize(
+    "make", [TransformerEmbedding, lambda *sizes: TransformerDecoder(*sizes, 1, num_heads=1)]
+)
+def test_sines_and_cosines_are_refused_an_odd_width(make):
+    with pytest.raises(ValueError, match=r"an even `dim` for `positions='sinusoidal'`.*dim=7"):
+        make(V, 7)
+    TransformerEmbedding(V, 7, positions="learned")
