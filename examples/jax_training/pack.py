@@ -42,8 +42,10 @@ def parse(model: str, words: list[str]) -> argparse.Namespace:
         used.append("dtype")
     if given.checkpoint_seconds != Recipe.checkpoint_seconds:
         used.append("checkpoint_seconds")
+    if not given.xla:
+        used.append("no_xla")
     if used:
-        flag, value = f"--{used[0].replace('_', '-')}", getattr(given, used[0])
+        flag, value = f"--{used[0].replace('_', '-')}", getattr(given, used[0], True)
         received = flag if value is True else f"{flag} {value}"
         raise UsageError(f"A training on JAX has no {flag}. Leave it out. Received: {received}")
     if getattr(given, "schedule", None) == "plateau":

@@ -76,6 +76,7 @@ def test_a_trained_seed_becomes_a_run(files, capsys):
         (["--max-minutes", "5"], "Received: --max-minutes 5"),
         (["--strategy", "mirrored"], "Received: --strategy mirrored"),
         (["--resume"], "A training on JAX has no --resume. Leave it out."),
+        (["--no-xla"], "A training on JAX has no --no-xla. Leave it out. Received: --no-xla"),
         (["--tensorboard"], "A training on JAX has no --tensorboard."),
         (["--checkpoint-seconds", "9"], "Received: --checkpoint-seconds 9"),
         (["--schedule", "plateau"], "Received: --schedule plateau"),
