@@ -18,7 +18,7 @@ import os
 import pathlib
 import stat
 
-from keras_attention._utils.atomic_files import remove_abandoned_parts, sha256, write_bytes
+from keras_attention.data.atomic_files import remove_abandoned_parts, sha256, write_bytes
 
 MANIFEST_FILE = pathlib.PurePath("assets.extra", "manifest.json")
 SCHEMA_VERSION = 1

@@ -6,7 +6,7 @@ import pathlib
 
 import tensorflow as tf
 
-from keras_attention._utils import atomic_files
+from keras_attention.data import atomic_files
 from keras_attention.export import (
     _digest_manifest,
     _model_card,

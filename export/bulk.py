@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 
 from keras_attention import validation
-from keras_attention._utils.atomic_files import create_directory
+from keras_attention.data.atomic_files import create_directory
 from keras_attention.export import _bulk_pipeline, _saved_model_file, versions
 from keras_attention.export._argparse_types import positive_int, positive_int_up_to
 from keras_attention.export._bulk_records import has_n_best, list_columns

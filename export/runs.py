@@ -20,7 +20,7 @@ from collections.abc import Mapping
 import keras
 
 import keras_attention  # noqa: F401  registers the classes of model files
-from keras_attention._utils import atomic_files
+from keras_attention.data import atomic_files
 from keras_attention.export import tokenizers
 from keras_attention.export._exception_summary import summarize_error
 from keras_attention.export._translator_checks import check_translator, check_vocabularies

@@ -7,7 +7,7 @@ import json
 import pathlib
 
 from examples.training.fitting import BACKUP
-from keras_attention._utils import atomic_files
+from keras_attention.data import atomic_files
 
 ARGUMENTS_FILE = "arguments.json"
 #: Files of a run that has learned something, or that `examples.jax_training` trains.

@@ -17,7 +17,7 @@ from examples.memory import keep_freed_memory
 from examples.recipes.base import Recipe
 from examples.training.fitting import train
 from examples.training.workers import Workers, make_strategy
-from keras_attention._utils import atomic_files
+from keras_attention.data import atomic_files
 
 SUMMARY = "train a model, on the data made for it or on your own"
 EPILOG = """\

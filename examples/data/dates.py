@@ -27,7 +27,7 @@ from examples.data.date_forms import (
     locale_symbols,
 )
 from examples.data.report import DataError
-from keras_attention._utils import atomic_files
+from keras_attention.data import atomic_files
 
 __all__ = [
     "DEFAULT_SIZES",

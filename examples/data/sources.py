@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from examples.data.lines import lines_of
 from examples.data.report import DataError
-from keras_attention._utils import atomic_files
+from keras_attention.data import atomic_files
 
 SEPARATOR = "<sep>"
 

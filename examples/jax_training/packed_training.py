@@ -8,7 +8,7 @@ import zlib
 
 import numpy as np
 
-from keras_attention._utils import atomic_files
+from keras_attention.data import atomic_files
 
 FILE = "training.npz"
 

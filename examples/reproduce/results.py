@@ -13,7 +13,7 @@ import textwrap
 
 from examples.reproduce import seeds
 from examples.reproduce.experiment import Experiment, Goal
-from keras_attention._utils import atomic_files
+from keras_attention.data import atomic_files
 
 BEGIN = "<!-- reproduce: rows below are written by `python -m examples reproduce` -->"
 END = "<!-- reproduce: end -->"

@@ -4,7 +4,7 @@ import csv
 import io
 import pathlib
 
-from keras_attention._utils import atomic_files
+from keras_attention.data import atomic_files
 
 
 class History:

@@ -4,7 +4,7 @@ import json
 import os
 import pathlib
 
-from keras_attention._utils import atomic_files
+from keras_attention.data import atomic_files
 from keras_attention.export.tokenizers._training import TOKENIZER_CLASSES
 from keras_attention.export.tokenizers.base import SPECIAL_IDS, Tokenizer
 from keras_attention.export.tokenizers.sentencepiece import SentencePieceTokenizer

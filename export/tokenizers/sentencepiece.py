@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 
-from keras_attention._utils import atomic_files
+from keras_attention.data import atomic_files
 from keras_attention.export._type_aliases import Texts
 from keras_attention.export.tokenizers._tensorflow_text import sentencepiece_ops, tensorflow_text
 from keras_attention.export.tokenizers.base import (

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import keras
 import numpy as np
 
-from keras_attention._utils import atomic_files
+from keras_attention.data import atomic_files
 
 Groups = Mapping[str, Sequence[keras.Variable]]
 

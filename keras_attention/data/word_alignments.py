@@ -20,7 +20,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from keras_attention import validation
-from keras_attention._utils import atomic_files
 from keras_attention._utils.tensor_types import Links, TensorLike
 
 _LINK = re.compile(r"([0-9]+)([-p?])([0-9]+)")
@@ -99,7 +98,8 @@ def write_links(
     content = "".join(f"{format_links(*links)}\n" for links in pairs).encode()
     if os.fspath(path).endswith(".gz"):
         content = gzip.compress(content)
-    atomic_files.write_bytes(path, content)
+    with open(path, "wb") as file:
+        file.write(content)
 
 
 def format_links(sure: Links, possible: Links = ()) -> str:

@@ -11,6 +11,7 @@ import html
 import importlib.resources
 import json
 import os
+import pathlib
 import string
 import unicodedata
 from collections.abc import Sequence
@@ -18,7 +19,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from keras_attention._utils import atomic_files
 from keras_attention.plotting._text_layout import format_title, format_token
 
 JSON: TypeAlias = "str | int | float | bool | None | list[JSON] | dict[str, JSON]"
@@ -76,7 +76,7 @@ class ExplorerPage:
         Args:
             path: The name of the file, such as "alignments.html".
         """
-        atomic_files.write_bytes(path, self.html.encode("utf-8"))
+        pathlib.Path(path).write_bytes(self.html.encode("utf-8"))
 
     def __add__(self, other: "ExplorerPage") -> "ExplorerPage":
         if not isinstance(other, ExplorerPage):

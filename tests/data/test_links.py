@@ -142,17 +142,3 @@ def test_negative_positions_have_no_place(link):
         ValueError, match=rf"from 0. Received: \({link[0]}, {link[1]}\) in links\[1"
     ):
         links_to_array([{(0, 0)}, {(1, 1), link}], target_length=3, source_length=3)
-
-
-def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
-    write_links(tmp_path / "links", SURE)
-
-    def write_a_part(path, content):
-        path.open("wb").close()
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("pathlib.Path.write_bytes", write_a_part)
-    with pytest.raises(OSError, match="No space left"):
-        write_links(tmp_path / "links", [{(0, 0)}])
-    assert read_links(tmp_path / "links")[0] == SURE
-    assert [path.name for path in tmp_path.iterdir()] == ["links"]

@@ -318,8 +318,8 @@ def test_the_module_runs_as_a_command():
     ("was_there", "name", "sizes", "told"),
     [
         # By a layer, after the tokenizers were written.
-        (False, "transformer", "--units 15 --heads 2", "num_heads"),
-        (True, "transformer", "--units 15 --heads 2", "num_heads"),
+        (False, "transformer", "--units 16 --heads 3", "num_heads"),
+        (True, "transformer", "--units 16 --heads 3", "num_heads"),
         (
             False,
             "transformer",

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from keras_attention._utils import atomic_files
+from keras_attention.data import atomic_files
 
 pytestmark = pytest.mark.thorough
 

@@ -28,14 +28,7 @@ def sha256(content: bytes) -> str:
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
-    """Writes `content` to `path`; a reader sees the old file or the new one.
-
-    A link, a device or a pipe, such as /dev/stdout, is not replaced but written to.
-    """
-    path = pathlib.Path(path)
-    if path.is_symlink() or (path.exists() and not path.is_file()):
-        path.write_bytes(content)
-        return
+    """Writes `content` to `path`; a reader sees the old file or the new one."""
     with replace_file(path) as temporary_path:
         temporary_path.write_bytes(content)
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from keras_attention._utils import atomic_files
+from keras_attention.data import atomic_files
 
 
 def test_a_file_is_replaced_whole(tmp_path):
@@ -216,20 +216,6 @@ def test_a_directory_is_locked_once_by_any_of_its_names(tmp_path):
         ):
             raise AssertionError("locked twice")
     assert os.listdir(folder) == []
-
-
-def test_links_and_pipes_are_written_to(tmp_path):
-    link, pipe = tmp_path / "link", tmp_path / "pipe"
-    link.symlink_to(tmp_path / "file")
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        for path in (link, pipe):
-            atomic_files.write_bytes(path, b"x")
-        assert os.read(reader, 9) == b"x"
-    finally:
-        os.close(reader)
-    assert link.is_symlink() and (tmp_path / "file").read_bytes() == b"x"
 
 
 def test_files_are_replaced_where_there_are_no_locks(tmp_path, monkeypatch):
