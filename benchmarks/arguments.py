@@ -1,6 +1,7 @@
 """The flags all suites share, and the types of their values."""
 
 import argparse
+import math
 from pathlib import Path
 
 from benchmarks.harness import available_cores
@@ -32,4 +33,16 @@ def positive(text: str) -> int:
         number = 0
     if number < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return number
+
+
+def number_between(text: str, below: float) -> float:
+    """Returns the number above 0 and less than `below` that `text` stands for."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < below:
+        limit = "" if below == math.inf else f" and below {below:g}"
+        raise argparse.ArgumentTypeError(f"expected a number above 0{limit}, got {text!r}")
     return number

@@ -2,17 +2,21 @@
 
 import concurrent.futures
 import dataclasses
+import functools
 import itertools
+import math
 import sys
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks import report as reports
+from benchmarks.arguments import add_number, number_between, positive
 from benchmarks.harness import BenchmarkError, Case, Side
 from benchmarks.serving_queue import Setting, choose, find_replicas
 
 TIMEOUTS = (0.0, 0.002, 0.005, 0.02)
+MAX_ENQUEUED_BATCHES = 100  # as an export's: the server refuses requests beyond 10 by default
 
 
 def add_arguments(parser) -> None:
@@ -32,16 +36,17 @@ def add_arguments(parser) -> None:
     plan.add_argument(
         "--lines", type=Path, metavar="FILE", help="texts of a line each (default: the warm-up's)"
     )
-    for flag, kind, default, text in (
-        ("--load", float, 200.0, "requests of one row a second"),
-        ("--percentile", float, 95.0, "percentile of the latency"),
-        ("--latency-ms", float, 300.0, "its limit"),
-        ("--max-batch", int, 32, "largest batch that is measured"),
+    for flag, below, default, text in (
+        ("--load", math.inf, 200.0, "requests of one row a second"),
+        ("--percentile", 100.0, 95.0, "percentile of the latency"),
+        ("--latency-ms", math.inf, 300.0, "its limit"),
     ):
+        kind = functools.partial(number_between, below=below)
         plan.add_argument(flag, type=kind, default=default, help=f"{text} (default: {default:g})")
+    add_number(plan, "--max-batch", 32, "largest batch that is measured")
     plan.add_argument(
         "--check",
-        type=int,
+        type=positive,
         metavar="REQUESTS",
         help="compare with the development server under an open-loop load of so many requests",
     )
@@ -262,7 +267,9 @@ def _describe(report, plan, sizes, cores):
         f"Replicas: {plan.replicas}, each at {100 * plan.utilization:.0f} % of what it can do.",
         f"batching.config: max_batch_size {{ value: {setting.max_batch_size} }} {allowed} "
         f"batch_timeout_micros {{ value: {setting.timeout * 1e6:.0f} }} "
-        f"num_batch_threads {{ value: {setting.instances} }}",
-        f"Flags: --tensorflow_intra_op_parallelism={cores // setting.instances} "
+        f"num_batch_threads {{ value: {setting.instances} }} "
+        f"max_enqueued_batches {{ value: {MAX_ENQUEUED_BATCHES} }}",
+        "Flags: --enable_batching --batching_parameters_file=batching.config "
+        f"--tensorflow_intra_op_parallelism={cores // setting.instances} "
         f"--tensorflow_inter_op_parallelism={cores}",
     ]

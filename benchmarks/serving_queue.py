@@ -97,8 +97,8 @@ def simulate(
 
 def compute_capacity(setting: Setting, times: Mapping[int, Sequence[float]]) -> float:
     """Returns the requests a second beyond which the queue of a replica grows without end."""
-    sizes = [size for size in times if size <= setting.max_batch_size]
-    return setting.instances * max(size / float(np.mean(times[size])) for size in sizes)
+    size = max(size for size in times if size <= setting.max_batch_size)  # of a queue that is long
+    return setting.instances * size / float(np.mean(times[size]))
 
 
 def find_replicas(

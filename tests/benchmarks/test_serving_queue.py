@@ -63,10 +63,17 @@ def test_a_batch_is_rounded_up_to_a_measured_size():
     assert latency.min() >= 7.0
 
 
-def test_capacity_is_of_the_best_batch():
+def test_capacity_is_of_the_largest_batch():
+    """A queue that grows fills its batches, even where smaller ones would be faster."""
     times = {1: [0.1, 0.3], 2: [0.2, 0.2], 4: [1.0]}
     assert compute_capacity(Setting(2, 1), times) == pytest.approx(10.0)
-    assert compute_capacity(Setting(2, 4), times) == pytest.approx(20.0)
+    assert compute_capacity(Setting(2, 4), times) == pytest.approx(8.0)
+    setting, times = Setting(1, 16), {1: [0.005], 8: [0.02], 16: [0.05]}
+    capacity = compute_capacity(setting, times)
+    for rate, is_stable in ((0.9 * capacity, True), (1.02 * capacity, False)):
+        latency = simulate(setting, times, rate, MANY)
+        assert (latency[-1000:].mean() < 1.0) == is_stable
+    assert find_replicas(setting, times, 325.0, 95, goal=2.0).replicas == 2
 
 
 def test_one_replica_less_is_too_few():
