@@ -218,6 +218,8 @@ class BackupAndRestore(keras.callbacks.Callback):
         self._epoch, self._num_done = epoch, self._offset
         if self.data is not None:
             self.data.seek(epoch, self._offset)
+        if not self._path.exists():  # before other callbacks write what this training has learned
+            self._write(epoch, 0)
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         before, self._num_done = self._num_done, self._offset + batch + 1
@@ -271,6 +273,9 @@ class BackupAndRestore(keras.callbacks.Callback):
 
     def _write(self, epoch, batch):
         if self.save_freq is None:
+            if batch:  # what workers add up where it is read, all of them must read
+                for metric in _group_variables(self.model, batch)["metrics"]:
+                    keras.ops.convert_to_numpy(metric)
             return
         record = {"epoch": epoch, "batch": batch, "history": self._history, "setup": self._setup}
         record["callbacks"] = [_read_counts(callback) for callback in self.callbacks]

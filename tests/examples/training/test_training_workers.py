@@ -230,3 +230,18 @@ def test_workers_that_do_not_fit_are_told_so(tmp_path):
     statuses, told = Started(tmp_path / "run", again, count=3).ends()
     assert statuses == [1, 1, 1], told
     assert "was started with 2 workers" in told[0], told
+
+
+@pytest.mark.slow
+def test_two_workers_stopped_by_the_clock_go_on(tmp_path):
+    options = (*TRANSLATION, "--epochs", "2")
+    statuses, told = Started(tmp_path / "whole", options).ends()
+    assert statuses == [0, 0], told
+    statuses, told = Started(tmp_path / "cut", (*options, "--max-minutes", "0.0001")).ends()
+    assert statuses == [0, 0] and "(max_minutes)" in told[0], told
+    (row,) = read_history(tmp_path / "cut")
+    assert row["steps"] < read_history(tmp_path / "whole")[0]["steps"], "within the first epoch"
+    again = (options[0], "--resume", "--max-minutes", "60")
+    statuses, told = Started(tmp_path / "cut", again).ends()
+    assert statuses == [0, 0], told
+    check_close(tmp_path / "whole", tmp_path / "cut", rtol=0, atol=0)
