@@ -132,10 +132,10 @@ def _read(model):
 
 
 def distribute(strategy: tf.distribute.Strategy, dataset):
-    """Yields per-replica batches from whole ones.
+    """Yields per-replica batches from whole ones: of n replicas each takes every n-th row.
 
     A batch that cannot be divided evenly is filled up with rows of zeros, which is how all
-    our data marks what does not count.
+    our data marks what does not count. They come last, so no replica has many more than others.
 
     Args:
         strategy: The strategy the model was made under.
@@ -146,9 +146,25 @@ def distribute(strategy: tf.distribute.Strategy, dataset):
         whole = tf.nest.map_structure(lambda tensor: _pad_to_multiple(tensor, replicas), batch)
         yield strategy.experimental_distribute_values_from_function(
             lambda context, whole=whole: tf.nest.map_structure(
-                lambda tensor: tf.split(tensor, replicas)[context.replica_id_in_sync_group], whole
+                lambda tensor: tensor[context.replica_id_in_sync_group :: replicas], whole
             )
         )
+
+
+def spread_rows(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
+    """Returns batches of which a `MirroredStrategy` gives each replica every n-th row, as above.
+
+    By itself it gives them consecutive rows, and the last ones of a batch may all be filler.
+    """
+    if replicas == 1:
+        return dataset
+
+    def spread(*batch):
+        return tf.nest.map_structure(
+            lambda tensor: tf.concat([tensor[one::replicas] for one in range(replicas)], 0), batch
+        )
+
+    return dataset.map(spread)
 
 
 def _pad_to_multiple(tensor, multiple):

@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from examples.training.batches import EpochBatches
-from examples.training.distribution import ReplicatedModel, fit_on_workers
+from examples.training.distribution import ReplicatedModel, fit_on_workers, spread_rows
 from examples.training.recorder import RunRecorder
 from examples.training.settings import TrainingResult
 from examples.training.training_plan import TrainingPlan
@@ -76,7 +76,10 @@ def train(
         if workers.count > 1:
             fit_on_workers(trainer, data, validation, workers, **options)
         else:
-            trainer.fit(data.dataset, validation_data=validation, shuffle=False, **options)
+            training, validation = (
+                spread_rows(dataset, workers.replicas) for dataset in (data.dataset, validation)
+            )
+            trainer.fit(training, validation_data=validation, shuffle=False, **options)
     best = recorder.best
     return TrainingResult(
         recorder.reason,

@@ -61,7 +61,10 @@ def test_each_worker_takes_its_own_rows_and_none_twice(folder, tmp_path, count):
     told = [json.loads(output.read_text().splitlines()[-1]) for output in outputs]
     (whole, _), (last, _) = told[0], told[-1]
     assert whole == last, "all make the same batches"
-    joined = [sum(parts, []) for parts in zip(*(own for _, own in told), strict=True)]
+    joined = [
+        [row for rows in zip(*parts, strict=True) for row in rows]
+        for parts in zip(*(own for _, own in told), strict=True)
+    ]
     assert joined == whole
     read = sum(whole, [])
     assert len(read) == len(set(read)) == 8 * 12

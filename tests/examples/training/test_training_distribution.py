@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from examples.training.distribution import ReplicatedModel
+from examples.training.distribution import ReplicatedModel, spread_rows
 from examples.training.fitting import make_trainer
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -65,7 +65,7 @@ odd = {"source": tf.reshape(tf.range(1, 7), [3, 2])}, tf.constant([5, 6, 7])
 (batch,) = distribution.distribute(strategy, [odd])
 parts = [[v.numpy().tolist() for v in strategy.experimental_local_results(t)]
          for t in tf.nest.flatten(batch)]
-assert parts == [[[[1, 2], [3, 4]], [[5, 6], [0, 0]]], [[5, 6], [7, 0]]], parts
+assert parts == [[[[1, 2], [5, 6]], [[3, 4], [0, 0]]], [[5, 7], [6, 0]]], parts
 print("equal")
 """
 
@@ -97,3 +97,19 @@ def test_a_step_sums_the_gradient_once(monkeypatch):
     moved = [weight.numpy() - old for weight, old in zip(model.weights, before, strict=True)]
     norm = np.sqrt(sum(np.sum(change**2) for change in moved))
     np.testing.assert_allclose(norm, 0.5 * 0.3, rtol=1e-5)
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 3])
+def test_the_filler_of_a_batch_is_spread_over_the_replicas(replicas):
+    rows = np.array([[1], [2], [3], [4], [0], [0]])
+    batches = tf.data.Dataset.from_tensors(({"source": rows}, rows[:, 0], rows[:, 0] > 0))
+    spread = spread_rows(batches, replicas)
+    assert spread.element_spec == batches.element_spec and len(spread) == 1
+    ((inputs, labels, weights),) = spread
+    parts = np.split(labels.numpy(), replicas)
+    assert [part.tolist() for part in parts] == [
+        rows[k::replicas, 0].tolist() for k in range(replicas)
+    ]
+    assert min(np.count_nonzero(part) for part in parts) >= 4 // replicas
+    np.testing.assert_array_equal(inputs["source"][:, 0], labels)
+    np.testing.assert_array_equal(weights, labels > 0)
