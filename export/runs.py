@@ -5,7 +5,7 @@ run.json             schema version, model, its options, seed, special ids, leng
 source.tokenizer/    translators only: tokenizer.json and vocab.txt or spm.model
 target.tokenizer/    translators only
 history.csv          written by the training; this module ignores it
-checkpoints/         written by the training; this module ignores it
+backup/              written by the training; this module ignores it
 """
 
 import json
@@ -87,7 +87,7 @@ def write_run(
     """Writes a run directory; each file is replaced atomically, `run.json` last.
 
     The training calls it again with `replace=True` whenever the model improves. This replaces
-    `model.keras` and keeps `history.csv` and `checkpoints/`. If the tokenizers changed, or a model
+    `model.keras` and keeps `history.csv` and `backup/`. If the tokenizers changed, or a model
     without any replaces a translator, the function removes `run.json` first, so that nobody reads
     old and new files together.
 

@@ -29,7 +29,7 @@ def make_parser(name: str, add=argparse.ArgumentParser) -> argparse.ArgumentPars
     run.add_argument(
         "--resume",
         action="store_true",
-        help="go on from the newest checkpoint in --run; options not given are as they were",
+        help="go on from the backup in --run; options not given are as they were",
     )
     group = parser.add_argument_group("model")
     for option in model.options:
