@@ -154,7 +154,7 @@ def distribute(strategy: tf.distribute.Strategy, dataset):
 def spread_rows(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
     """Returns batches of which a `MirroredStrategy` gives each replica every n-th row, as above.
 
-    By itself it gives them consecutive rows, and the last ones of a batch may all be filler.
+    By itself it gives them consecutive rows, and the last ones of a batch may all be padding.
     """
     if replicas == 1:
         return dataset

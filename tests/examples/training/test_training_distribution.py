@@ -100,7 +100,7 @@ def test_a_step_sums_the_gradient_once(monkeypatch):
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 3])
-def test_the_filler_of_a_batch_is_spread_over_the_replicas(replicas):
+def test_the_padding_of_a_batch_is_spread_over_the_replicas(replicas):
     rows = np.array([[1], [2], [3], [4], [0], [0]])
     batches = tf.data.Dataset.from_tensors(({"source": rows}, rows[:, 0], rows[:, 0] > 0))
     spread = spread_rows(batches, replicas)
