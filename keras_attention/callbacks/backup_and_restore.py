@@ -65,9 +65,9 @@ class BackupAndRestore(keras.callbacks.Callback):
         data: None, or the `keras_attention.data.ResumableArrays` or `ResumableDataset`
             whose `dataset` is passed to `fit`, or another `ResumableData`. Do not pass
             `steps_per_epoch` to `fit`.
-        save_freq: `"epoch"` for a backup at the end of each epoch, or a positive int for one
-            after every so many batches too, which needs `data`. None restores and writes no
-            backup: for the workers of a cluster that read the backups of the first one.
+        save_freq: `"epoch"` for a backup before the first batch and at the end of each epoch, or a
+            positive int for one after every so many batches too, which needs `data`. None restores
+            and writes no backup: for the workers of a cluster that read those of the first one.
         delete_checkpoint: Whether to delete the backup when `fit` ends. A `fit` with more epochs
             goes on from a backup that is kept, and one with the same epochs trains no more.
         save_seconds: None, or a positive number for a backup after the first batch that ends so

@@ -117,6 +117,24 @@ def test_a_training_killed_before_its_last_best_weights_are_there_saves_them(tmp
     assert train(plan, tmp_path).best_epoch == len(saved) == 1
 
 
+def test_a_training_killed_at_its_first_weights_has_a_backup(tmp_path):
+    def kill(best):
+        raise KeyboardInterrupt
+
+    killed = tmp_path / "killed"
+    plan, _ = make_plan(killed, checkpoint_seconds=3600.0)
+    with pytest.raises(KeyboardInterrupt):
+        train(dataclasses.replace(plan, save=kill), killed)
+    assert (killed / BACKUP / "training.backup").exists()
+    models = []
+    for directory in (killed, tmp_path / "whole"):
+        plan, _ = make_plan(directory, checkpoint_seconds=3600.0)
+        train(plan, directory)
+        models.append(plan.model)
+    for ours, theirs in zip(*(model.variables for model in models), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 def test_a_larger_accuracy_is_better(tmp_path):
     values = iter([0.1, 0.3, 0.2])
     measures = (Measure("exact_match", lambda model: next(values)),)

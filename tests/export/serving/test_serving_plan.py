@@ -49,6 +49,24 @@ def test_plan_and_check(base, tmp_path, capsys):
     assert all(row["verdict"] in shown for row in checks)
     assert f"num_batch_threads {{ value: {chosen['instances']} }}" in shown
     assert "--tensorflow_inter_op_parallelism=2" in shown
+    assert "max_enqueued_batches { value: 100 }" in shown
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "said"),
+    [
+        ("--load", "0", "expected a number above 0, got '0'"),
+        ("--load", "nan", "expected a number above 0, got 'nan'"),
+        ("--percentile", "100", "expected a number above 0 and below 100, got '100'"),
+        ("--latency-ms", "-5", "expected a number above 0, got '-5'"),
+        ("--max-batch", "0", "expected a whole number of at least 1, got '0'"),
+        ("--check", "many", "expected a whole number of at least 1, got 'many'"),
+    ],
+)
+def test_numbers_out_of_range_are_refused_before_anything_is_measured(capsys, flag, value, said):
+    with pytest.raises(SystemExit, match="2"):
+        main(["serve", "--plan", f"{flag}={value}"])
+    assert f"argument {flag}: {said}" in capsys.readouterr().err
 
 
 @pytest.mark.thorough
